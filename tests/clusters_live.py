@@ -28,13 +28,14 @@ class LiveCluster:
         deleted: What drop rules had deleted: datasource, interval, message.
     """
 
-    def __init__(self, *, throttles: Throttles | None = None) -> None:
+    def __init__(self, *, throttles: Throttles | None = None, restart_grace_ms: int = 0) -> None:
         self.clock = FakeClock()
         self.metadata = open_metadata("memory://", clock=self.clock, ids=SequentialIds())
         self.servers: dict[str, HandHistorical] = {}
         self.deleted: list[tuple[str, Interval, str]] = []
         self.brokers: dict[str, ServerRecord] = {}
         self._throttles = throttles or Throttles()
+        self._grace_ms = restart_grace_ms
         self.coordinator = self.another("one")
 
     def another(
@@ -51,6 +52,7 @@ class LiveCluster:
                 lease_ms=LEASE_MS,
                 url=f"http://{leader_id}:8081",
                 throttles=self._throttles,
+                restart_grace_ms=self._grace_ms,
                 tier_aliases=tier_aliases or {},
             ),
             delete=self._delete,
@@ -147,9 +149,11 @@ class LiveCluster:
 
 
 @contextmanager
-def live_cluster(*server_ids: str, throttles: Throttles | None = None) -> Iterator[LiveCluster]:
+def live_cluster(
+    *server_ids: str, throttles: Throttles | None = None, restart_grace_ms: int = 0
+) -> Iterator[LiveCluster]:
     """A cluster with some servers, closed at the end."""
-    cluster = LiveCluster(throttles=throttles)
+    cluster = LiveCluster(throttles=throttles, restart_grace_ms=restart_grace_ms)
     try:
         cluster.join(*server_ids)
         yield cluster

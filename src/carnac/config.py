@@ -278,6 +278,12 @@ class Settings(BaseModel):
         description="How long brokers are not told of a revision because segments of it are not loaded on any server. "
         "After that they are read from deep storage.",
     )
+    restart_grace_ms: int = Field(
+        default=60_000,
+        ge=0,
+        description="How long the coordinator waits for a historical that has gone, before its copies are made "
+        "elsewhere. A segment of which no other copy is loaded does not wait.",
+    )
     historical_folder: str = Field(
         default="carnac-historical",
         description="Where a historical keeps the segments that are assigned to it; of one process at a time.",

@@ -13,6 +13,7 @@ from carnac.core.log.commits import CommitKind
 from carnac.ports.serving import HoldState
 from tests.clusters_live import LEASE_MS, LiveCluster, live_cluster
 from tests.logs import day, replacement, segment
+from tests.support.hand_historicals import HandHistorical
 
 STEPS = 60
 DAYS = 12
@@ -29,6 +30,7 @@ class Days:
         self.leaders = 1
         self.told = 0
         self.copies = 2
+        self.gone: dict[str, HandHistorical] = {}
 
     # ----------------------------------------------------------------------------------------- what happens
 
@@ -52,7 +54,16 @@ class Days:
 
     def kill(self) -> None:
         if self.cluster.servers:
-            self.cluster.kill(self._server())
+            name = self._server()
+            self.gone[name] = self.cluster.servers[name]
+            self.cluster.kill(name)
+
+    def come_back(self) -> None:
+        """A server that was killed is there again, with its files."""
+        for name in self.draw.sample(sorted(self.gone), min(1, len(self.gone))):
+            server = self.cluster.servers[name] = self.gone.pop(name)
+            server.is_down = False
+            server.restart()
 
     def restart(self) -> None:
         if self.cluster.servers:
@@ -109,7 +120,7 @@ class Days:
     def step(self) -> None:
         """Let something happen, then a round; hold the laws against what it did."""
         actions: list[Callable[[], None]] = [
-            self.publish, self.publish, self.empty, self.join, self.kill, self.restart,
+            self.publish, self.publish, self.empty, self.join, self.kill, self.come_back, self.restart,
             self.hang, self.spoil, self.load, self.load, self.decommission, self.confirm,
             self.confirm, self.depose, self.rule,
         ]  # fmt: skip
@@ -181,7 +192,8 @@ class Days:
 
 @pytest.mark.parametrize("seed", range(25))
 def test_the_laws_hold_over_random_days(seed: int) -> None:
-    with live_cluster("h1", "h2", "h3") as cluster:
+    grace_ms = (0, 60_000)[seed % 2]
+    with live_cluster("h1", "h2", "h3", restart_grace_ms=grace_ms) as cluster:
         days = Days(cluster, seed)
         cluster.publish("e1", "e2", "e3")
         cluster.settle()

@@ -13,7 +13,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from carnac.coordinator.dropping import Delete, DropRules
-from carnac.coordinator.fleet import Fleet
+from carnac.coordinator.fleet import RESTART_GRACE_MS, Fleet
 from carnac.coordinator.following import LogView
 from carnac.coordinator.planner import RUN_PERIOD_MS, Planner
 from carnac.coordinator.rolling import Rolling
@@ -52,6 +52,8 @@ class CoordinatorSettings:
         tier_aliases: Tiers by the name that stands for them in rules.
         patience_ms: How long a revision waits for segments that are not loaded.
         throttles: Of runs of the planner.
+        restart_grace_ms: How long a historical that has gone is waited for, before copies that others have too are made
+            anew.
         period_ms: Pause between rounds.
         run_period_ms: A run of the planner comes at least so often.
     """
@@ -61,6 +63,7 @@ class CoordinatorSettings:
     tier_aliases: Mapping[str, Sequence[str]] = field(default_factory=dict)
     patience_ms: int = LOAD_PATIENCE_MS
     throttles: Throttles = field(default_factory=Throttles)
+    restart_grace_ms: int = RESTART_GRACE_MS
     period_ms: int = ROUND_PERIOD_MS
     run_period_ms: int = RUN_PERIOD_MS
 
@@ -112,6 +115,7 @@ class Coordinator:
             disconnect=disconnect,
             has_threads=has_threads,
             on_news=self._loop.wake,
+            grace_ms=settings.restart_grace_ms,
         )
         self.rules = Rules(metadata, clock, settings.tier_aliases)
         self.log = LogView(metadata)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from threading import Lock, Thread
 from typing import TYPE_CHECKING
@@ -21,7 +22,23 @@ if TYPE_CHECKING:
 SILENT_MS = 5_000
 """How long a server that has joined is waited for, to say what it holds, before others get that."""
 
+RESTART_GRACE_MS = 60_000
+"""How long a server that has gone is waited for, unless it is said otherwise."""
+
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Away:
+    """A server that has gone and may be back soon.
+
+    Attributes:
+        view: What it held.
+        since_ms: When it was missed first, epoch milliseconds, UTC.
+    """
+
+    view: ServerView
+    since_ms: int
 
 
 class Fleet:
@@ -32,9 +49,11 @@ class Fleet:
         disconnect: Lets go of what `connect` gave.
         has_threads: See `Link`.
         on_news: Called from any thread when there is something to take in.
+        grace_ms: How long a server that has gone is waited for.
 
     Attributes:
         number: Grows with each change of what is known.
+        away: Servers that have gone and are waited for, by id.
         joined: Servers that came, or take segments again, since somebody took note of it.
     """
 
@@ -46,13 +65,16 @@ class Fleet:
         disconnect: Callable[[SegmentServer], object],
         has_threads: bool,
         on_news: Callable[[], object],
+        grace_ms: int = RESTART_GRACE_MS,
     ) -> None:
         self.mutex = Lock()
         self.number = 0
         self.joined: set[str] = set()
         self.left: set[str] = set()
+        self.away: dict[str, Away] = {}
         self._connect, self._disconnect, self._clock = connect, disconnect, clock
         self._has_threads, self._on_news = has_threads, on_news
+        self._grace_ms = grace_ms
         self._links: dict[str, Link] = {}
         self._fence = 0
         self._views: tuple[int, list[ServerView]] = (-1, [])
@@ -84,6 +106,20 @@ class Fleet:
                 safely(_log, f"to reach {server_id} at {record.url}", partial(self._join, record))
             elif link.record != record:
                 self._note_record(link, record)
+        self._wait_no_more()
+
+    def _wait_no_more(self) -> None:
+        """Forget servers that are back and have said what they hold, and those that were waited for long enough."""
+        now_ms = self._clock.now_ms()
+        for server_id, one in [*self.away.items()]:
+            link = self._links.get(server_id)
+            is_late = is_over(one.since_ms, self._grace_ms, now_ms)
+            if is_late or (link is not None and link.is_known):
+                del self.away[server_id]
+                self.number += 1
+                self.left.add(server_id)  # so that there is a run
+                if is_late:
+                    _log.info("%s is not waited for any more", server_id)
 
     def _join(self, record: ServerRecord) -> None:
         server = self._connect(record)
@@ -104,8 +140,12 @@ class Fleet:
         _log.info("%s has joined: tier %s, %s", record.server_id, record.tier, record.url)
 
     def _leave(self, server_id: str) -> None:
+        link = self._links[server_id]
+        if link.is_known and not link.record.is_decommissioning:
+            view = link.view(fence=self._fence)
+            self.away.setdefault(server_id, Away(view=view, since_ms=self._clock.now_ms()))
         with self.mutex:
-            link = self._links.pop(server_id)
+            del self._links[server_id]
         self.number += 1
         self.left.add(server_id)
         self.joined.discard(server_id)

@@ -164,6 +164,7 @@ class Planner:
         facts = ClusterFacts(
             live=self._log.live.values(),
             servers=views,
+            away=[one.view for one in self._fleet.away.values()],
             rules=rules,
             now_ms=began_ms,
             moves=memory.moves,

@@ -309,6 +309,10 @@ class ClusterView:
                 }
                 for one in list(coordinator.planner.memory.moves)
             ],
+            "away": [
+                {"server": server_id, "sinceMs": one.since_ms}
+                for server_id, one in list(coordinator.fleet.away.items())
+            ],
             "unplaced": dict(coordinator.planner.memory.unplaced),
             "blockers": [] if plan is None else [str(one) for one in plan.blockers],
             "failures": dict(coordinator.failures),

@@ -73,6 +73,7 @@ def settings_of(settings: Settings, *, url: str) -> CoordinatorSettings:
         url=url,
         tier_aliases=settings.tier_aliases,
         patience_ms=settings.load_patience_ms,
+        restart_grace_ms=settings.restart_grace_ms,
         throttles=throttles_of(settings),
     )
 

@@ -100,6 +100,26 @@ class Departed:
     at_ms: int
 
 
+def waited_for(servers: Sequence[ServerView], away: Collection[ServerView]) -> list[ServerView]:
+    """Return servers that have gone as those that get nothing, with the copies that need not be made anew yet.
+
+    Those are the ones that another server has loaded and answers for: where none does, nothing is waited for.
+    """
+    there = {one.server_id for one in servers}
+    loaded = {segment_id for one in servers if not one.is_draining for segment_id in one.loaded}
+    return [
+        ServerView(
+            server_id=one.server_id,
+            tier=one.tier,
+            capacity_bytes=0,
+            is_draining=True,
+            loaded=one.loaded & loaded,
+        )
+        for one in away
+        if one.server_id not in there
+    ]
+
+
 def is_under_way(move: MoveUnderWay, servers: Mapping[str, ServerView]) -> bool:
     """Whether the move can still end: its source has the segment, and its target has it or is loading it."""
     source, target = servers.get(move.source_id), servers.get(move.target_id)

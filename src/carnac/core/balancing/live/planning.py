@@ -16,6 +16,7 @@ from carnac.core.balancing.live.picture import (
     Picture,
     ServerView,
     cluster_of,
+    waited_for,
 )
 from carnac.core.balancing.plan.board import Reason
 from carnac.core.balancing.plan.cluster import Hold
@@ -77,6 +78,7 @@ class ClusterFacts:
     """What a run starts from.
 
     Attributes:
+        away: Servers that have gone and may be back soon: what another one has too is not loaded in their place.
         moves: That were ordered and have not ended.
         departed: Moves that have.
     """
@@ -85,6 +87,7 @@ class ClusterFacts:
     servers: Sequence[ServerView]
     rules: RuleSet
     now_ms: int
+    away: Collection[ServerView] = ()
     moves: Collection[MoveUnderWay] = ()
     departed: Collection[Departed] = ()
     throttles: Throttles = field(default_factory=Throttles)
@@ -93,9 +96,11 @@ class ClusterFacts:
 def plan_cluster(facts: ClusterFacts) -> ClusterPlan:
     """Return what one run does on a running cluster."""
     limits = throttled(facts.throttles, len(facts.live))
+    away = waited_for(facts.servers, facts.away)
+    servers = [*facts.servers, *away]
     picture = cluster_of(
         facts.live,
-        facts.servers,
+        servers,
         now_ms=facts.now_ms,
         moves=facts.moves,
         departed=facts.departed,
@@ -104,7 +109,9 @@ def plan_cluster(facts: ClusterFacts) -> ClusterPlan:
     index = index_of(cluster)
     plan = plan_run(cluster, facts.rules, limits, used=picture.used, index=index)
     matches = decide_rules(facts.rules, cluster.segments, facts.now_ms)
-    surplus, cancelled = _drops_of(plan, facts.servers)
+    surplus, cancelled = _drops_of(plan, servers)
+    elsewhere = {segment_id for one in away for segment_id in one.loaded}
+    gone = {one.server_id for one in away}
     free = _free_bytes(plan, limits.max_fill)
     unwanted, unplaced = _left_cold(picture, plan, matches, free)
     skipped = dict(plan.skipped)
@@ -112,8 +119,8 @@ def plan_cluster(facts: ClusterFacts) -> ClusterPlan:
         skipped[reason] = skipped.get(reason, 0) + count
     return ClusterPlan(
         loads=_loads_of(plan),
-        moves=plan.moves.moves,
-        surplus=surplus,
+        moves=[one for one in plan.moves.moves if one.source_id not in gone],
+        surplus=[one for one in surplus if one[1] not in elsewhere],
         cancelled=cancelled,
         unwanted=unwanted,
         unplaced=unplaced,
