@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from carnac.errors import CarnacError, Unavailable
+from carnac.core.answers.patience import Patience
+from carnac.errors import CarnacError, TimedOut, Unavailable
 from carnac.flight import wire
 from carnac.flight.failures import from_flight
 from carnac.ports.queries import LeafReport, LeafRequest
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from carnac.core.segments.segment import Segment
+    from carnac.ports import Clock
     from carnac.ports.serving import Inventory
 
 CALL_TIMEOUT_MS = 20_000
@@ -38,6 +40,8 @@ class FlightSegmentServer:
         url: `grpc+tcp://host:port`, from the server's heartbeat.
         server_id: From there, too. Another server at that address is not asked.
         store_id: Nor is a server of another store.
+        clock: By which it is found out how long its answers take, so that one that hangs is given up soon when it is
+            asked what has changed; None: that is waited for as long as for anything else.
         call_timeout_ms: `CALL_TIMEOUT_MS`, less in tests.
     """
 
@@ -47,12 +51,15 @@ class FlightSegmentServer:
         server_id: str = "",
         store_id: str = "",
         *,
+        clock: Clock | None = None,
         call_timeout_ms: int = CALL_TIMEOUT_MS,
     ) -> None:
         self._url = url
         self._server_id = server_id
         self._store_id = store_id
+        self._clock = clock
         self._call_timeout_ms = call_timeout_ms
+        self._patience = Patience(call_timeout_ms)
         self._mutex = threading.Lock()
         self._connection: Any = None
 
@@ -96,7 +103,11 @@ class FlightSegmentServer:
             Unavailable: It cannot be reached.
         """
         asked = wire.InventoryAsked(**self._head(), epoch=epoch, since=since, wait_ms=wait_ms)
-        found = wire.read_inventory(self._do("inventory", asked, wait_ms))
+        found = wire.read_inventory(
+            self._do("inventory", asked, wait_ms)
+            if self._clock is None or not since
+            else self._do_soon(self._clock, "inventory", asked, wait_ms)
+        )
         self._server_id = found.server_id
         return found
 
@@ -137,11 +148,24 @@ class FlightSegmentServer:
         """Return what an error of Flight means."""
         return from_flight(error, url=self._url, server_id=self._server_id, timeout_s=timeout_s)
 
-    def _do(self, name: str, asked: wire.Asked, wait_ms: int = 0) -> bytes:
+    def _do_soon(self, clock: Clock, name: str, asked: wire.Asked, wait_ms: int) -> bytes:
+        """Ask what is answered as soon as usual, or the server hangs."""
+        began_ms = clock.now_ms()
+        try:
+            body = self._do(name, asked, wait_ms, limit_ms=self._patience.limit_ms)
+        except TimedOut:
+            self._patience = self._patience.missed()
+            raise
+        self._patience = self._patience.heard(clock.now_ms() - began_ms - wait_ms)
+        return body
+
+    def _do(
+        self, name: str, asked: wire.Asked, wait_ms: int = 0, *, limit_ms: int | None = None
+    ) -> bytes:
         import pyarrow as pa
         import pyarrow.flight as fl
 
-        timeout_s = (self._call_timeout_ms + wait_ms) / 1000
+        timeout_s = ((self._call_timeout_ms if limit_ms is None else limit_ms) + wait_ms) / 1000
         action = fl.Action(name, wire.dump(asked))
         try:
             (result,) = self._connected().do_action(action, _within(timeout_s))

@@ -149,8 +149,7 @@ def open_broker(
         metadata = steps.enter_context(closing(open_records(settings=settings, clock=clock)))
         leases = steps.enter_context(closing(_leases(metadata, settings, clock)))
         files = open_files(metadata, settings)
-        engine = make_engine(files, settings)
-        steps.callback(engine.close)
+        engine = steps.enter_context(closing(make_engine(files, settings)))
         if registry is not None:
             show_kept(registry, Role.BROKER, engine.kept.counts)
         catalog = partial(RevisionCatalog, metadata)
@@ -164,7 +163,7 @@ def open_broker(
             membership = _join(place, metadata, leases, settings, clock)
             steps.callback(membership.close)
             place.on_leave(membership.close)
-            cluster = Cluster(metadata, partial(connect, metadata.store_id))
+            cluster = Cluster(metadata, partial(connect, metadata.store_id, clock=clock))
             steps.callback(cluster.close)
             cluster.start()
             distributed = DistributedExecutor(

@@ -87,11 +87,15 @@ def throttles_of(settings: Settings) -> Throttles:
     )
 
 
-def connect(store_id: str, record: ServerRecord) -> FlightSegmentServer:
-    """Return what reaches a historical of a store; to be closed."""
+def connect(store_id: str, record: ServerRecord, clock: Clock | None = None) -> FlightSegmentServer:
+    """Return what reaches a historical of a store; to be closed.
+
+    Args:
+        clock: See `FlightSegmentServer`.
+    """
     from carnac.flight import FlightSegmentServer
 
-    return FlightSegmentServer(record.url, record.server_id, store_id)
+    return FlightSegmentServer(record.url, record.server_id, store_id, clock=clock)
 
 
 def _show(registry: CollectorRegistry, coordinator: Coordinator, view: ClusterView) -> None:
