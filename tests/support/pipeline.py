@@ -119,19 +119,9 @@ class LocalPipeline:
             ),
         )
 
-    def run_append(
-        self,
-        spec: IngestSpec,
-        layout: ChunkLayout,
-        *,
-        rows: object | None = None,
-        newest_before_ms: int | None = None,
-        places: PlacePlan | None = None,
-    ) -> JobResult:
+    def run_append(self, spec: IngestSpec, layout: ChunkLayout, **more: Any) -> JobResult:
         """Do what `run_ingest` does."""
-        return self.run_ingest(
-            spec, layout, rows=rows, newest_before_ms=newest_before_ms, places=places
-        )
+        return self.run_ingest(spec, layout, **more)
 
     def run_delete_where(
         self,

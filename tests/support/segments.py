@@ -97,14 +97,8 @@ def record_of(
         datasource=datasource,
         chunk=chunk,
         path=path,
-        size_bytes=written.size_bytes,
-        rows=written.rows,
         input_rows=written.rows,
-        min_time_ms=written.min_time_ms,
-        max_time_ms=written.max_time_ms,
-        columns=written.columns,
-        checksum=written.checksum,
-        row_hash=written.row_hash,
+        **written.facts(),
         **more,
     )
 

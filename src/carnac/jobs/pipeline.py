@@ -10,7 +10,7 @@ from carnac.core.segments.segment import ColumnType, Segment
 from carnac.errors import CarnacError, Invalid
 from carnac.jobs.compact.job import RewriteRun
 from carnac.jobs.compact.read import segment_file
-from carnac.jobs.context import LocalJobContext, SparkJobContext
+from carnac.jobs.context import JobContext, LocalJobContext, SparkJobContext
 from carnac.jobs.delete.job import delete_where
 from carnac.jobs.ingest.here import reader_here
 from carnac.jobs.ingest.ingest import IngestJob
@@ -68,8 +68,9 @@ class SparkPipeline:
         verify_reads: bool = True,
     ) -> None:
         self._verified: dict[str, str] | None = {} if verify_reads else None
-        self._context = SparkJobContext(
-            holder=spark if isinstance(spark, SparkHolder) else SparkHolder(spark),
+        self._holder = spark if isinstance(spark, SparkHolder) else SparkHolder(spark)
+        self._context: JobContext = SparkJobContext(
+            holder=self._holder,
             clock=clock,
             ids=ids,
             output_url=output_url,
@@ -174,24 +175,24 @@ class SparkPipeline:
     ) -> DataFrame:
         """Return a Spark DataFrame over the visible rows."""
         self._check_shared_storage()
-        holder = self._context.holder
-        session = holder.session()
+        session = self._holder.session()
         self._verify([source.segment for source in inputs])
-        with hold_signals(holder.end_jvm):
+        with hold_signals(self._holder.end_jvm):
             return frame_of(session, inputs, self._context.output_url, columns=columns)
 
     def warm(self) -> None:
         """Start Spark, if it does not run (port `SparkRunner`)."""
-        self._context.holder.session()
+        self._holder.session()
 
     def run_statement(
         self, plan: SparkPlan, *, stop: Callable[[], CarnacError | None]
     ) -> Iterator[object]:
         """Yield the rows of a statement (port `SparkRunner`)."""
         self._check_shared_storage()
-        holder = self._context.holder
         self._verify([one.segment for table in plan.scans for one in table.slices])
-        yield from run_statement(holder, plan, self._context.output_url, self._context.clock, stop)
+        yield from run_statement(
+            self._holder, plan, self._context.output_url, self._context.clock, stop
+        )
 
     def _verify(self, segments: Sequence[Segment]) -> None:
         """Refuse damaged files, each looked at once by this pipeline: Spark's reader would not notice."""
@@ -211,7 +212,7 @@ class SparkPipeline:
 
     def close(self) -> None:
         """Stop Spark if it was started here. Idempotent."""
-        self._context.holder.close()
+        self._holder.close()
 
     def _check_shared_storage(self) -> None:
         if self._context.output_url.startswith("memory:"):

@@ -198,18 +198,12 @@ class SegmentSink:
             datasource=task.datasource,
             chunk=task.chunk,
             path=self._path(),
-            size_bytes=written.size_bytes,
-            rows=written.rows,
             input_rows=self._input_rows,
-            min_time_ms=written.min_time_ms,
-            max_time_ms=written.max_time_ms,
-            columns=written.columns,
             sort_columns=self._sort,
             query_granularity=task.shape.query_granularity,
             rollup=task.shape.rollup_spec(is_perfect=task.is_perfect),
-            checksum=written.checksum,
-            row_hash=written.row_hash,
             created_at_ms=task.created_at_ms,
+            **written.facts(),
         )
 
     def _partitions(

@@ -7,7 +7,7 @@ each text column gives its bytes in the file, its bounds and its row hashes.
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any, TypeAlias
 
@@ -74,6 +74,10 @@ class WrittenFile:
     max_time_ms: int
     columns: tuple[Column, ...]
     row_hash: int
+
+    def facts(self) -> dict[str, Any]:
+        """Return all of it, by the names of its record's fields."""
+        return {one.name: getattr(self, one.name) for one in fields(self)}
 
 
 @cache

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,10 +12,7 @@ import pyarrow as pa
 from carnac.core.segments.segment import TIME_COLUMN, ColumnType, Segment
 from carnac.core.time.granularity import parse_granularity
 from carnac.core.time.intervals import Interval
-from carnac.errors import CarnacError
-from carnac.jobs.compact.job import RewriteRun
 from carnac.jobs.context import LocalJobContext
-from carnac.jobs.delete.job import delete_where
 from carnac.jobs.ingest.ingest import SEGMENTS_FOLDER
 from carnac.jobs.pipeline import SparkPipeline
 from carnac.ports import (
@@ -25,16 +22,11 @@ from carnac.ports import (
     JobReport,
     JobResult,
     RejectedRows,
-    RewriteJob,
-    RewriteResult,
-    SegmentInput,
-    SegmentRewrite,
 )
 from carnac.rows.segment_writer import SegmentWriter, segment_schema
 from carnac.spark.session import SparkSettings
 
 if TYPE_CHECKING:
-    from carnac.ports.places import PlacePlan
     from carnac.specs.ingest.spec import IngestSpec
 
 TASK_MEMORY_BYTES = 256 << 20
@@ -60,21 +52,14 @@ class TasksHere(SparkPipeline):
             spark=SparkSettings(),
             task_memory_bytes=TASK_MEMORY_BYTES,
         )
-        self._here = _Apart(
+        self._context = _Apart(
             clock=clock, ids=ids, output_url=output_url, task_memory_bytes=TASK_MEMORY_BYTES
         )
 
     def run_append(
-        self,
-        spec: IngestSpec,
-        layout: ChunkLayout,
-        *,
-        rows: object | None = None,
-        newest_before_ms: int | None = None,
-        places: PlacePlan | None = None,
+        self, spec: IngestSpec, layout: ChunkLayout, *, rows: object | None = None, **_: Any
     ) -> JobResult:
         """Write a segment file for each time chunk, without the machinery that reads what people have."""
-        del newest_before_ms, places
         given = cast("Sequence[Mapping[str, int]]", rows)
         granularity = parse_granularity(layout.segment_granularity)
         by_chunk: dict[Interval, list[Mapping[str, int]]] = defaultdict(list)
@@ -95,15 +80,12 @@ class TasksHere(SparkPipeline):
         )
         return JobResult(segments=segments, report=report)
 
-    def run_ingest(self, *args: Any, on_progress: Any = None, **named: Any) -> JobResult:
-        """Write as `run_append` does."""
-        del on_progress
-        return self.run_append(*args, **named)
+    run_ingest = run_append
 
     def _write(
         self, spec: IngestSpec, chunk: Interval, rows: Sequence[Mapping[str, int]]
     ) -> Segment:
-        here = self._here
+        here = self._context
         segment_id = here.ids.new_id()
         path = f"{SEGMENTS_FOLDER}/{spec.datasource}/{segment_id}.parquet"
         names = [name for name in rows[0] if name != spec.timestamp.column]
@@ -122,51 +104,8 @@ class TasksHere(SparkPipeline):
             datasource=spec.datasource,
             chunk=chunk,
             path=path,
-            size_bytes=written.size_bytes,
-            rows=written.rows,
             input_rows=written.rows,
-            min_time_ms=written.min_time_ms,
-            max_time_ms=written.max_time_ms,
-            columns=written.columns,
-            checksum=written.checksum,
-            row_hash=written.row_hash,
             sort_columns=(TIME_COLUMN,),
             created_at_ms=here.clock.now_ms(),
+            **written.facts(),
         )
-
-    def run_delete_where(
-        self,
-        datasource: str,
-        inputs: Sequence[SegmentInput],
-        predicate: str,
-        *,
-        columns: Mapping[str, ColumnType] | None = None,
-        on_progress: Any = None,
-    ) -> tuple[SegmentRewrite, ...]:
-        """Rewrite the segments that hold rows matching the predicate."""
-        return delete_where(
-            self._here, datasource, inputs, predicate, columns=columns, on_progress=on_progress
-        )
-
-    def run_rewrites(
-        self,
-        jobs: Sequence[RewriteJob],
-        *,
-        on_end: Callable[[RewriteJob, RewriteResult | CarnacError], None],
-        find_cancel_reason: Callable[[RewriteJob], CarnacError | None] | None = None,
-        on_waste: Callable[[RewriteJob, int], None] | None = None,
-        on_progress: Any = None,
-    ) -> None:
-        """Rewrite the segments of every job."""
-        run = RewriteRun(
-            self._here,
-            jobs,
-            on_end=on_end,
-            find_cancel_reason=find_cancel_reason,
-            on_waste=on_waste,
-            on_progress=on_progress,
-        )
-        run.run_here()
-
-    def close(self) -> None:
-        """Do nothing: there is no Spark."""

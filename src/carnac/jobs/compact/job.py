@@ -24,7 +24,7 @@ from carnac.jobs.compact.scatter import ScatterJob, SparkRunner, rewrite_in_task
 from carnac.jobs.compact.shape import InputGroup, plan_input_groups
 from carnac.jobs.compact.spread import join_ranges, spread_chunks
 from carnac.jobs.compact.task import GroupTask, Rewritten, remove_written
-from carnac.jobs.context import JobContext, SparkJobContext
+from carnac.jobs.context import JobContext, LocalJobContext, SparkJobContext
 from carnac.jobs.ingest.ingest import SEGMENTS_FOLDER
 from carnac.jobs.ingest.write_pass import remove_others
 from carnac.ports import JobProgress, RewriteJob, RewriteResult
@@ -143,6 +143,10 @@ class RewriteRun:
         """Run all jobs; returns when the last one has ended."""
         if not self._jobs:
             return
+        if isinstance(self._context, LocalJobContext):
+            for unit in self._units(self._jobs):
+                unit()
+            return
         cores = self._cores = self._context.cores()  # Spark starts here, or fails to
         self._tell()
         units = self._units(self._jobs)
@@ -158,11 +162,6 @@ class RewriteRun:
                 for future in futures:
                     future.cancel()
                 raise
-
-    def run_here(self) -> None:
-        """Run all jobs one after the other in this thread, for a context without Spark; none may be large."""
-        for unit in self._units(self._jobs):
-            unit()
 
     def _units(self, jobs: Sequence[RewriteJob]) -> list[Callable[[], None]]:
         """Return what is sent to Spark one by one, the largest first."""

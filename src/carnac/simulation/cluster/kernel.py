@@ -20,6 +20,13 @@ STEPS_MAX = 400_000
 """Hand-overs before a run counts as one that goes in circles."""
 
 
+def closed_gate() -> threading.Lock:
+    """Return a gate: who acquires it waits until somebody releases it, once for each time."""
+    gate = threading.Lock()
+    gate.acquire()
+    return gate
+
+
 class Killed(BaseException):
     """The process of the strand is gone: nothing catches this but the kernel."""
 
@@ -62,7 +69,7 @@ class Strand:
     name: str
     process: Process
     work: Callable[[], object]
-    gate: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
+    gate: threading.Lock = field(default_factory=closed_gate)
     thread: object = None
     worker: int = 0
     token: int = 0
@@ -95,7 +102,7 @@ class Kernel:
         self._count = 0
         self._strands: list[Strand] = []
         self._current: Strand | None = None
-        self._main = threading.Semaphore(0)
+        self._main = closed_gate()
         self._end_ms = 0
         self._is_done: Callable[[], bool] = lambda: False
 
@@ -301,20 +308,20 @@ class _Crew:
     """Threads that are kept for the next strands: what is opened for each thread is opened seldom."""
 
     def __init__(self) -> None:
-        self._idle: list[tuple[threading.Semaphore, list[Callable[[], None]]]] = []
+        self._idle: list[tuple[threading.Lock, list[Callable[[], None]]]] = []
 
     def start(self, work: Callable[[], None]) -> None:
         if self._idle:
             gate, box = self._idle.pop()
         else:
-            gate, box = threading.Semaphore(0), []
+            gate, box = closed_gate(), []
             threading.Thread(
                 target=self._serve, args=(gate, box), name="carnac-simulated", daemon=True
             ).start()
         box.append(work)
         gate.release()
 
-    def _serve(self, gate: threading.Semaphore, box: list[Callable[[], None]]) -> None:
+    def _serve(self, gate: threading.Lock, box: list[Callable[[], None]]) -> None:
         while True:
             gate.acquire()
             box.pop()()

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import fsspec
 from fsspec.spec import AbstractFileSystem
 
+from carnac.errors import Invalid
+
 if TYPE_CHECKING:
     from carnac.simulation.cluster.faults import Faults
     from carnac.simulation.cluster.kernel import Kernel
@@ -139,7 +141,7 @@ class SimulatedFiles(AbstractFileSystem):  # type: ignore[misc]
 
     def _open(self, path: str, mode: str = "rb", **_: Any) -> io.BytesIO:
         if mode != "rb":
-            raise NotImplementedError(mode)
+            raise Invalid(f"{name_of(path)} opens for reading only, not as {mode!r}; use pipe_file")
         return io.BytesIO(self.disk.read(self._strip_protocol(path)))
 
     def open(self, path: str, mode: str = "rb", **_: Any) -> io.BytesIO:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from queue import Empty, SimpleQueue
-from types import ModuleType, SimpleNamespace, TracebackType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from carnac.ports.threads import DaemonThreads, stopped_after
@@ -94,7 +94,20 @@ class Threads:
         )
 
 
-class SimLock:
+class _Held:
+    """What a `with` block takes and gives back."""
+
+    acquire: Callable[..., bool]
+    release: Callable[..., None]
+
+    def __enter__(self) -> bool:
+        return self.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+class SimLock(_Held):
     """`threading.Lock`."""
 
     def __init__(self, threads: Threads) -> None:
@@ -119,17 +132,6 @@ class SimLock:
     def locked(self) -> bool:
         """Whether anybody has it."""
         return self._is_held
-
-    def __enter__(self) -> bool:
-        return self.acquire()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.release()
 
 
 class SimRLock(SimLock):
@@ -187,7 +189,7 @@ class SimEvent:
         return self._is_set
 
 
-class SimCondition:
+class SimCondition(_Held):
     """`threading.Condition`."""
 
     def __init__(self, threads: Threads, lock: SimLock | None = None) -> None:
@@ -195,17 +197,6 @@ class SimCondition:
         self._lock = lock or SimRLock(threads)
         self._waiters = _Waiters(threads.kernel)
         self.acquire, self.release = self._lock.acquire, self._lock.release
-
-    def __enter__(self) -> bool:
-        return self._lock.acquire()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._lock.release()
 
     def wait(self, timeout: float | None = None) -> bool:
         """Let go of the lock until somebody notifies."""
@@ -238,7 +229,7 @@ class SimCondition:
         self._waiters.wake()
 
 
-class SimSemaphore:
+class SimSemaphore(_Held):
     """`threading.Semaphore`."""
 
     def __init__(self, threads: Threads, value: int = 1) -> None:
@@ -259,17 +250,6 @@ class SimSemaphore:
         """Give some back."""
         self._value += n
         self._waiters.wake(n)
-
-    def __enter__(self) -> bool:
-        return self.acquire()
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.release()
 
 
 class SimThread:
@@ -417,9 +397,9 @@ def simulated(kernel: Kernel, packages: Iterable[str]) -> Iterator[Threads]:
         id(stopped_after): threads.stopped_after,
     }
     swapped: list[tuple[ModuleType, str, Any]] = []
-    prefixes = tuple(packages)
+    below = tuple(f"{one}." for one in packages)
     for key, module in list(sys.modules.items()):
-        if not any(key == one or key.startswith(f"{one}.") for one in prefixes):
+        if not f"{key}.".startswith(below):
             continue
         for name, value in list(vars(module).items()):
             other = taken.get(id(value))
