@@ -1,13 +1,12 @@
 """What child processes do that compact, and sleep (SIGSTOP) between writing a group and publishing it.
 
-Started as programs of their own. They print, as JSON, what they say of themselves when they have woken and ended.
+The test stops them, at a moment when none of their threads is inside a transaction. Started as programs of their own.
+They print, as JSON, what they say of themselves when they have woken and ended.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import signal
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -41,7 +40,7 @@ def settings_of(folder: Path, *, lease_ms: int) -> Settings:
 
 
 ASLEEP = "asleep"
-"""What a child says before it falls asleep."""
+"""What a child says before it waits to be stopped; it goes on when its input ends."""
 
 
 class Sleeper(LocalPipeline):
@@ -60,7 +59,7 @@ class Sleeper(LocalPipeline):
             if not Sleeper.is_awake:
                 Sleeper.is_awake = True
                 print(ASLEEP, flush=True)
-                os.kill(os.getpid(), signal.SIGSTOP)
+                sys.stdin.read()
             on_end(job, end)
 
         super().run_rewrites(jobs, on_end=hand, **more)

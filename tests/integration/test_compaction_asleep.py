@@ -23,8 +23,8 @@ from carnac.clock import RandomIds, SystemClock
 from carnac.core.tasks.model import AttemptState, TaskState
 from carnac.ports import LeaseKind
 from carnac.store import Store
+from tests.freezing import freeze
 from tests.integration.compaction_sleepers import ASLEEP, settings_of
-from tests.integration.test_stopped_writers import state_of
 from tests.support.pipeline import LocalPipeline
 from tests.support.stores import open_local_store
 from tests.support.tasks import FakeRunner
@@ -65,11 +65,12 @@ class Sleeping:
         module = "tests.integration.compaction_sleepers"
         self.process = subprocess.Popen(
             [sys.executable, "-m", module, way, str(folder), str(LEASE_MS), *args],
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
         )
         assert self.process.stdout is not None
         assert self.process.stdout.readline().decode().strip() == ASLEEP
-        until(lambda: state_of(self.process.pid) == "T", "a child that sleeps")
+        until(lambda: freeze(self.process.pid, folder, inside=False), "a child that sleeps")
 
     def wake(self) -> dict[str, Any]:
         """Let it go on; return what it says when it has ended."""

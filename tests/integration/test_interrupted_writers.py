@@ -16,10 +16,11 @@ import pytest
 
 from carnac.bootstrap.store import open_store
 from tests.e2e.cli import append_rows, run_process
+from tests.nightly import IS_NIGHTLY
 
 pytestmark = pytest.mark.e2e
 
-RUNS = 20
+RUNS = 60 if IS_NIGHTLY else 10
 """Of each command."""
 SOONER, LATER = 0.9, 1.1
 """What the next signal is, so that all of them are around the commit on any machine."""

@@ -24,6 +24,7 @@ from carnac.metadata.sql.dialects import statement
 from carnac.metadata.sql.statements import PUT_SETTING
 from carnac.overlord.loop import LoopSettings, OverlordLoop
 from carnac.overlord.runners.process import ProcessRunner
+from tests.freezing import state_of
 from tests.integration.stopping_children import UNAVAILABLE
 from tests.logs import append_of, day, segment
 from tests.tasks import wants
@@ -57,11 +58,6 @@ def start_child() -> Iterator[Any]:
     for child in started:
         child.kill()
         child.wait()
-
-
-def state_of(pid: int) -> str:
-    stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
-    return stat.rpartition(")")[2].split()[0]
 
 
 def wake(child: subprocess.Popen[bytes]) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import multiprocessing
 import os
 import signal
@@ -23,6 +22,7 @@ from carnac.core.log.commits import Change, CommitKind, Publication
 from carnac.core.tasks.model import Attempt, AttemptState, TaskState
 from carnac.core.time.intervals import ETERNITY
 from carnac.overlord import Lockbox, TaskService
+from tests.freezing import freeze
 from tests.integration.task_children import DIES_AFTER_PUBLISHING, run_overlord
 from tests.locks import wants
 from tests.support.segments import write_segment
@@ -292,19 +292,6 @@ def _is_there(pid: int) -> bool:
         return False
 
 
-def is_frozen_inside(settings: Settings, attempt: Attempt) -> bool:
-    """Freeze an attempt; if it is not inside a transaction on SQLite, let it go on."""
-    os.kill(pid_of(attempt), signal.SIGSTOP)
-    with Path(settings.store.get_secret_value(), "metadata.db.lock").open("rb") as queue:
-        try:
-            fcntl.flock(queue, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            if queue.read().strip().endswith(f"/{pid_of(attempt)}".encode()):
-                return True
-    os.kill(pid_of(attempt), signal.SIGCONT)
-    return False
-
-
 def test_an_attempt_that_is_frozen_inside_a_transaction_is_ended_and_another_one_does_it(
     settings: Settings,
     tasks: TaskService,
@@ -322,7 +309,12 @@ def test_an_attempt_that_is_frozen_inside_a_transaction_is_ended_and_another_one
         }
     ).task_id
     attempt = until(lambda: running(tasks, task_id, 1), "the first attempt")
-    until(lambda: is_frozen_inside(settings, attempt), "it inside a transaction", period_s=0.001)
+    store = Path(settings.store.get_secret_value())
+    until(
+        lambda: freeze(pid_of(attempt), store, inside=True),
+        "it inside a transaction",
+        period_s=0.001,
+    )
     until(lambda: running(tasks, task_id, 2), "the second attempt")
     check_given_up(tasks.attempts(task_id)[0], signal.SIGSTOP)
     lockbox.release("somebody")

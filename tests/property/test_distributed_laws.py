@@ -30,7 +30,8 @@ from tests.support.merging import asked, check_same, fill, rank, rows_of
 from tests.support.spreading import spread_query
 from tests.support.statements import Asked
 
-BLOCKS, BLOCK = (50 if IS_NIGHTLY else 15), 20
+BLOCKS, BLOCK = (50 if IS_NIGHTLY else 8), 20
+"""The laws of brokers ask 300 other ones of 1, 2 and 5 historicals."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,21 +5,37 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from carnac.core.time.intervals import format_ms
 
+ROOT = "root"
 QUIET = ("py4j", "uvicorn.error", "asyncio", "alembic")
 """Libraries whose news are not ours; their warnings are."""
 
 
-def start_logging(*, is_json: bool, level: int = logging.INFO) -> None:
-    """Write what is logged from now on to standard error."""
+@contextmanager
+def logging_to_stderr(*, is_json: bool, level: int = logging.INFO) -> Iterator[None]:
+    """Write what is logged in this block to standard error; who logs later may find that closed."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_JsonLines() if is_json else _Lines())
+    levels = {
+        name: level if name == ROOT else max(level, logging.WARNING) for name in (ROOT, *QUIET)
+    }
+    before = {name: logging.getLogger(name).level for name in levels}
     logging.root.addHandler(handler)
-    logging.root.setLevel(level)
-    for name in QUIET:
-        logging.getLogger(name).setLevel(max(level, logging.WARNING))
+    _set_levels(levels)
+    try:
+        yield
+    finally:
+        logging.root.removeHandler(handler)
+        _set_levels(before)
+
+
+def _set_levels(levels: Mapping[str, int]) -> None:
+    for name, level in levels.items():
+        logging.getLogger(name).setLevel(level)
 
 
 class _Lines(logging.Formatter):

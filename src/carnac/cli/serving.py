@@ -69,10 +69,10 @@ def run_until_told(
         NotFound, Invalid, Unavailable: As `open_process`.
     """
     from carnac.bootstrap.serving.process import open_process
-    from carnac.cli.logs import start_logging
+    from carnac.cli.logs import logging_to_stderr
 
-    start_logging(is_json=logs_json, level=logging.DEBUG if session.is_debug else logging.INFO)
-    with hearing() as told:
+    level = logging.DEBUG if session.is_debug else logging.INFO
+    with logging_to_stderr(is_json=logs_json, level=level), hearing() as told:
         opened = open_process(
             roles, settings=settings, host=host, port=port, url=url, has_access_log=has_access_log
         )
@@ -84,4 +84,4 @@ def run_until_told(
             told.get()
         finally:
             opened.close()
-    logging.getLogger("carnac.serving").info("stopped")
+        logging.getLogger("carnac.serving").info("stopped")

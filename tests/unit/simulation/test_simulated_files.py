@@ -10,5 +10,5 @@ from carnac.simulation.cluster.storage import ROOT, SimulatedFiles
 
 def test_a_file_that_is_opened_for_writing_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SimulatedFiles, "disk", None, raising=False)
-    with pytest.raises(Invalid, match="^a/b opens for reading only, not as 'wb'; use pipe_file$"):
+    with pytest.raises(Invalid, match=r"^a/b opens for reading only, not as 'wb'; use pipe_file$"):
         SimulatedFiles().open(f"{ROOT}/a/b", "wb")

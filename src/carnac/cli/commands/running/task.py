@@ -208,19 +208,19 @@ def attempt(
     import signal
 
     from carnac.bootstrap.tasks import run_task_attempt
-    from carnac.cli.logs import start_logging
+    from carnac.cli.logs import logging_to_stderr
 
     def stop(*_: object) -> None:
         raise SystemExit(128 + signal.SIGTERM)
 
     signal.signal(signal.SIGTERM, stop)
-    start_logging(is_json=False)
-    run_task_attempt(
-        task_id,
-        number,
-        settings=session_of(ctx).settings,
-        on_lost=lambda: os.kill(os.getpid(), signal.SIGTERM),
-    )
+    with logging_to_stderr(is_json=False):
+        run_task_attempt(
+            task_id,
+            number,
+            settings=session_of(ctx).settings,
+            on_lost=lambda: os.kill(os.getpid(), signal.SIGTERM),
+        )
 
 
 def _open(session: Session) -> TaskService | OverlordClient:
