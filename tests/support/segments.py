@@ -161,6 +161,11 @@ class MemoryCatalog:
         """Return the lookups."""
         return self.named_lookups
 
+    def system(self, table: str) -> Sequence[Sequence[object]]:
+        """Return no rows."""
+        assert table
+        return []
+
 
 def build_catalog(
     storage: DeepStorage, datasources: Mapping[str, Sequence[Sequence[Row]]], *, revision: int = 1

@@ -4,25 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Literal, cast
+from typing import cast
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from carnac.core.tasks.model import Attempt, Task, TaskState
+from carnac.core.tasks.statuses import (
+    RunnerCode,
+    StatusCode,
+    duration_ms,
+    runner_code_of,
+    status_of,
+)
 from carnac.core.time.intervals import format_ms
 from carnac.overlord.runners.identity import parse_handle
 
-NOT_OVER_MS = -1
 NO_PORT = -1
 
-StatusCode = Literal["RUNNING", "SUCCESS", "FAILED"]
-RunnerCode = Literal["WAITING", "PENDING", "RUNNING", "NONE"]
-_RUNNER_CODES: Mapping[TaskState, RunnerCode] = {
-    TaskState.WAITING: "WAITING",
-    TaskState.PENDING: "PENDING",
-    TaskState.RUNNING: "RUNNING",
-}
 STATES: Mapping[str, tuple[TaskState, ...]] = {
     "pending": (TaskState.PENDING,),
     "waiting": (TaskState.WAITING,),
@@ -106,13 +105,6 @@ class Leading(Shape):
     leader: bool
 
 
-def status_of(task: Task) -> StatusCode:
-    """Return the state of a task in Druid's three words."""
-    if not task.state.is_over:
-        return "RUNNING"
-    return "SUCCESS" if task.state is TaskState.SUCCEEDED else "FAILED"
-
-
 def short_status(task: Task, attempt: Attempt | None) -> TaskStatus:
     """Return how a task stands, in short.
 
@@ -122,7 +114,7 @@ def short_status(task: Task, attempt: Attempt | None) -> TaskStatus:
     return TaskStatus(
         id=task.task_id,
         status=status_of(task),
-        duration=_duration_ms(task),
+        duration=duration_ms(task),
         error_msg=_error(task),
         location=location_of(attempt),
     )
@@ -138,7 +130,7 @@ def full_status(task: Task, attempt: Attempt | None) -> TaskStatusPlus:
         created_time=created,
         queue_insertion_time=created,
         status_code=status_of(task),
-        runner_status_code=_RUNNER_CODES.get(task.state, "NONE"),
+        runner_status_code=runner_code_of(task),
         data_source=task.datasource,
     )
 
@@ -180,10 +172,3 @@ def ingestion_report(task: Task, report: Mapping[str, object]) -> dict[str, obje
 
 def _error(task: Task) -> str | None:
     return task.error if task.state.is_over else None
-
-
-def _duration_ms(task: Task) -> int:
-    if task.finished_at_ms is None:
-        return NOT_OVER_MS
-    started = task.started_at_ms
-    return 0 if started is None else max(0, task.finished_at_ms - started)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from carnac.core.answers.replicas import Server
 from carnac.ports.loops import Loop, safely
-from carnac.ports.serving import HoldState, Role
+from carnac.ports.serving import Held, HoldState, Role
 
 if TYPE_CHECKING:
     from carnac.ports.serving import Inventory, SegmentServer, ServerRecord, ServerRecords
@@ -46,6 +46,7 @@ class Member:
         self._lock = threading.Lock()
         self._epoch, self._number = "", 0
         self._states: dict[str, HoldState] = {}
+        self._used_bytes = 0
         self._others = 0  # what it ran for others when it was heard last
         self._asked = 0
         self._loop = Loop(
@@ -88,6 +89,7 @@ class Member:
         for one in answer.holdings:
             self._states[one.segment_id] = one.state
         self._epoch, self._number = answer.epoch, answer.number
+        self._used_bytes = answer.used_bytes
         self._others = max(0, answer.running - self._asked)
 
     def begin(self) -> None:
@@ -110,6 +112,12 @@ class Member:
                 loading={one for one, state in states.items() if state is HoldState.LOADING},
                 running=self._others + self._asked,
             )
+
+    def held(self) -> Held:
+        """Return what it has loaded."""
+        with self._lock:
+            loaded = {one for one, state in self._states.items() if state is HoldState.LOADED}
+            return Held(used_bytes=self._used_bytes, segment_ids=loaded)
 
     def close(self) -> None:
         """Ask nothing more, and hang up. Idempotent."""
@@ -197,6 +205,10 @@ class Cluster:
         """Return all that live, by id, those that drain too."""
         with self._lock:
             return dict(self._members)
+
+    def held(self) -> dict[str, Held]:
+        """Return what they have loaded, by id."""
+        return {server_id: member.held() for server_id, member in self.known().items()}
 
     def members(self) -> dict[str, Member]:
         """Return those that take queries, by id: alive, not draining; those that answered last, if any did."""

@@ -114,6 +114,7 @@ class Distribution:
         whole_sql: What one server answers the whole statement by, if it reads all slices of the one request; None: the
             broker has something to do in any case.
         told: What EXPLAIN says, line by line; empty: the statement is to be run.
+        gives: Names and SQL types of the columns of the statement's rows; of EXPLAIN.
         along: What is to be run first; its answers go along by `given`.
     """
 
@@ -131,6 +132,7 @@ class Distribution:
     is_union: bool = False
     whole_sql: str | None = None
     told: Sequence[str] = ()
+    gives: Sequence[tuple[str, str]] = ()
     along: Sequence[Along] = ()
 
     def given(self, tables: Mapping[str, object]) -> Distribution:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Protocol
@@ -234,6 +234,33 @@ class LeafEngine(Protocol):
         ...
 
 
+def _columns(text: str) -> dict[str, str]:
+    return {
+        word.rstrip("#"): "BIGINT" if word.endswith("#") else "VARCHAR" for word in text.split()
+    }
+
+
+SYSTEM_TABLES: Mapping[str, Mapping[str, str]] = {
+    "segments": _columns(
+        "segment_id datasource start end size# version partition_num# num_replicas# num_rows# is_active# "
+        "is_published# is_available# is_realtime# is_overshadowed# shard_spec dimensions metrics "
+        "last_compaction_state replication_factor#"
+    ),
+    "server_segments": _columns("server segment_id"),
+    "servers": _columns(
+        "server host plaintext_port# tls_port# server_type tier curr_size# max_size# is_leader# start_time"
+    ),
+    "supervisors": _columns(
+        "supervisor_id state detailed_state healthy# type source suspended# spec"
+    ),
+    "tasks": _columns(
+        "task_id group_id type datasource created_time queue_insertion_time status runner_status duration# "
+        "location host plaintext_port# tls_port# error_msg"
+    ),
+}
+"""SQL types of the tables of `sys`, by table and column: Druid's names, in its order."""
+
+
 class Catalog(Protocol):
     """What a query may see: one revision of the store."""
 
@@ -257,6 +284,10 @@ class Catalog(Protocol):
 
     def lookups(self) -> Mapping[str, Mapping[str, str]]:
         """Return the lookups of the revision."""
+        ...
+
+    def system(self, table: str) -> Iterable[Sequence[object]]:
+        """Return the rows of a table of `sys`; those of servers and tasks as they are now, whatever the revision."""
         ...
 
 

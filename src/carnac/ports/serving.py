@@ -6,7 +6,7 @@ historical holds is asked of the historical itself (`SegmentServer`), so that a 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
@@ -93,6 +93,19 @@ class RuleChange:
     author: str
     comment: str
     at_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """What a historical has loaded.
+
+    Attributes:
+        used_bytes: Of its disk.
+        segment_ids: Of the segments.
+    """
+
+    used_bytes: int = 0
+    segment_ids: Collection[str] = ()
 
 
 class ServerRecords(Protocol):

@@ -22,6 +22,7 @@ from carnac.query.relations import Columns, Relation, Scope, Tables
 from carnac.query.scans import slices_of
 from carnac.query.schema.information import INFORMATION_SCHEMA, LOOKUP_SCHEMA
 from carnac.query.schema.names import Names, column_lookup
+from carnac.query.schema.system import SYSTEM_SCHEMA, system_table
 from carnac.query.sketching import SKETCH_FUNCTIONS, rewrite_sketches
 from carnac.query.syntax import Node, base_table, parse, unparse, walk
 
@@ -62,6 +63,7 @@ class Plan:
         names: Of the columns; None: as `sql` gives them.
         kept: Of how many segments partial results are taken.
         pruned: How many segments are left out, and by what; of EXPLAIN alone.
+        is_live: It reads what is now, whatever the revision.
         told: Lines that EXPLAIN says before DuckDB's own.
     """
 
@@ -79,6 +81,7 @@ class Plan:
     names: Sequence[str] | None = None
     kept: int = 0
     pruned: Mapping[str, int] = field(default_factory=dict)
+    is_live: bool = False
     told: Sequence[str] = ()
 
     @property
@@ -98,6 +101,7 @@ class Planner:
     cursor: duckdb.DuckDBPyConnection
     catalog: Catalog
     parameters: Parameters
+    _is_live: bool = False
     _tables: dict[str, Mapping[str, Sequence[Any]]] = field(default_factory=dict)
     _scans: dict[tuple[str, Predicate], Scan] = field(default_factory=dict)
 
@@ -110,33 +114,16 @@ class Planner:
         """
         sql = without_floor_to(sql)
         prefix, statement = parse(self.cursor, sql)
-        names = Names(self.catalog)
+        names = Names(self.catalog, self.cursor)
         check(statement, SKETCH_FUNCTIONS)
         self._replace_show_tables(statement, names)
         parameters = take_parameters(statement, self.parameters)
         constants = Constants(self.cursor, parameters)
 
-        def open_table(node: Node) -> tuple[Columns | None, str]:
-            schema = "" if node["catalog_name"] else str(node["schema_name"]).lower()
-            if schema == INFORMATION_SCHEMA:
-                self._use_table(node, names.information(str(node["table_name"])))
-                return None, ""
-            if schema == LOOKUP_SCHEMA:
-                mapping = names.lookup(str(node["table_name"]))
-                self._use_table(node, {"k": list(mapping), "v": list(mapping.values())})
-                return None, ""
-            if (
-                str(node["table_name"]).startswith(VIEW_PREFIX)
-                and node["table_name"] in self._tables
-            ):
-                return None, ""
-            datasource = names.datasource(node)
-            return column_lookup(names.columns(datasource)), datasource
-
         def translate(node: Node, relation: Relation, scope: Scope) -> Predicate:
             return Conditions(lambda path: scope.resolve(path, relation), constants).translate(node)
 
-        tables = Tables(open_table, translate)
+        tables = Tables(lambda node: self._open_table(node, names), translate)
         tables.visit_query(statement["node"])
         rewrite_sketches(statement["node"], sql, tables.found, names)
         rewrite_buckets(self.cursor, tables.selects, constants)
@@ -160,7 +147,28 @@ class Planner:
             parameters=parameters,
             catalog=self.catalog,
             pruned=self._pruned(relations, names) if prefix else {},
+            is_live=self._is_live,
         )
+
+    def _open_table(self, node: Node, names: Names) -> tuple[Columns | None, str]:
+        """Return the columns and the name of the datasource that a node means; what is none is a small table."""
+        schema = "" if node["catalog_name"] else str(node["schema_name"]).lower()
+        table = str(node["table_name"])
+        if schema == INFORMATION_SCHEMA:
+            self._use_table(node, names.information(table))
+            return None, ""
+        if schema == SYSTEM_SCHEMA:
+            self._use_table(node, system_table(self.catalog, table))
+            self._is_live = True
+            return None, ""
+        if schema == LOOKUP_SCHEMA:
+            mapping = names.lookup(table)
+            self._use_table(node, {"k": list(mapping), "v": list(mapping.values())})
+            return None, ""
+        if table.startswith(VIEW_PREFIX) and table in self._tables:
+            return None, ""
+        datasource = names.datasource(node)
+        return column_lookup(names.columns(datasource)), datasource
 
     def _printed(self, statement: Node) -> str:
         return unparse(self.cursor, statement)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+import json
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
 
 BATCH_ROWS = 122_880
 """Rows that are taken from DuckDB at once: those of one of its row groups."""
+GIVES = b"carnac.gives"
+"""Key of the metadata of what EXPLAIN says: the schema of the statement's rows, serialized."""
+DATASOURCES = b"carnac.datasources"
+"""Key of the metadata of that schema: the names of the datasources, a JSON list."""
 HUGE_DIGITS = 38
 """Decimal digits of DuckDB's 128-bit integers in Arrow."""
 
@@ -25,25 +30,60 @@ def arrow_table(columns: Mapping[str, Sequence[Any]]) -> pa.Table:
     """Return a table of texts and whole numbers."""
     import pyarrow as pa
 
-    arrays = [
-        pa.array(values, type=pa.int64() if values and isinstance(values[0], int) else pa.string())
-        for values in columns.values()
-    ]
-    return pa.table(dict(zip(columns, arrays, strict=True)))
+    def kind(values: Sequence[Any]) -> pa.DataType:
+        return pa.int64() if isinstance(next(iter(values), ""), int) else pa.string()
+
+    return pa.table(
+        {
+            name: values if isinstance(values, pa.Array) else pa.array(values, type=kind(values))
+            for name, values in columns.items()
+        }
+    )
 
 
-def plan_table(rows: Sequence[Sequence[Any]]) -> pa.Table:
-    """Return what EXPLAIN says, line by line."""
+def plan_table(texts: Iterable[str], gives: pa.Schema | None = None) -> pa.Table:
+    """Return what EXPLAIN says, line by line; its schema carries that of the statement's rows (`GIVES`).
+
+    Args:
+        gives: None: nobody looked.
+    """
     import pyarrow as pa
 
-    lines = [line for row in rows for line in str(row[-1]).splitlines()]
-    return pa.table({"plan": pa.array(lines, type=pa.string())})
+    lines = [line for text in texts for line in text.splitlines()]
+    table = pa.table({"plan": pa.array(lines, type=pa.string())})
+    if gives is None:
+        return table
+    return table.replace_schema_metadata({GIVES: gives.serialize().to_pybytes()})
+
+
+def gives_of(
+    cursor: duckdb.DuckDBPyConnection,
+    columns: Iterable[tuple[str, str]],
+    datasources: Iterable[str],
+) -> pa.Schema:
+    """Return the schema of a statement's rows, which names the datasources that it reads (`DATASOURCES`).
+
+    Args:
+        columns: Their names and SQL types.
+    """
+    import pyarrow as pa
+
+    names, types = zip(*columns, strict=True)
+    casts = ", ".join(f"CAST(NULL AS {kind})" for kind in types)
+    kinds = cursor.sql(f"SELECT {casts} WHERE false").to_arrow_table().schema.types
+    named = json.dumps(sorted(set(datasources)))
+    return pa.schema(list(zip(names, kinds, strict=True)), metadata={DATASOURCES: named})
 
 
 def explained(cursor: duckdb.DuckDBPyConnection, plan: Plan) -> pa.Table:
     """Return what EXPLAIN says: what Carnac has to say first, then DuckDB."""
     rows = cursor.execute(plan.sql, list(plan.parameters)).fetchall()
-    return plan_table([*((line,) for line in plan.told), *rows])
+    gives = None
+    if not plan.sql.startswith("EXPLAIN ANALYZE "):
+        relation = cursor.sql(plan.sql.removeprefix("EXPLAIN "), params=list(plan.parameters))
+        columns = zip(relation.columns, map(str, relation.types), strict=True)
+        gives = gives_of(cursor, columns, (one.datasource for one in plan.scans))
+    return plan_table([*plan.told, *(str(row[-1]) for row in rows)], gives)
 
 
 def read_rows(relation: duckdb.DuckDBPyRelation, *, bytes_max: int) -> pa.Table:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Node: TypeAlias = dict[str, Any]
 
 _EXPLAIN = re.compile(
-    r"(?>\s+|--[^\n]*(?:\n|$)|/\*.*?\*/)*+explain\b(?:\s+plan\s+for\b|(\s+analyze\b))?",
+    r"(?>\s+|--[^\n]*(?:\n|$)|/\*.*?\*/)*+explain\b(?:(?P<plan>\s+plan\s+for\b)|(?P<analyze>\s+analyze\b))?",
     re.IGNORECASE | re.DOTALL,
 )
 """What stands before a statement is read once: a way back through it has as many turns as it has blanks, squared."""
@@ -53,7 +53,7 @@ def parse(cursor: duckdb.DuckDBPyConnection, sql: str) -> tuple[str, Node]:
     prefix, body = "", sql
     explained = _EXPLAIN.match(sql)
     if explained is not None:
-        prefix = "EXPLAIN ANALYZE " if explained[1] else "EXPLAIN "
+        prefix = "EXPLAIN ANALYZE " if explained["analyze"] else "EXPLAIN "
         body = " " * explained.end() + sql[explained.end() :]
     if "\0" in body:
         raise Invalid("the statement contains a null character")
@@ -73,6 +73,12 @@ def parse(cursor: duckdb.DuckDBPyConnection, sql: str) -> tuple[str, Node]:
         count = "is empty" if not statements else f"has {len(statements)} statements"
         raise Invalid(f"the query {count}; write one SELECT statement")
     return prefix, statements[0]
+
+
+def asks_plan_for(sql: str) -> bool:
+    """Whether a statement begins with `EXPLAIN PLAN FOR`, as Druid's clients write it."""
+    explained = _EXPLAIN.match(sql)
+    return explained is not None and explained["plan"] is not None
 
 
 def unparse(cursor: duckdb.DuckDBPyConnection, statement: Node) -> str:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from carnac.core.time.intervals import IntervalSet
     from carnac.ports import MetadataStore, QueryEngine, QueryResult
     from carnac.ports.distributed import SparkPlans, SparkRunner
+    from carnac.ports.serving import Held
     from carnac.store.leases import LeaseKeeper
 
 T = TypeVar("T")
@@ -29,10 +30,20 @@ class RevisionCatalog:
     """The `Catalog` port over a metadata store, at one revision.
 
     What was read of a revision is kept with the metadata store: it does not change, and the next query asks for it.
+
+    Args:
+        held: Returns what historicals have loaded; None: nobody asks them.
     """
 
-    def __init__(self, metadata: MetadataStore, revision: int) -> None:
+    def __init__(
+        self,
+        metadata: MetadataStore,
+        revision: int,
+        *,
+        held: Callable[[], Mapping[str, Held]] | None = None,
+    ) -> None:
         self.revision = revision
+        self._held = held
         self._metadata = metadata
         if metadata not in _KEPT:
             _KEPT[metadata] = Memo(values_max=KEPT_MAX, weight_max=KEPT_PARTS, weigh=_weigh)
@@ -73,6 +84,13 @@ class RevisionCatalog:
     def lookups(self) -> Mapping[str, Mapping[str, str]]:
         """Return the lookups of the revision."""
         return self._kept(("lookups",), lambda: self._metadata.lookups(self.revision))
+
+    def system(self, table: str) -> Iterator[Sequence[object]]:
+        """Yield the rows of a table of `sys`."""
+        from carnac.store.system_rows import SystemRows
+
+        held = None if self._held is None else self._held()
+        return SystemRows(self, self._metadata, held).of(table)
 
     def _kept(self, what: Hashable, read: Callable[[], T]) -> T:
         return cast("T", self._memo.get((self.revision, what), read))

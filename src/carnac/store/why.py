@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from math import isclose
@@ -110,6 +110,9 @@ class _Some:
 
     def lookups(self) -> Mapping[str, Mapping[str, str]]:
         return self.whole.lookups()
+
+    def system(self, table: str) -> Iterable[Sequence[object]]:
+        return self.whole.system(table)
 
 
 class WhyFinder:

@@ -18,7 +18,7 @@ from carnac.query.schema.outline import outline
         ("SELECT 1 UNION ALL SELECT a FROM t", 1, {0}),
         ("WITH q AS (SELECT 1) SELECT a, sum(b) FROM q GROUP BY 1", 2, {1}),
         ("SELECT FLOOR(t TO HOUR), a FROM t", 2, {0}),
-        ("EXPLAIN SELECT 1", 1, set()),
+        ("EXPLAIN SELECT 1, a FROM t", 2, {0}),
     ],
 )
 def test_expressions_without_a_name_are_found(sql: str, columns: int, unnamed: set[int]) -> None:

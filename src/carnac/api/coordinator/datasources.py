@@ -16,10 +16,10 @@ from carnac.api.coordinator.shapes import (
     SegmentId,
     Simple,
     data_segments,
-    identifier_of,
     interval_of,
     server_in_view,
 )
+from carnac.core.log.identifiers import identifier_of
 from carnac.core.time.intervals import Interval, format_ms
 from carnac.errors import NotFound
 

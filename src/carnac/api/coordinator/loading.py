@@ -13,8 +13,8 @@ from carnac.api.coordinator.shapes import (
     Full,
     Simple,
     interval_of,
-    version_text,
 )
+from carnac.core.log.identifiers import version_text
 from carnac.core.texts import WHOLE_MAX
 from carnac.errors import Invalid
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import Path, Query
 
-from carnac.core.segments.version import SegmentVersion
-from carnac.core.time.intervals import Interval, format_ms, parse_interval
+from carnac.core.log.identifiers import identifier_of, shard_spec, version_text
+from carnac.core.time.intervals import Interval, parse_interval
 
 if TYPE_CHECKING:
     from carnac.coordinator.view import ServerState
-    from carnac.core.log.entries import Entry, VisibleSegment
+    from carnac.core.log.entries import VisibleSegment
 
 PREFIX = "/druid/coordinator/v1"
 BINARY_VERSION = 9
@@ -34,19 +34,6 @@ def interval_of(text: str) -> Interval:
     return parse_interval(text.replace("_", "/"))
 
 
-def version_text(version: SegmentVersion) -> str:
-    """Return a version as one text that sorts as the version does."""
-    major = format_ms(version.major_ms)
-    return f"{major}.{version.minor}" if version.minor else major
-
-
-def identifier_of(datasource: str, entry: Entry) -> str:
-    """Return the id by which Druid's clients know a segment in a time chunk."""
-    chunk = entry.chunk
-    head = f"{datasource}_{format_ms(chunk.start_ms)}_{format_ms(chunk.end_ms)}_{version_text(entry.version)}"
-    return f"{head}_{entry.partition_id}" if entry.partition_id else head
-
-
 def data_segment(datasource: str, item: VisibleSegment, partitions: int) -> dict[str, Any]:
     """Return a segment as Druid's `DataSegment`.
 
@@ -64,11 +51,7 @@ def data_segment(datasource: str, item: VisibleSegment, partitions: int) -> dict
         "loadSpec": {"type": "carnac", "path": segment.path, "segmentId": segment.segment_id},
         "dimensions": ",".join(dimensions),
         "metrics": ",".join(metrics),
-        "shardSpec": {
-            "type": "numbered",
-            "partitionNum": entry.partition_id,
-            "partitions": partitions,
-        },
+        "shardSpec": shard_spec(entry, partitions),
         "binaryVersion": BINARY_VERSION,
         "size": segment.size_bytes,
         "identifier": identifier_of(datasource, entry),

@@ -9,10 +9,12 @@ from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING, cast
 
+from carnac.api.sql.explaining import gives, plan_for
 from carnac.api.sql.facts import ARROW_TYPE
 from carnac.api.sql.formats import render, render_arrow
 from carnac.errors import Cancelled
 from carnac.query.schema.outline import Outline, outline
+from carnac.query.syntax import asks_plan_for
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -59,8 +61,11 @@ class Run:
             answer.close()
             raise Cancelled("nobody waits for the answer any more")
         schema = cast("pa.Schema", answer.schema)
-        names = _names(schema.names, statement.sql, shown)
         batches = _at_most(answer, self._request.rows_max)
+        if asks_plan_for(statement.sql) and (rows := gives(schema)) is not None:
+            batch = plan_for(rows, _names(rows.names, statement.sql, shown), batches)
+            schema, batches = batch.schema, iter([batch])
+        names = _names(schema.names, statement.sql, shown)
         if self._media_type == ARROW_TYPE:
             self._pieces = render_arrow(names, schema, batches)
         else:

@@ -152,13 +152,11 @@ def open_broker(
         engine = steps.enter_context(closing(make_engine(files, settings)))
         if registry is not None:
             show_kept(registry, Role.BROKER, engine.kept.counts)
-        catalog = partial(RevisionCatalog, metadata)
-        executor: Executor = EmbeddedExecutor(
-            lambda: engine, leases.reading, catalog, why=WHY_EMBEDDED
-        )
         loops: list[Loop] = []
         planning = _head_of(metadata)
         planned = _planned(leases)
+        embedded = partial(EmbeddedExecutor, lambda: engine, leases.reading, why=WHY_EMBEDDED)
+        executor: Executor = embedded(catalog=partial(RevisionCatalog, metadata))
         if place is not None:
             membership = _join(place, metadata, leases, settings, clock)
             steps.callback(membership.close)
@@ -169,7 +167,8 @@ def open_broker(
             distributed = DistributedExecutor(
                 tools_of(engine, metadata, membership, cluster, settings.query_part_bytes)
             )
-            executor = Either(distributed, executor, _asks_historicals(place, cluster))
+            alone = embedded(catalog=partial(RevisionCatalog, metadata, held=cluster.held))
+            executor = Either(distributed, alone, _asks_historicals(place, cluster))
             loops = [membership.loop, cluster.loop]
             planning, planned = membership.planning, membership.planned
         runner = steps.enter_context(closing(_spark_of(files, settings, clock)))
@@ -265,7 +264,7 @@ def tools_of(
         engine=engine,
         cluster=cluster,
         planned=membership.planned,
-        catalog=lambda revision: RevisionCatalog(metadata, revision),
+        catalog=partial(RevisionCatalog, metadata, held=cluster.held),
         earlier=lambda revision, names: _earlier(metadata, revision, names),
         part_bytes=part_bytes,
     )

@@ -110,7 +110,7 @@ class Distributor:
                 found = self.one_round(plan, basis, result)
             except NotOneRound as error:
                 found = self._gathered(plan, basis, result, str(error))
-        return _explained(found, plan) if plan.is_explain else found
+        return _explained(found, plan, result) if plan.is_explain else found
 
     def one_round(
         self, plan: Plan, basis: QueryBasis, result: Bound, statement: Node | None = None
@@ -444,7 +444,7 @@ def _cast_all(types: Sequence[str]) -> str:
     return ", ".join(f"CAST(p_{place} AS {kind}) AS p_{place}" for place, kind in enumerate(types))
 
 
-def _explained(plan: Distribution, planned: Plan) -> Distribution:
+def _explained(plan: Distribution, planned: Plan, result: Bound) -> Distribution:
     """Return what says how a statement would be run; the leaves are there for those who know the servers."""
     told = [
         f"{plan.way.value}: {plan.reason}",
@@ -457,4 +457,5 @@ def _explained(plan: Distribution, planned: Plan) -> Distribution:
         f"the broker: {plan.final_sql}",
         *([f"a server that reads all of them: {plan.whole_sql}"] if plan.whole_sql else ()),
     ]
-    return replace(plan, along=(), told=told)
+    gives = list(zip(result.names, result.types, strict=True))
+    return replace(plan, along=(), told=told, gives=gives)

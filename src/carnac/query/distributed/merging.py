@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from carnac.errors import Invalid, Unavailable
 from carnac.ports.distributed import Distribution, Stand
 from carnac.query.distributed.binding import empty_rows
-from carnac.query.results import plan_table, read_rows, tidy
+from carnac.query.results import gives_of, plan_table, read_rows, tidy
 
 if TYPE_CHECKING:
     import duckdb
@@ -34,7 +34,7 @@ def merged_table(
         Unavailable: It takes more memory.
     """
     if plan.told:
-        return plan_table([(line,) for line in plan.told])
+        return plan_table(plan.told, gives_of(cursor, plan.gives, plan.basis.columns))
     if is_whole:
         return _whole_table(plan, answers, bytes_max=bytes_max)
     sql = show_answers(cursor, plan, answers, bytes_max=bytes_max)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from carnac.query.export.lines import csv_expression, csv_head, json_expression
 from carnac.query.export.values import csv_line, iterate_rows, to_json_value, unique_names
-from carnac.query.results import BATCH_ROWS, as_longs, batches_of, is_huge, plan_table
+from carnac.query.results import BATCH_ROWS, as_longs, batches_of, explained, is_huge
 
 if TYPE_CHECKING:
     import duckdb
@@ -191,9 +191,7 @@ def export(
         duckdb.Error: The query fails.
     """
     if plan.is_explain:
-        cursor.register(
-            "__carnac_plan", plan_table(cursor.execute(plan.sql, list(plan.parameters)).fetchall())
-        )
+        cursor.register("__carnac_plan", explained(cursor, plan))
         statement, values = "SELECT plan FROM __carnac_plan", []
     else:
         statement, values = plan.sql, list(plan.parameters)

@@ -6,16 +6,22 @@ Columns have Druid's names, in its order. What a store has no word for is null.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from carnac.core.segments.segment import TIME_COLUMN, ColumnType
 from carnac.core.segments.sql_columns import SQL_TYPE
 from carnac.ports import Catalog
+from carnac.ports.queries import SYSTEM_TABLES
+from carnac.query.functions import NAMES
+from carnac.query.schema.system import SYSTEM_SCHEMA
 
 INFORMATION_SCHEMA = "information_schema"
 LOOKUP_SCHEMA = "lookup"
 SCHEMA_NAME = "druid"
 CATALOG_NAME = "druid"
+if TYPE_CHECKING:
+    import duckdb
+
 Columns = dict[str, list[Any]]
 Shown = Callable[[str], Mapping[str, ColumnType]]
 """Returns the columns of a datasource that a user sees, without `__time`."""
@@ -68,13 +74,27 @@ _COLUMNS = (
     "COLLATION_NAME",
     "JDBC_TYPE",
 )
-_OWN = {"COLUMNS": _COLUMNS, "SCHEMATA": _SCHEMATA, "TABLES": _TABLES}
+_ROUTINES = (
+    "ROUTINE_CATALOG",
+    "ROUTINE_SCHEMA",
+    "ROUTINE_NAME",
+    "ROUTINE_TYPE",
+    "IS_AGGREGATOR",
+    "SIGNATURES",
+)
+_OWN = {"COLUMNS": _COLUMNS, "ROUTINES": _ROUTINES, "SCHEMATA": _SCHEMATA, "TABLES": _TABLES}
+_FUNCTIONS = """
+SELECT function_name, function_type, [coalesce(one, 'ANY') FOR one IN parameter_types]
+FROM duckdb_functions()
+WHERE function_type IN ('scalar', 'aggregate', 'macro', 'window')
+ORDER BY ALL
+"""
 _NUMBERS = frozenset({"ORDINAL_POSITION", "JDBC_TYPE"})
 
 
 def schemata() -> Columns:
     """Return the schemas."""
-    names = (SCHEMA_NAME, _ITSELF, LOOKUP_SCHEMA)
+    names = (SCHEMA_NAME, _ITSELF, LOOKUP_SCHEMA, SYSTEM_SCHEMA)
     return _columns(_SCHEMATA, [(CATALOG_NAME, name, *[None] * 5) for name in names])
 
 
@@ -83,6 +103,7 @@ def tables(catalog: Catalog) -> Columns:
     rows = [(SCHEMA_NAME, name, "TABLE", "NO") for name in sorted(catalog.datasource_names())]
     rows += [(LOOKUP_SCHEMA, name, "TABLE", "YES") for name in sorted(catalog.lookups())]
     rows += [(_ITSELF, name, "SYSTEM_TABLE", "NO") for name in _OWN]
+    rows += [(SYSTEM_SCHEMA, name, "SYSTEM_TABLE", "NO") for name in SYSTEM_TABLES]
     return _columns(
         _TABLES,
         [
@@ -106,7 +127,26 @@ def columns(catalog: Catalog, shown: Shown) -> Columns:
         for place, column in enumerate(own, start=1):
             kind_of = "BIGINT" if column in _NUMBERS else "VARCHAR"
             rows.append(_row(_ITSELF, name, column, place, kind_of))
+    for name, kinds in SYSTEM_TABLES.items():
+        for place, (column, kind_of) in enumerate(kinds.items(), start=1):
+            rows.append(_row(SYSTEM_SCHEMA, name, column, place, kind_of))
     return _columns(_COLUMNS, rows)
+
+
+def routines(cursor: duckdb.DuckDBPyConnection) -> Columns:
+    """Return the functions that a statement may call, each with the forms that it has."""
+    forms: dict[str, tuple[bool, list[str]]] = {}
+    for name, kind, types in cursor.execute(_FUNCTIONS).fetchall():
+        if name in NAMES:
+            _, texts = forms.setdefault(name.upper(), (kind == "aggregate", []))
+            texts.append(f"'{name.upper()}({', '.join(types)})'")
+    return _columns(
+        _ROUTINES,
+        [
+            (CATALOG_NAME, _ITSELF, name, "FUNCTION", "YES" if is_sum else "NO", "\n".join(texts))
+            for name, (is_sum, texts) in sorted(forms.items())
+        ],
+    )
 
 
 def _row(

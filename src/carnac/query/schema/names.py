@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from carnac.core.segments.segment import TIME_COLUMN, ColumnType
 from carnac.errors import NotFound
 from carnac.ports import Catalog
 from carnac.query.messages import did_you_mean
 from carnac.query.scans import shown_columns
-from carnac.query.schema.information import INFORMATION_SCHEMA, columns, schemata, tables
+from carnac.query.schema.information import (
+    INFORMATION_SCHEMA,
+    columns,
+    routines,
+    schemata,
+    tables,
+)
 from carnac.query.syntax import Node
+
+if TYPE_CHECKING:
+    import duckdb
 
 DATASOURCE_SCHEMAS = {"", "druid", "carnac", "main"}
 
@@ -19,8 +28,9 @@ DATASOURCE_SCHEMAS = {"", "druid", "carnac", "main"}
 class Names:
     """The names of one catalog, looked up without regard to case where that is not ambiguous."""
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog, cursor: duckdb.DuckDBPyConnection) -> None:
         self._catalog = catalog
+        self._cursor = cursor
         self._columns: dict[str, Mapping[str, ColumnType]] = {}
 
     def columns(self, datasource: str) -> Mapping[str, ColumnType]:
@@ -79,8 +89,10 @@ class Names:
                 return tables(self._catalog)
             case "columns":
                 return columns(self._catalog, self.columns)
+            case "routines":
+                return routines(self._cursor)
         raise NotFound(
-            f"there is no table '{INFORMATION_SCHEMA}.{name}'; there are schemata, tables and columns",
+            f"there is no table '{INFORMATION_SCHEMA}.{name}'; there are schemata, tables, columns and routines",
             table=name,
         )
 

@@ -52,7 +52,7 @@ def outline(sql: str) -> Outline | None:
     """Return the outline of a statement; None if it is not one SELECT statement, which who runs it will say."""
     with _LOCK:
         try:
-            prefix, statement = parse(_cursor(), without_floor_to(sql))
+            _, statement = parse(_cursor(), without_floor_to(sql))
         except Invalid:
             return None
     named = {
@@ -60,8 +60,7 @@ def outline(sql: str) -> Outline | None:
         for node in walk(statement["node"])
         if node.get("class") == "PARAMETER"
     }
-    outputs = [] if prefix else _outputs(statement["node"])
-    return Outline(outputs=outputs, parameters=len(named))
+    return Outline(outputs=_outputs(statement["node"]), parameters=len(named))
 
 
 def _outputs(query: Node) -> list[bool | None]:

@@ -100,4 +100,5 @@ class SparkPlanner:
             basis=basis,
             revision=self.catalog.revision,
             told=told,
+            gives=list(zip(names, types, strict=True)),
         )

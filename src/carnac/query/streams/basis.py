@@ -83,8 +83,8 @@ def basis_of(cursor: duckdb.DuckDBPyConnection, sql: str, plan: Plan) -> QueryBa
         statement=text.printed,
         slices=sorted(slices, key=lambda item: (item[0], str(item[1]))),
         columns=columns,
-        tables=tuple(plan.tables.values()),
-        is_volatile=text.is_volatile,
+        tables=() if plan.is_live else tuple(plan.tables.values()),
+        is_volatile=text.is_volatile or plan.is_live,
         segments_total=plan.segments_total,
         sums=text.sums,
     )

@@ -1,0 +1,152 @@
+"""Rows of the tables of `sys`: segments of a revision; servers and tasks as they are now, whatever the revision."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from carnac.core.log.identifiers import identifier_of, shard_spec, version_text
+from carnac.core.time.intervals import format_ms
+from carnac.ports.serving import Held, Role
+
+if TYPE_CHECKING:
+    from carnac.core.log.entries import VisibleSegment
+    from carnac.core.time.intervals import Interval
+    from carnac.ports import Catalog, MetadataStore
+    from carnac.ports.serving import ServerRecord
+
+LEADING = (Role.OVERLORD, Role.COORDINATOR)
+"""Roles in which one process leads."""
+TASKS_MAX = 10_000
+"""Of the newest tasks so many are shown."""
+NO_PORT = -1
+
+
+@dataclass(frozen=True, slots=True)
+class SystemRows:
+    """What the tables of `sys` are made of.
+
+    Args:
+        held: What historicals have loaded, by server; None: nobody has asked them.
+    """
+
+    catalog: Catalog
+    metadata: MetadataStore
+    held: Mapping[str, Held] | None
+
+    def of(self, table: str) -> Iterator[Sequence[object]]:
+        """Yield the rows of a table, in the order of its columns (`SYSTEM_TABLES`)."""
+        rows = {
+            "segments": self._segments,
+            "server_segments": self._server_segments,
+            "servers": self._servers,
+            "tasks": self._tasks,
+        }.get(table)
+        yield from (
+            () if rows is None else rows()
+        )  # no stream is read here: there are no supervisors
+
+    def _segments(self) -> Iterator[Sequence[object]]:
+        copies = None
+        if self.held is not None:
+            copies = Counter(one for held in self.held.values() for one in held.segment_ids)
+        for datasource in sorted(self.catalog.datasource_names()):
+            items = self.catalog.visible(datasource, None)
+            partitions = Counter(item.entry.chunk for item in items)
+            for item in items:
+                yield _segment(datasource, item, partitions, copies)
+
+    def _server_segments(self) -> Iterator[Sequence[object]]:
+        names = {
+            item.segment.segment_id: identifier_of(datasource, item.entry)
+            for datasource in self.catalog.datasource_names()
+            for item in self.catalog.visible(datasource, None)
+        }
+        for server in self.metadata.servers():
+            held = (self.held or {}).get(server.server_id, Held())
+            for segment_id in sorted(held.segment_ids):
+                if segment_id in names:
+                    yield (_address(server)[0], names[segment_id])
+
+    def _servers(self) -> Iterator[Sequence[object]]:
+        leaders = {role: self.metadata.leader(role) for role in LEADING}
+        urls = {role: one.url for role, one in leaders.items() if one is not None and one.lease_ms}
+        for server in self.metadata.servers():
+            named, host, port = _address(server)
+            yield (
+                named,
+                host,
+                port,
+                NO_PORT,
+                str(server.role),
+                server.tier or None,
+                None if self.held is None else self.held.get(server.server_id, Held()).used_bytes,
+                server.capacity_bytes,
+                int(urls.get(server.role) == server.url) if server.role in LEADING else None,
+                format_ms(server.started_at_ms),
+            )
+
+    def _tasks(self) -> Iterator[Sequence[object]]:
+        from carnac.core.tasks.statuses import duration_ms, runner_code_of, status_of
+
+        for task in self.metadata.tasks(limit=TASKS_MAX):
+            created = format_ms(task.created_at_ms)
+            yield (
+                task.task_id,
+                task.group_id,
+                task.type,
+                task.datasource,
+                created,
+                created,
+                status_of(task),
+                runner_code_of(task),
+                duration_ms(task),
+                None,
+                None,
+                NO_PORT,
+                NO_PORT,
+                task.error,
+            )
+
+
+def _segment(
+    datasource: str,
+    item: VisibleSegment,
+    partitions: Mapping[Interval, int],
+    copies: Mapping[str, int] | None,
+) -> Sequence[object]:
+    segment, entry = item.segment, item.entry
+    metrics = [] if segment.rollup is None else [one.name for one in segment.rollup.metrics]
+    dimensions = [one.name for one in segment.columns if one.name not in metrics]
+    return (
+        identifier_of(datasource, entry),
+        datasource,
+        format_ms(entry.chunk.start_ms),
+        format_ms(entry.chunk.end_ms),
+        segment.size_bytes,
+        version_text(entry.version),
+        entry.partition_id,
+        None if copies is None else copies.get(segment.segment_id, 0),
+        segment.rows,
+        *(1, 1, 1, 0, 0),  # what is of the revision is active, and can be read wherever it is
+        _json(shard_spec(entry, partitions[entry.chunk])),
+        _json(dimensions),
+        _json(metrics),
+        None,
+        None,
+    )
+
+
+def _address(server: ServerRecord) -> tuple[str, str | None, int]:
+    """Return the name, host and port by which a server is known."""
+    parts = urlsplit(server.url)
+    port = parts.port or NO_PORT
+    return f"{parts.hostname}:{port}", parts.hostname, port
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
