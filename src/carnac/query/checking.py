@@ -106,12 +106,14 @@ def _check_function(node: Node, extra_functions: frozenset[str], *, is_table: bo
                 function=name,
             )
     elif lower not in NAMES and name not in OPERATORS and lower not in extra_functions:
+        from carnac.query.dialect.druid import is_here
         from carnac.specs.druid.sql_functions import find_form
 
         form = find_form(name)
         if form is not None:
+            what = "not here with these arguments" if is_here(name) else "not here"
             raise Invalid(
-                f"function {name.upper()} of Druid's SQL is not here; write {form}", function=name
+                f"function {name.upper()} of Druid's SQL is {what}; write {form}", function=name
             )
         raise Invalid(
             f"function '{name}' does not exist or cannot be used in queries", function=name

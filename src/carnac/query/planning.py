@@ -15,6 +15,7 @@ from carnac.ports.queries import LeafSlice
 from carnac.query.bucketing import rewrite_buckets, without_floor_to
 from carnac.query.checking import check
 from carnac.query.conditions import Conditions
+from carnac.query.dialect.druid import without_druid_calls
 from carnac.query.folding import Constants
 from carnac.query.newest import TimeEdge, find_edge
 from carnac.query.parameters import Parameters, take_parameters
@@ -115,6 +116,7 @@ class Planner:
         sql = without_floor_to(sql)
         prefix, statement = parse(self.cursor, sql)
         names = Names(self.catalog, self.cursor)
+        without_druid_calls(self.cursor, statement)
         check(statement, SKETCH_FUNCTIONS)
         self._replace_show_tables(statement, names)
         parameters = take_parameters(statement, self.parameters)

@@ -1,0 +1,154 @@
+"""Druid's functions that are here give what Druid's documentation says, and what the form of DuckDB gives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import carnac
+from carnac import Store
+from carnac.errors import Invalid
+from carnac.query.dialect import druid
+from carnac.specs.druid.sql_functions import FORMS
+
+ROWS = [
+    {"t": "2024-03-04T09:10:11.500Z", "page": "Menhir", "added": 3, "text": "12"},
+    {"t": "2024-03-05T23:59:59Z", "page": "Dolmen", "added": 5, "text": "x"},
+    {"t": "2024-08-11T00:00:00Z", "page": "Menhir", "added": 7, "text": "-1"},
+]
+SPEC: dict[str, Any] = {
+    "dataSource": "edits",
+    "timestampSpec": {"column": "t"},
+    "dimensions": ["page", {"name": "added", "type": "long"}, "text"],
+}
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
+    place: Path = tmp_path_factory.mktemp("store")
+    with carnac.open(place, create=True) as opened:
+        opened.append("edits", ROWS, spec=SPEC)
+        opened.set_lookup("pages", {"Menhir": "a stone"})
+        yield opened
+
+
+def values(store: Store, what: str, rest: str = "FROM edits ORDER BY __time") -> list[Any]:
+    [name] = store.sql(f"SELECT {what} AS v {rest}").arrow().column_names
+    return [row[name] for row in store.sql(f"SELECT {what} AS v {rest}").rows()]
+
+
+def texts(store: Store, what: str) -> list[str]:
+    found: list[str] = values(store, f"strftime({what}, '%Y-%m-%dT%H:%M:%S')")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("period", "starts"),
+    [
+        ("PT1S", ["2024-03-04T09:10:11", "2024-03-05T23:59:59", "2024-08-11T00:00:00"]),
+        ("PT5M", ["2024-03-04T09:10:00", "2024-03-05T23:55:00", "2024-08-11T00:00:00"]),
+        ("PT6H", ["2024-03-04T06:00:00", "2024-03-05T18:00:00", "2024-08-11T00:00:00"]),
+        ("P1D", ["2024-03-04T00:00:00", "2024-03-05T00:00:00", "2024-08-11T00:00:00"]),
+        ("P1W", ["2024-03-04T00:00:00", "2024-03-04T00:00:00", "2024-08-05T00:00:00"]),
+        ("P1M", ["2024-03-01T00:00:00", "2024-03-01T00:00:00", "2024-08-01T00:00:00"]),
+        ("P3M", ["2024-01-01T00:00:00", "2024-01-01T00:00:00", "2024-07-01T00:00:00"]),
+        ("P6M", ["2024-01-01T00:00:00", "2024-01-01T00:00:00", "2024-07-01T00:00:00"]),
+        ("P1Y", ["2024-01-01T00:00:00"] * 3),
+    ],
+)
+def test_times_are_floored(store: Store, period: str, starts: list[str]) -> None:
+    assert texts(store, f"TIME_FLOOR(__time, '{period}')") == starts
+    assert texts(store, f"time_floor(CAST(__time AS TIMESTAMP), '{period}')") == starts
+
+
+def test_days_of_another_zone_begin_at_its_midnight(store: Store) -> None:
+    starts = ["2024-03-03T23:00:00", "2024-03-05T23:00:00", "2024-08-10T22:00:00"]
+    assert texts(store, "TIME_FLOOR(__time, 'P1D', NULL, 'Europe/Paris')") == starts
+    utc = ["2024-03-04T00:00:00", "2024-03-05T00:00:00", "2024-08-11T00:00:00"]
+    assert texts(store, "TIME_FLOOR(__time, 'P1D', NULL, 'Etc/UTC')") == utc
+
+
+def test_what_superset_asks_of_a_week_that_ends_on_saturday(store: Store) -> None:
+    inner = "TIME_FLOOR(TIME_SHIFT(CAST(__time AS TIMESTAMP), 'P1D', 1), 'P1W')"
+    ends = texts(store, f"TIME_SHIFT({inner}, 'P1D', 5)")
+    assert ends == ["2024-03-09T00:00:00", "2024-03-09T00:00:00", "2024-08-17T00:00:00"]
+
+
+def test_a_series_is_grouped_by_what_it_shows(store: Store) -> None:
+    rows = store.sql(
+        "SELECT TIME_FLOOR(__time, 'P1M') AS m, sum(added) AS s FROM edits "
+        "WHERE __time >= TIME_PARSE('2024-01-01T00:00:00') AND TIME_IN_INTERVAL(__time, '2024-03-01/2025-01-01') "
+        "GROUP BY TIME_FLOOR(__time, 'P1M') ORDER BY 1"
+    ).rows()
+    assert [row["s"] for row in rows] == [8, 7]
+
+
+@pytest.mark.parametrize(
+    ("call", "wanted"),
+    [
+        ("TIME_EXTRACT(__time, 'DOW')", [1, 2, 7]),
+        ("TIME_EXTRACT(__time, 'hour')", [9, 23, 0]),
+        ("TIME_EXTRACT(__time, 'EPOCH')", [1_709_543_411, 1_709_683_199, 1_723_334_400]),
+        ("TIMESTAMP_TO_MILLIS(__time)", [1_709_543_411_500, 1_709_683_199_000, 1_723_334_400_000]),
+        ("MILLIS_TO_TIMESTAMP(1709543411500) = __time", [True, False, False]),
+        ("TIME_PARSE('never')", [None, None, None]),
+        ("TIME_IN_INTERVAL(__time, '2024-03-04/P1D')", [True, False, False]),
+        ("PARSE_LONG(text)", [12, None, -1]),
+        ("DIV(added, 2)", [1, 2, 3]),
+        ("SAFE_DIVIDE(added, added - 3)", [None, 2.5, 1.75]),
+        ("BITWISE_AND(added, 1) + BITWISE_SHIFT_LEFT(added, 1)", [7, 11, 15]),
+        ("ICONTAINS_STRING(page, 'HIR')", [True, False, True]),
+        ("REGEXP_LIKE(page, '^D')", [False, True, False]),
+        ("TEXTCAT(BTRIM(page, 'M'), '!')", ["enhir!", "Dolmen!", "enhir!"]),
+        ("LOOKUP(page, 'pages')", ["a stone", None, "a stone"]),
+        ("LOOKUP(page, 'pages', 'none')", ["a stone", "none", "a stone"]),
+    ],
+)
+def test_values(store: Store, call: str, wanted: list[Any]) -> None:
+    assert values(store, call) == wanted
+
+
+def test_aggregates_keep_their_filter(store: Store) -> None:
+    row = store.sql(
+        "SELECT LATEST(page) AS l, EARLIEST(page, 100) AS e, LATEST_BY(added, added) "
+        "FILTER (WHERE page = 'Dolmen') AS b "
+        "FROM edits"
+    ).rows()
+    assert row == [{"l": "Menhir", "e": "Menhir", "b": 5}]
+
+
+def test_a_column_without_a_name_has_that_of_the_call(store: Store) -> None:
+    names = (
+        store.sql("SELECT TIME_FLOOR(__time, 'P1D'), 1 + DIV(added, 2) FROM edits")
+        .arrow()
+        .column_names
+    )
+    assert names == ["time_floor(__time, 'P1D')", "(1 + div(added, 2))"]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "TIME_FLOOR(__time, 'PT7M')",
+        "TIME_FLOOR(__time, 'P1D', '2000-01-01', 'Europe/Paris')",
+        "TIME_FLOOR(__time, 'P1D', NULL, 'no zone''s name')",
+        "TIME_FLOOR(__time, page)",
+        "TIME_FLOOR(__time, 'sometimes')",
+        "TIME_PARSE(text, 'yyyy')",
+        "TIME_IN_INTERVAL(__time, 'then/now')",
+        "TIME_EXTRACT(__time, 'MILLENNIUM')",
+    ],
+)
+def test_other_arguments_are_refused_by_the_form_that_does_it(store: Store, call: str) -> None:
+    name = call.partition("(")[0]
+    with pytest.raises(Invalid) as caught:
+        store.sql(f"SELECT {call} FROM edits")
+    said = f"function {name} of Druid's SQL is not here with these arguments; write {FORMS[name.lower()]}"
+    assert caught.value.message == said
+
+
+def test_each_has_a_form_for_other_arguments() -> None:
+    assert {name for name, _ in druid.FORMS} | set(druid._SPECIAL) <= set(FORMS)
