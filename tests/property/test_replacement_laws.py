@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from carnac.simulation.replacement import Course, Death, Replacement, Sight, Way, simulate
+from carnac.simulation.replacement import AnswerKind, Course, Death, Replacement, Way, simulate
 
 LONG_S = 320
 """Longer than each of these replacements, one load after the other."""
@@ -32,15 +32,15 @@ def replacements(draw: st.DrawFn) -> Replacement:
     )
 
 
-def shown(course: Course) -> list[Sight]:
-    return [one.sight for one in course.seconds]
+def shown(course: Course) -> list[AnswerKind]:
+    return [one.kind for one in course.seconds]
 
 
 @given(replacements(), DEATHS)
 @example(Replacement(), Death.SWITCHED)
 def test_with_cold_reads_every_second_is_whole(scenario: Replacement, death: Death) -> None:
     course = simulate(scenario, Way.COLD, death)
-    assert all(sight.is_whole for sight in shown(course))
+    assert all(kind.is_whole for kind in shown(course))
 
 
 @given(replacements(), DEATHS)
@@ -48,7 +48,7 @@ def test_a_told_revision_is_never_short_and_never_goes_back(
     scenario: Replacement, death: Death
 ) -> None:
     course = simulate(scenario, Way.FILES, death)
-    assert Sight.SHORT not in shown(course)
+    assert AnswerKind.SHORT not in shown(course)
     news = [one.is_new for one in course.seconds]
     assert news == sorted(news)
 
@@ -56,8 +56,8 @@ def test_a_told_revision_is_never_short_and_never_goes_back(
 @given(replacements())
 def test_the_fallback_is_short_where_nothing_is_left_to_fall_back_to(scenario: Replacement) -> None:
     course = simulate(scenario, Way.FALLBACK, Death.DROPPED)
-    has_lost = Sight.REFUSED in shown(course)  # the dead server had a new segment
-    assert (Sight.SHORT in shown(course)) == has_lost
+    has_lost = AnswerKind.REFUSED in shown(course)  # the dead server had a new segment
+    assert (AnswerKind.SHORT in shown(course)) == has_lost
 
 
 @given(replacements(), DEATHS, st.sampled_from(Way))
@@ -66,19 +66,19 @@ def test_no_row_is_seen_twice_and_all_end_with_the_new_ones(
 ) -> None:
     course = simulate(scenario, way, death)
     assert all(0 <= one.share <= 1 + 1e-9 for one in course.seconds)
-    assert course.seconds[-1].sight is Sight.NEW
+    assert course.seconds[-1].kind is AnswerKind.NEW
 
 
 @given(replacements(), st.sampled_from(Way))
 def test_without_a_death_nobody_notices_anything(scenario: Replacement, way: Way) -> None:
-    assert set(shown(simulate(scenario, way))) == {Sight.OLD, Sight.NEW}
+    assert set(shown(simulate(scenario, way))) == {AnswerKind.OLD, AnswerKind.NEW}
 
 
 def test_the_fallback_is_whole_where_all_it_falls_back_to_lives() -> None:
     scenario = Replacement(old_on=(1, 2, 1, 2, 1, 2))
     seen = shown(simulate(scenario, Way.FALLBACK, Death.SWITCHED))
-    assert Sight.SHORT not in seen
-    assert Sight.OLD in seen[seen.index(Sight.NEW) :]
+    assert AnswerKind.SHORT not in seen
+    assert AnswerKind.OLD in seen[seen.index(AnswerKind.NEW) :]
 
 
 @pytest.mark.parametrize("death", Death)

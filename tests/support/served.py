@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import carnac
-from carnac.bootstrap.serving.broker import BrokerHandle, Place, open_broker
+from carnac.bootstrap.serving.broker import BrokerHandle, BrokerHost, open_broker
 from carnac.clock import RandomIds, StoreClock, SystemClock
 from carnac.config import SecretUrl, Settings
 from carnac.core.segments.segment import Segment
@@ -180,13 +180,13 @@ class ServedStore:
     def open_broker(self, *, is_alone: bool = True, **changes: object) -> BrokerHandle:
         """Open a broker that reaches the historicals; closed with the store."""
         by_id = {line.server_id: line for line in self.lines}
-        place = Place(
+        host = BrokerHost(
             url="http://broker",
             connect=lambda record: by_id[record.server_id],
             is_alone=is_alone,
             on_leave=lambda leave: leave,
         )
-        handle = open_broker(self.settings.model_copy(update=changes), StoreClock(), place=place)
+        handle = open_broker(self.settings.model_copy(update=changes), StoreClock(), host=host)
         self._steps.callback(handle.close)
         return handle
 

@@ -50,7 +50,7 @@ DEEP_STORAGE_KEY = "deep_storage"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StorePlace:
+class StoreLocation:
     """Where a store is.
 
     Attributes:
@@ -94,7 +94,7 @@ def name_of_store(store: object, settings: Settings) -> str:
     return name
 
 
-def locate_store(name: str) -> StorePlace:
+def locate_store(name: str) -> StoreLocation:
     """Return where the store `name` is, or would be.
 
     Raises:
@@ -109,21 +109,21 @@ def locate_store(name: str) -> StorePlace:
         if folder.exists() and not folder.is_dir():
             raise Invalid(f"{shown} is a file; a store is a directory or a URL", store=shown)
         file = folder / METADATA_FILE
-        return StorePlace(name=shown, metadata_url=SecretUrl(f"sqlite:///{file}"), file=file)
+        return StoreLocation(name=shown, metadata_url=SecretUrl(f"sqlite:///{file}"), file=file)
     if scheme == "memory":
-        return StorePlace(name=name, metadata_url=SecretUrl("memory://"))
+        return StoreLocation(name=name, metadata_url=SecretUrl("memory://"))
     if scheme == "sqlite":
         if not rest.strip("/"):
             raise Invalid(f"store {shown} names no file; write it like sqlite:////data/events.db")
         file = Path(rest.removeprefix("/")).absolute()
-        return StorePlace(name=shown, metadata_url=SecretUrl(f"sqlite:///{file}"), file=file)
+        return StoreLocation(name=shown, metadata_url=SecretUrl(f"sqlite:///{file}"), file=file)
     if scheme.partition("+")[0] in {"postgresql", "postgres"}:
         if not is_readable(name):
             raise Invalid(
                 f"store {shown} is no URL: write what is special in its password with percent signs (@ is %40)",
                 store=shown,
             )
-        return StorePlace(name=shown, metadata_url=SecretUrl(name))
+        return StoreLocation(name=shown, metadata_url=SecretUrl(name))
     raise Invalid(
         f"store {shown} is of no kind that Carnac knows; give a directory, sqlite:///…, postgresql://… or memory://",
         store=shown,
@@ -163,11 +163,11 @@ def open_store(
         settings = load_settings(os.environ, directory=Path.cwd(), overrides=overrides)
     elif overrides:
         settings = settings.model_copy(update=overrides)
-    place = locate_store(name_of_store(store, settings))
+    location = locate_store(name_of_store(store, settings))
     clock, ids = clock or StoreClock(), ids or RandomIds()
-    metadata = _open_metadata(place, create=create, clock=clock, ids=ids)
+    metadata = _open_metadata(location, create=create, clock=clock, ids=ids)
     try:
-        deep_storage = _open_deep_storage(place, metadata, settings, create=create)
+        deep_storage = _open_deep_storage(location, metadata, settings, create=create)
     except BaseException:
         metadata.close()
         raise
@@ -246,18 +246,18 @@ def open_records(
     Raises:
         NotFound, Invalid, Unavailable: As `open_store`.
     """
-    place = locate_store(name_of_store(store, settings))
+    location = locate_store(name_of_store(store, settings))
     metadata = _open_metadata(
-        place, create=False, clock=clock, ids=ids or RandomIds(), patience_ms=patience_ms
+        location, create=False, clock=clock, ids=ids or RandomIds(), patience_ms=patience_ms
     )
-    if metadata.settings().get(DEEP_STORAGE_KEY) is None and not place.is_memory:
+    if metadata.settings().get(DEEP_STORAGE_KEY) is None and not location.is_memory:
         metadata.close()
-        raise no_store(place.name)
+        raise no_store(location.name)
     return metadata
 
 
 def _open_metadata(
-    place: StorePlace,
+    location: StoreLocation,
     *,
     create: bool,
     clock: Clock,
@@ -266,58 +266,58 @@ def _open_metadata(
 ) -> MetadataStore:
     from carnac.metadata import open_metadata
 
-    if place.file is not None and not place.file.is_file():
+    if location.file is not None and not location.file.is_file():
         if not create:
-            raise no_store(place.name)
-        stranger = find_stranger(place.file.parent)
+            raise no_store(location.name)
+        stranger = find_stranger(location.file.parent)
         if stranger is not None:
             raise Invalid(
-                f"store {place.name} is not made in a folder of another user (uid {stranger}), who could replace its "
-                "files; make it in a folder of your own",
-                store=place.name,
+                f"store {location.name} is not made in a folder of another user (uid {stranger}), who could replace "
+                "its files; make it in a folder of your own",
+                store=location.name,
             )
         try:
-            make_folders(place.file.parent)
+            make_folders(location.file.parent)
         except OSError as error:
             raise Invalid(
-                f"store {place.name} cannot be made: {error.strerror} ({error.filename})",
-                store=place.name,
+                f"store {location.name} cannot be made: {error.strerror} ({error.filename})",
+                store=location.name,
             ) from None
     try:
         metadata = open_metadata(
-            place.metadata_url.get_secret_value(),
+            location.metadata_url.get_secret_value(),
             clock=clock,
             ids=ids,
             create=create,
             patience_ms=patience_ms,
         )
     except NotFound:
-        raise no_store(place.name) from None
+        raise no_store(location.name) from None
     if isinstance(clock, StoreClock):
         clock.follow(metadata.server_now_ms)
     return metadata
 
 
 def _open_deep_storage(
-    place: StorePlace, metadata: MetadataStore, settings: Settings, *, create: bool
+    location: StoreLocation, metadata: MetadataStore, settings: Settings, *, create: bool
 ) -> DeepStorage:
     """Open the deep storage that the store remembers; remember one if it is new."""
     from carnac.deep_storage import open_deep_storage
 
     url = metadata.settings().get(DEEP_STORAGE_KEY)
     if url is None:
-        is_memory = place.is_memory
+        is_memory = location.is_memory
         if not create and not is_memory:
-            raise no_store(place.name)
-        url = _deep_storage_of_new(place, settings)
-        deep_storage = open_deep_storage(_resolve_url(place, url))
-        _require_unused(deep_storage, place)
+            raise no_store(location.name)
+        url = _deep_storage_of_new(location, settings)
+        deep_storage = open_deep_storage(_resolve_url(location, url))
+        _require_unused(deep_storage, location)
         metadata.put_settings({DEEP_STORAGE_KEY: url})
         return deep_storage
-    return open_deep_storage(_resolve_url(place, url))
+    return open_deep_storage(_resolve_url(location, url))
 
 
-def _require_unused(deep_storage: DeepStorage, place: StorePlace) -> None:
+def _require_unused(deep_storage: DeepStorage, location: StoreLocation) -> None:
     """Refuse segment files of another store, or of one that lost its metadata: they would be garbage to this one.
 
     Raises:
@@ -327,13 +327,13 @@ def _require_unused(deep_storage: DeepStorage, place: StorePlace) -> None:
 
     if next(iter(deep_storage.list_files(SEGMENTS_PREFIX)), None) is not None:
         raise Invalid(
-            f"store {place.name} is not made over {show_url(deep_storage.url)}, which holds segment files already: put "
-            "their metadata back, or give the new store a deep storage of its own (--deep-storage)",
-            store=place.name,
+            f"store {location.name} is not made over {show_url(deep_storage.url)}, which holds segment files already: "
+            "put their metadata back, or give the new store a deep storage of its own (--deep-storage)",
+            store=location.name,
         )
 
 
-def _deep_storage_of_new(place: StorePlace, settings: Settings) -> str:
+def _deep_storage_of_new(location: StoreLocation, settings: Settings) -> str:
     """Return what a new store remembers: relative inside its folder, so that the folder can be moved."""
     if settings.deep_storage is not None:
         given = settings.deep_storage.get_secret_value()
@@ -343,21 +343,21 @@ def _deep_storage_of_new(place: StorePlace, settings: Settings) -> str:
                 "where its library looks for them, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
             )
         return given if "://" in given else str(Path(given).expanduser().absolute())
-    if place.folder is not None:
+    if location.folder is not None:
         return DEEP_STORAGE_FOLDER
-    if place.is_memory:
+    if location.is_memory:
         return "memory://"
     raise Invalid(
-        f"say where the segment files of {place.name} go: set deep_storage to a directory or URL, "
+        f"say where the segment files of {location.name} go: set deep_storage to a directory or URL, "
         "for example --deep-storage s3://bucket/events",
-        store=place.name,
+        store=location.name,
     )
 
 
-def _resolve_url(place: StorePlace, url: str) -> str:
-    if "://" in url or Path(url).is_absolute() or place.folder is None:
+def _resolve_url(location: StoreLocation, url: str) -> str:
+    if "://" in url or Path(url).is_absolute() or location.folder is None:
         return url
-    return str(place.folder / url)
+    return str(location.folder / url)
 
 
 def open_files(metadata: MetadataStore, settings: Settings) -> DeepStorage:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from carnac.console.looks import chart_head
-from carnac.simulation.replacement import Sight
+from carnac.simulation.replacement import AnswerKind
 
 if TYPE_CHECKING:
     from carnac.console.looks import Chart
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 PANEL_WIDTH = 300
 PANEL_HEIGHT = 74
 COLORS = {
-    Sight.OLD: "#9bb5b0",
-    Sight.NEW: "#2a9d8f",
-    Sight.COLD: "#e9a03b",
-    Sight.REFUSED: "#22333b",
-    Sight.SHORT: "#d1495b",
+    AnswerKind.OLD: "#9bb5b0",
+    AnswerKind.NEW: "#2a9d8f",
+    AnswerKind.COLD: "#e9a03b",
+    AnswerKind.REFUSED: "#22333b",
+    AnswerKind.SHORT: "#d1495b",
 }
 TITLE = "A server dies while segments are replaced: what queries see, second by second"
 SUBTITLE = (
@@ -122,9 +122,9 @@ def _bars(course: Course, x: Chart, *, is_first: bool) -> Chart:
         {
             "at": at,
             "end": at + 1,
-            "share": 1 if one.sight is Sight.REFUSED else one.share,
+            "share": 1 if one.kind is AnswerKind.REFUSED else one.share,
             "low": 0,
-            "sight": one.sight.value,
+            "kind": one.kind.value,
         }
         for at, one in enumerate(course.seconds)
     ]
@@ -143,10 +143,10 @@ def _bars(course: Course, x: Chart, *, is_first: bool) -> Chart:
             },
             "y2": {"field": "low"},
             "color": {
-                "field": "sight",
+                "field": "kind",
                 "type": "nominal",
                 "scale": {
-                    "domain": [sight.value for sight in Sight],
+                    "domain": [kind.value for kind in AnswerKind],
                     "range": list(COLORS.values()),
                 },
                 "legend": {"title": None},

@@ -23,7 +23,7 @@ from carnac.specs.base import NO_INPUT, check_texts
 from carnac.specs.druid.ingest import convert, is_druid_spec
 from carnac.specs.ingest.spec import IngestSpec
 from carnac.specs.ingest.transforms import check_transforms
-from carnac.specs.places import name_places
+from carnac.specs.lines import with_lines
 from carnac.specs.problems import Problem, explain, raise_problems
 
 YAML_LENGTH_MAX = 1 << 18
@@ -58,7 +58,7 @@ def load_spec(
     try:
         return _load(parse_text(source), has_rows=has_rows)
     except Invalid as error:
-        raise name_places(error, source, name=name, root=IngestSpec) from None
+        raise with_lines(error, source, name=name, root=IngestSpec) from None
 
 
 def _load(value: object, *, has_rows: bool) -> IngestSpec:

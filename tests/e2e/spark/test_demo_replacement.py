@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from carnac.simulation.replacement import Death, Sight, Way
+from carnac.simulation.replacement import AnswerKind, Death, Way
 from tests.e2e.conftest import Run
 from tests.nightly import IS_NIGHTLY
 
@@ -30,5 +30,5 @@ def test_no_second_is_short_or_refused_whenever_the_only_copy_dies(
     for course in courses:
         assert course["diedS"] is not None
         assert course["switchedS"] is not None
-        seen = {Sight(one["sees"]) for one in course["seconds"]}
-        assert all(sight.is_whole for sight in seen), course
+        seen = {AnswerKind(one["sees"]) for one in course["seconds"]}
+        assert all(kind.is_whole for kind in seen), course

@@ -10,7 +10,7 @@ from carnac.cli.demo.cluster.checks import Judged
 from carnac.cli.demo.cluster.load import Sample
 from carnac.cli.demo.cluster.replacing import _Look, _second, _Trial
 from carnac.console.cluster import Verdict
-from carnac.simulation.replacement import Death, Second, Sight
+from carnac.simulation.replacement import AnswerKind, Death, Second
 
 OLD, NEW = {"old-1", "old-2"}, {"new-1"}
 LOOKS = [
@@ -32,19 +32,19 @@ def answer(at_ms: int, revision: int | None, verdict: Verdict = "right", **more:
 @pytest.mark.parametrize(
     ("judged", "second"),
     [
-        ([answer(10, 4)], Second(sight=Sight.OLD)),
-        ([answer(10, 4), answer(1_010, 4)], Second(sight=Sight.COLD)),
-        ([answer(1_010, 5)], Second(sight=Sight.NEW, is_new=True)),
-        ([answer(10, 5)], Second(sight=Sight.COLD, is_new=True)),
-        ([answer(10, 4), answer(20, None, "failed")], Second(sight=Sight.REFUSED, share=0.0)),
-        ([], Second(sight=Sight.REFUSED, share=0.0)),
+        ([answer(10, 4)], Second(kind=AnswerKind.OLD)),
+        ([answer(10, 4), answer(1_010, 4)], Second(kind=AnswerKind.COLD)),
+        ([answer(1_010, 5)], Second(kind=AnswerKind.NEW, is_new=True)),
+        ([answer(10, 5)], Second(kind=AnswerKind.COLD, is_new=True)),
+        ([answer(10, 4), answer(20, None, "failed")], Second(kind=AnswerKind.REFUSED, share=0.0)),
+        ([], Second(kind=AnswerKind.REFUSED, share=0.0)),
         (
             [answer(10, 4, "short", question=0, rows=[[7, 1]]), answer(20, 4)],
-            Second(sight=Sight.SHORT, share=0.7),
+            Second(kind=AnswerKind.SHORT, share=0.7),
         ),
         (
             [answer(10, 4, "short", question=1, rows=[["EWR", 3, 9], ["JFK", 1, 9]])],
-            Second(sight=Sight.SHORT, share=0.4),
+            Second(kind=AnswerKind.SHORT, share=0.4),
         ),
     ],
 )

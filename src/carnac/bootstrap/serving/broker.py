@@ -60,8 +60,8 @@ WHY_EMBEDDED = "this process reads the segment files itself: no historical serve
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
-    """A broker's place in a cluster.
+class BrokerHost:
+    """The process that a broker runs in, as the cluster knows it.
 
     Attributes:
         url: Where others reach it.
@@ -116,13 +116,13 @@ def add(assembly: Assembly) -> None:
     threads = assembly.steps.enter_context(
         ThreadPoolExecutor(CONNECTIONS_MAX, thread_name_prefix="carnac-query")
     )
-    place = Place(
+    host = BrokerHost(
         url=assembly.url,
         is_alone=Role.COORDINATOR not in assembly.roles,
         on_leave=assembly.leaves.callback,
     )
     opened = assembly.steps.enter_context(
-        open_broker(assembly.settings, assembly.clock, place=place, registry=assembly.registry)
+        open_broker(assembly.settings, assembly.clock, host=host, registry=assembly.registry)
     )
     assembly.loops.extend(opened.loops)
     assembly.starts.append(lambda: opened.make_ready(assembly.steps))
@@ -133,13 +133,13 @@ def open_broker(
     settings: Settings,
     clock: Clock,
     *,
-    place: Place | None = None,
+    host: BrokerHost | None = None,
     registry: CollectorRegistry | None = None,
 ) -> BrokerHandle:
     """Open a broker of the store that the settings name.
 
     Args:
-        place: None: it is in no cluster, and answers everything itself.
+        host: None: it is in no cluster, and answers everything itself.
         registry: Where its metrics are shown; None: nowhere.
 
     Raises:
@@ -157,10 +157,10 @@ def open_broker(
         planned = _planned(leases)
         embedded = partial(EmbeddedExecutor, lambda: engine, leases.reading, why=WHY_EMBEDDED)
         executor: Executor = embedded(catalog=partial(RevisionCatalog, metadata))
-        if place is not None:
-            membership = _join(place, metadata, leases, settings, clock)
+        if host is not None:
+            membership = _join(host, metadata, leases, settings, clock)
             steps.callback(membership.close)
-            place.on_leave(membership.close)
+            host.on_leave(membership.close)
             cluster = Cluster(metadata, partial(connect, metadata.store_id, clock=clock))
             steps.callback(cluster.close)
             cluster.start()
@@ -168,7 +168,7 @@ def open_broker(
                 tools_of(engine, metadata, membership, cluster, settings.query_part_bytes)
             )
             alone = embedded(catalog=partial(RevisionCatalog, metadata, held=cluster.held))
-            executor = Either(distributed, alone, _asks_historicals(place, cluster))
+            executor = Either(distributed, alone, _asks_historicals(host, cluster))
             loops = [membership.loop, cluster.loop]
             planning, planned = membership.planning, membership.planned
         runner = steps.enter_context(closing(_spark_of(files, settings, clock)))
@@ -191,12 +191,12 @@ def open_broker(
 
 
 def _join(
-    place: Place, metadata: MetadataStore, leases: LeaseKeeper, settings: Settings, clock: Clock
+    host: BrokerHost, metadata: MetadataStore, leases: LeaseKeeper, settings: Settings, clock: Clock
 ) -> Membership:
     record = ServerRecord(
         server_id=f"broker-{RandomIds().new_id()}",
         role=Role.BROKER,
-        url=place.url,
+        url=host.url,
         holder=process_name(),
         started_at_ms=clock.now_ms(),
         lease_ms=settings.lease_ttl_ms,
@@ -247,9 +247,9 @@ def _head_of(metadata: MetadataStore) -> Callable[[], int]:
     return lambda: metadata.head().revision
 
 
-def _asks_historicals(place: Place, cluster: Cluster) -> Callable[[], bool]:
+def _asks_historicals(host: BrokerHost, cluster: Cluster) -> Callable[[], bool]:
     """Return whether historicals answer: while any takes queries, or always if the broker is alone in its process."""
-    return lambda: place.is_alone or bool(cluster.members())
+    return lambda: host.is_alone or bool(cluster.members())
 
 
 def tools_of(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from carnac.cli.tables import Column, columns_of, format_count
 from carnac.console.export import write_chart
 from carnac.console.replacement import draw_replacements
-from carnac.simulation.replacement import Sight
+from carnac.simulation.replacement import AnswerKind
 
 if TYPE_CHECKING:
     from carnac.cli.output import Output
@@ -25,7 +25,7 @@ def write_replacement_picture(courses: Sequence[Course], path: Path) -> Path:
 def print_courses(output: Output, courses: Sequence[Course], picture: Path | None) -> None:
     """Say for how many seconds queries saw what."""
     columns = columns_of("answered by | a server dies")
-    columns += [Column(sight.value, is_number=True) for sight in Sight]
+    columns += [Column(kind.value, is_number=True) for kind in AnswerKind]
     columns.append(Column("fewest rows", is_number=True))
     output.table(
         columns,
@@ -33,7 +33,7 @@ def print_courses(output: Output, courses: Sequence[Course], picture: Path | Non
             [
                 course.way,
                 course.death,
-                *(format_count(course.counts[sight]) for sight in Sight),
+                *(format_count(course.counts[kind]) for kind in AnswerKind),
                 f"{course.least_share:.0%}",
             ]
             for course in courses
@@ -61,8 +61,7 @@ def courses_document(courses: Sequence[Course], picture: Path | None) -> dict[st
                 "diedS": course.died_s,
                 "noticedS": course.noticed_s,
                 "seconds": [
-                    {"sees": one.sight.value, "share": round(one.share, 4)}
-                    for one in course.seconds
+                    {"sees": one.kind.value, "share": round(one.share, 4)} for one in course.seconds
                 ],
             }
             for course in courses

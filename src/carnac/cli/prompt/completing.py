@@ -10,7 +10,7 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
 from carnac.cli.prompt.commands import DOT_COMMANDS, DotCommand, Expects
-from carnac.cli.prompt.places import KEYWORDS, Kind, Place, find_place, matching, tables_of
+from carnac.cli.prompt.context import KEYWORDS, Context, Kind, find_context, matching, tables_of
 from carnac.cli.prompt.statements import is_dot_command
 from carnac.core.segments.segment import TIME_COLUMN
 from carnac.errors import CarnacError
@@ -104,35 +104,35 @@ class StatementCompleter(Completer):
         return _completions(typed, [one for one in found.items() if one[0].startswith(typed)])
 
     def _statement(self, document: Document) -> Iterable[Completion]:
-        place = find_place(document.text_before_cursor)
+        context = find_context(document.text_before_cursor)
         found: list[tuple[str, str]] = []
-        match place.kind:
+        match context.kind:
             case Kind.NOTHING:
                 return []
             case Kind.TABLE:
                 tables = self._names.datasources() | dict.fromkeys(TABLE_FUNCTIONS, "function")
                 tables[LOOKUP_SCHEMA] = "lookups"
-                found = matching(place, tables)
-            case Kind.COLUMN if place.owner.lower() == LOOKUP_SCHEMA:
-                found = matching(place, self._names.lookups())
+                found = matching(context, tables)
+            case Kind.COLUMN if context.owner.lower() == LOOKUP_SCHEMA:
+                found = matching(context, self._names.lookups())
             case Kind.COLUMN:
                 named = tables_of(document.text, self._names.datasources())
-                datasource = named.get(place.owner.lower())
+                datasource = named.get(context.owner.lower())
                 if datasource is not None:
-                    found = matching(place, self._names.columns(datasource))
+                    found = matching(context, self._names.columns(datasource))
             case Kind.ANYTHING:
-                found = self._anything(place, document.text)
-        return _completions(place.typed, found)
+                found = self._anything(context, document.text)
+        return _completions(context.typed, found)
 
-    def _anything(self, place: Place, text: str) -> list[tuple[str, str]]:
+    def _anything(self, context: Context, text: str) -> list[tuple[str, str]]:
         named = tables_of(text, self._names.datasources())
         columns: dict[str, str] = {}
         for datasource in dict.fromkeys(named.values()):
             columns |= self._names.columns(datasource)
-        found = matching(place, columns)
-        if place.typed.startswith('"'):
+        found = matching(context, columns)
+        if context.typed.startswith('"'):
             return found
-        lower = place.typed.lower()
+        lower = context.typed.lower()
         functions = [
             (f"{name}(", words) for name, words in FUNCTIONS.items() if name.startswith(lower)
         ]

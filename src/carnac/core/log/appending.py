@@ -82,12 +82,12 @@ def _entries(view: PublishView, change: Change, first_id: int) -> tuple[Entry, .
         ):
             return None
         counts[home] = counts.get(home, 0) + 1
-    places: dict[Interval, _Place] = {}
+    places: dict[Interval, _ChunkAppend] = {}
     for home, count in counts.items():
         found = view.chunks(change.datasource, home)
         if len(found) != 1 or found[0].interval != home:
             return None
-        places[home] = _Place(found[0], count)
+        places[home] = _ChunkAppend(found[0], count)
     return tuple(
         [
             places[segment.chunk].add(segment, first_id | ordinal)
@@ -96,7 +96,7 @@ def _entries(view: PublishView, change: Change, first_id: int) -> tuple[Entry, .
     )
 
 
-class _Place:
+class _ChunkAppend:
     """A live chunk to which one commit appends so many segments."""
 
     __slots__ = ("_chunk", "_group", "_next", "_version")

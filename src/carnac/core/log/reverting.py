@@ -97,7 +97,7 @@ def restored_segments(commit: Commit) -> frozenset[str]:
     )
 
 
-def brought_into_sight(change: DatasourceCommit) -> IntervalSet:
+def made_visible(change: DatasourceCommit) -> IntervalSet:
     """Return the instants of segments that show more after the commit than before it."""
     return _union(_difference(change)[0])
 

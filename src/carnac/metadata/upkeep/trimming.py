@@ -15,7 +15,7 @@ from itertools import islice
 from typing import TypeAlias
 
 from carnac.core.log.entries import ENTRY_BITS
-from carnac.core.log.reverting import brought_into_sight
+from carnac.core.log.reverting import made_visible
 from carnac.core.segments.record import load_segment
 from carnac.core.segments.segment import Segment
 from carnac.core.time.intervals import Interval
@@ -171,7 +171,7 @@ def _restored(session: Session, gaps: Iterable[tuple[int, int]]) -> list[_Cover]
         (ids[change.datasource], revision, piece)
         for revision in reverts
         for change in load_commit(session, revision).changes
-        for piece in brought_into_sight(change)
+        for piece in made_visible(change)
     ]
 
 

@@ -12,8 +12,17 @@ Both ways run the code that they are about: `core/timeline` decides what announc
 brokers are told and what may be unloaded.
 """
 
-from carnac.simulation.replacement.courses import Course, Second, Sight
+from carnac.simulation.replacement.courses import AnswerKind, Course, Second
 from carnac.simulation.replacement.run import simulate, simulate_all
 from carnac.simulation.replacement.scenario import Death, Replacement, Way
 
-__all__ = ["Course", "Death", "Replacement", "Second", "Sight", "Way", "simulate", "simulate_all"]
+__all__ = [
+    "AnswerKind",
+    "Course",
+    "Death",
+    "Replacement",
+    "Second",
+    "Way",
+    "simulate",
+    "simulate_all",
+]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Sight(StrEnum):
+class AnswerKind(StrEnum):
     """What a query sees."""
 
     OLD = "old, whole"
@@ -21,7 +21,7 @@ class Sight(StrEnum):
     @property
     def is_whole(self) -> bool:
         """Whether each row of one revision is seen once."""
-        return self in {Sight.OLD, Sight.NEW, Sight.COLD}
+        return self in {AnswerKind.OLD, AnswerKind.NEW, AnswerKind.COLD}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +33,7 @@ class Second:
         is_new: Whether it sees the new segments, or would if they could be read.
     """
 
-    sight: Sight
+    kind: AnswerKind
     share: float = 1.0
     is_new: bool = False
 
@@ -63,12 +63,14 @@ class Course:
     noticed_s: int | None = None
 
     @property
-    def counts(self) -> Mapping[Sight, int]:
+    def counts(self) -> Mapping[AnswerKind, int]:
         """How many seconds show what."""
-        found = Counter(second.sight for second in self.seconds)
-        return {sight: found[sight] for sight in Sight}
+        found = Counter(second.kind for second in self.seconds)
+        return {kind: found[kind] for kind in AnswerKind}
 
     @property
     def least_share(self) -> float:
         """The least share of rows that an answer without an error has; 1 if there is none."""
-        return min((one.share for one in self.seconds if one.sight is not Sight.REFUSED), default=1)
+        return min(
+            (one.share for one in self.seconds if one.kind is not AnswerKind.REFUSED), default=1
+        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from carnac.errors import Invalid
-from carnac.simulation.replacement.courses import Course, Second, Sight
+from carnac.simulation.replacement.courses import AnswerKind, Course, Second
 from carnac.simulation.replacement.fleet import Fleet
 from carnac.simulation.replacement.scenario import Death, Replacement, Way
 from carnac.simulation.replacement.ways import Answering, FallbackWay, RolloutWay
@@ -64,7 +64,11 @@ def _run(scenario: Replacement, way: Way, death: Death | None, dies_s: int | Non
         seconds=seconds,
         published_s=scenario.publish_s,
         switched_s=next(
-            (at for at, one in enumerate(seconds) if one.is_new and one.sight is not Sight.SHORT),
+            (
+                at
+                for at, one in enumerate(seconds)
+                if one.is_new and one.kind is not AnswerKind.SHORT
+            ),
             None,
         ),
         dropped_s=dropped_s,

@@ -10,7 +10,7 @@ from carnac.core.rollout.deciding import decide_rollout
 from carnac.core.rollout.lives import SegmentLives
 from carnac.core.rollout.model import Broker, Historical, RolloutState
 from carnac.core.timeline import Timeline, Visibility
-from carnac.simulation.replacement.courses import Second, Sight
+from carnac.simulation.replacement.courses import AnswerKind, Second
 from carnac.simulation.replacement.fleet import Fleet
 from carnac.simulation.replacement.scenario import (
     CHUNK,
@@ -76,13 +76,13 @@ class FallbackWay:
         shown = [entry for piece in pieces for entry in piece.entries]
         is_new = any(one.added_revision == NEW_REVISION for one in shown)
         if not fleet.readable >= {one.segment_id for one in shown}:
-            return Second(sight=Sight.REFUSED, share=0.0, is_new=is_new)
+            return Second(kind=AnswerKind.REFUSED, share=0.0, is_new=is_new)
         ids = {one.segment_id for one in shown}
         for entries in (self._scenario.old_entries, self._scenario.new_entries):
             if ids == {one.segment_id for one in entries}:
-                return Second(sight=Sight.NEW if is_new else Sight.OLD, is_new=is_new)
+                return Second(kind=AnswerKind.NEW if is_new else AnswerKind.OLD, is_new=is_new)
         share = sum(map(self._scenario.share_of, shown))
-        return Second(sight=Sight.SHORT, share=share, is_new=is_new)
+        return Second(kind=AnswerKind.SHORT, share=share, is_new=is_new)
 
     def _timeline(self, fleet: Fleet) -> Timeline:
         announced, known = (
@@ -151,10 +151,10 @@ class RolloutWay:
         is_new = self._broker.planning == NEW_REVISION
         needed = self._scenario.new_entries if is_new else self._scenario.old_entries
         if self._is_loaded(needed, fleet):
-            return Second(sight=Sight.NEW if is_new else Sight.OLD, is_new=is_new)
+            return Second(kind=AnswerKind.NEW if is_new else AnswerKind.OLD, is_new=is_new)
         if self._reads_cold:
-            return Second(sight=Sight.COLD, is_new=is_new)
-        return Second(sight=Sight.REFUSED, share=0.0, is_new=is_new)
+            return Second(kind=AnswerKind.COLD, is_new=is_new)
+        return Second(kind=AnswerKind.REFUSED, share=0.0, is_new=is_new)
 
     def _is_loaded(self, needed: tuple[Entry, ...], fleet: Fleet) -> bool:
         return fleet.readable >= {one.segment_id for one in needed}

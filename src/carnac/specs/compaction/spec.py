@@ -54,8 +54,8 @@ from carnac.specs.ingest.layout import (
 from carnac.specs.ingest.schema import DimensionsSpec, MetricSpec
 from carnac.specs.ingest.spec import IgnoredField
 from carnac.specs.ingest.transforms import find_mistake, words_of
+from carnac.specs.lines import with_lines
 from carnac.specs.load import kind_of, parse_text
-from carnac.specs.places import name_places
 from carnac.specs.problems import Findings, validated
 
 _SQL_WORDS = frozenset(
@@ -434,7 +434,7 @@ def load_compaction(
     try:
         return _load(parse_text(source, what="compaction spec"))
     except Invalid as error:
-        raise name_places(error, source, name=name, root=CompactionSpec) from None
+        raise with_lines(error, source, name=name, root=CompactionSpec) from None
 
 
 def _load(value: object) -> CompactionSpec:

@@ -18,8 +18,8 @@ from carnac.core.compaction.plan.groups import CompactionGroup, CompactionTarget
 from carnac.errors import Invalid
 from carnac.specs.base import IntervalField, SpecModel, Texts, check_texts, named, problem
 from carnac.specs.ingest.spec import IgnoredField, IngestSpec
+from carnac.specs.lines import with_lines
 from carnac.specs.load import load_spec
-from carnac.specs.places import name_places
 from carnac.specs.problems import Findings, Problem, raise_problems, suggest, validated
 from carnac.specs.tasks.druid import convert_compact, ignore_in_kill
 
@@ -265,7 +265,7 @@ def load_task_text(value: Mapping[str, object], text: str, *, name: str | None) 
         return load_task(value)
     except Invalid as error:
         root: type[TaskSpec] = _MODELS.get(str(value.get("type")), IngestTask)
-        raise name_places(error, text, name=name, root=root) from None
+        raise with_lines(error, text, name=name, root=root) from None
 
 
 def _load_ingest(value: Mapping[str, object]) -> IngestTask:

@@ -1,11 +1,11 @@
-"""Where statements end, and what may come at a place of one."""
+"""Where statements end, and what may come at a context of one."""
 
 from __future__ import annotations
 
 import pytest
 
 from carnac.cli.prompt.commands import AT, QUIT, SCHEMA, Asked, parse_dot_command
-from carnac.cli.prompt.places import Kind, Place, find_place, matching, tables_of, written
+from carnac.cli.prompt.context import Context, Kind, find_context, matching, tables_of, written
 from carnac.cli.prompt.statements import is_blank, is_whole, split_statements
 from carnac.errors import Invalid
 
@@ -63,29 +63,29 @@ def test_a_text_that_looks_like_a_comment_is_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "place"),
+    ("before", "context"),
     [
-        ("", Place(Kind.ANYTHING)),
-        ("SEL", Place(Kind.ANYTHING, "SEL")),
-        ("SELECT * FROM ", Place(Kind.TABLE)),
-        ("SELECT * FROM ed", Place(Kind.TABLE, "ed")),
-        ("SELECT * FROM edits, ", Place(Kind.TABLE)),
-        ("SELECT * FROM edits e JOIN h", Place(Kind.TABLE, "h")),
-        ("SELECT a, ", Place(Kind.ANYTHING)),
-        ("SELECT * FROM edits WHERE a IN (1, ", Place(Kind.ANYTHING)),
-        ("SELECT e.", Place(Kind.COLUMN, "", "e")),
-        ("SELECT e.pa", Place(Kind.COLUMN, "pa", "e")),
-        ('SELECT "my edits".p', Place(Kind.COLUMN, "p", "my edits")),
-        ('SELECT "pa', Place(Kind.ANYTHING, '"pa')),
-        ("SELECT 'pa", Place(Kind.NOTHING)),
-        ("SELECT -- pa", Place(Kind.NOTHING)),
-        ("SELECT /* pa", Place(Kind.NOTHING)),
-        ("SELECT 1.", Place(Kind.NOTHING)),
-        ("DESCRIBE ", Place(Kind.TABLE)),
+        ("", Context(Kind.ANYTHING)),
+        ("SEL", Context(Kind.ANYTHING, "SEL")),
+        ("SELECT * FROM ", Context(Kind.TABLE)),
+        ("SELECT * FROM ed", Context(Kind.TABLE, "ed")),
+        ("SELECT * FROM edits, ", Context(Kind.TABLE)),
+        ("SELECT * FROM edits e JOIN h", Context(Kind.TABLE, "h")),
+        ("SELECT a, ", Context(Kind.ANYTHING)),
+        ("SELECT * FROM edits WHERE a IN (1, ", Context(Kind.ANYTHING)),
+        ("SELECT e.", Context(Kind.COLUMN, "", "e")),
+        ("SELECT e.pa", Context(Kind.COLUMN, "pa", "e")),
+        ('SELECT "my edits".p', Context(Kind.COLUMN, "p", "my edits")),
+        ('SELECT "pa', Context(Kind.ANYTHING, '"pa')),
+        ("SELECT 'pa", Context(Kind.NOTHING)),
+        ("SELECT -- pa", Context(Kind.NOTHING)),
+        ("SELECT /* pa", Context(Kind.NOTHING)),
+        ("SELECT 1.", Context(Kind.NOTHING)),
+        ("DESCRIBE ", Context(Kind.TABLE)),
     ],
 )
-def test_what_may_come_is_seen_from_what_stands_before(before: str, place: Place) -> None:
-    assert find_place(before) == place
+def test_what_may_come_is_seen_from_what_stands_before(before: str, context: Context) -> None:
+    assert find_context(before) == context
 
 
 def test_the_datasources_of_a_statement_are_known_by_all_their_names() -> None:
@@ -104,10 +104,12 @@ def test_names_are_written_in_quotes_where_they_need_them() -> None:
     assert [written(name) for name in ("page", "my page", "order", 'a"b', "1st", "é")] == [
         "page", '"my page"', '"order"', '"a""b"', '"1st"', '"é"',
     ]  # fmt: skip
-    assert matching(Place(Kind.ANYTHING, "PA"), {"page": "string", "added": "long"}) == [
+    assert matching(Context(Kind.ANYTHING, "PA"), {"page": "string", "added": "long"}) == [
         ("page", "string")
     ]
-    assert matching(Place(Kind.ANYTHING, '"my'), {"my page": "string"}) == [('"my page"', "string")]
+    assert matching(Context(Kind.ANYTHING, '"my'), {"my page": "string"}) == [
+        ('"my page"', "string")
+    ]
 
 
 def test_dot_commands_say_what_they_take() -> None:

@@ -91,20 +91,20 @@ def picture(
 
 
 def _cloud_of_cluster(session: Session) -> Cloud:
-    from carnac.bootstrap.serving.looking import look_at_cluster
+    from carnac.bootstrap.serving.cluster_status import load_cluster_status
     from carnac.console.clouds import cloud_of
 
-    sight = look_at_cluster(session.settings, session.clock)
-    for one in sight.servers:
+    status = load_cluster_status(session.settings, session.clock)
+    for one in status.servers:
         if one.trouble:
             session.output.warning(f"{one.record.server_id} is left out: {one.trouble}")
-    views = sight.views()
+    views = status.views()
     if not views:
         raise NotFound(
             "no historical serves this store, so there is no cluster to draw; start one with "
             "carnac serve --role historical, or give a table"
         )
-    live = {one.segment_id: one for one in sight.live}
+    live = {one.segment_id: one for one in status.live}
     return cloud_of(
         (view.server_id, live[one].datasource, live[one].chunk.start_ms)
         for view in views

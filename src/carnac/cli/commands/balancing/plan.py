@@ -105,25 +105,25 @@ def plan(
 
 
 def _facts_of_cluster(session: Session, rules: Path | None) -> ClusterFacts:
+    from carnac.bootstrap.serving.cluster_status import load_cluster_status
     from carnac.bootstrap.serving.coordinator import throttles_of
-    from carnac.bootstrap.serving.looking import look_at_cluster
     from carnac.bootstrap.serving.own_tables import load_rules
     from carnac.core.balancing.live.planning import ClusterFacts
 
-    sight = look_at_cluster(session.settings, session.clock)
-    for one in sight.servers:
+    status = load_cluster_status(session.settings, session.clock)
+    for one in status.servers:
         if one.trouble:
             session.output.warning(f"{one.record.server_id} is left out: {one.trouble}")
-    views = sight.views()
+    views = status.views()
     if not views:
         raise NotFound(
             "no historical serves this store, so there is nothing to plan; start one with "
             "carnac serve --role historical, or give a table"
         )
     return ClusterFacts(
-        live=sight.live,
+        live=status.live,
         servers=views,
-        rules=sight.rules if rules is None else load_rules(rules),
+        rules=status.rules if rules is None else load_rules(rules),
         now_ms=session.clock.now_ms(),
         throttles=throttles_of(session.settings),
     )

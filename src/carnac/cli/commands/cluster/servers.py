@@ -12,7 +12,7 @@ from carnac.cli.tables import columns_of, format_age, format_bytes, format_count
 from carnac.core.words import counted
 
 if TYPE_CHECKING:
-    from carnac.bootstrap.serving.looking import ServerSight
+    from carnac.bootstrap.serving.cluster_status import ServerStatus
 
 add_group("servers", None, panel=RUN)
 
@@ -33,10 +33,10 @@ def servers(
     """
     if ctx.invoked_subcommand is not None:
         return
-    from carnac.bootstrap.serving.looking import look_at_servers
+    from carnac.bootstrap.serving.cluster_status import load_server_status
 
     session = session_of(ctx)
-    found = look_at_servers(session.settings, session.clock, asks=is_asking)
+    found = load_server_status(session.settings, session.clock, asks=is_asking)
     if session.output.is_json:
         session.output.json({"servers": [_as_json(one) for one in found]})
         return
@@ -79,7 +79,7 @@ def decommission(
         )
 
 
-def _row(one: ServerSight, now_ms: int) -> list[str]:
+def _row(one: ServerStatus, now_ms: int) -> list[str]:
     record, inventory = one.record, one.inventory
     states = [str(holding.state) for holding in inventory.holdings] if inventory else []
     return [
@@ -97,7 +97,7 @@ def _row(one: ServerSight, now_ms: int) -> list[str]:
     ]
 
 
-def _state(one: ServerSight, failed: int) -> str:
+def _state(one: ServerStatus, failed: int) -> str:
     record = one.record
     words = [
         "draining" if record.is_draining else "",
@@ -109,7 +109,7 @@ def _state(one: ServerSight, failed: int) -> str:
     return ", ".join(word for word in words if word)
 
 
-def _as_json(one: ServerSight) -> dict[str, Any]:
+def _as_json(one: ServerStatus) -> dict[str, Any]:
     record, inventory = one.record, one.inventory
     found: dict[str, Any] = {
         "id": record.server_id,

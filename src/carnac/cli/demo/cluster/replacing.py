@@ -21,7 +21,7 @@ from carnac.cli.tables import format_count
 from carnac.errors import CarnacError
 from carnac.flight.client import FlightSegmentServer
 from carnac.ports.serving import HoldState, Role
-from carnac.simulation.replacement import Course, Death, Second, Sight
+from carnac.simulation.replacement import AnswerKind, Course, Death, Second
 
 if TYPE_CHECKING:
     from carnac.cli.session import Session
@@ -151,12 +151,12 @@ def _second(judged: Sequence[Judged], trial: _Trial) -> Second:
     verdicts = {one.verdict for one in judged}
     is_new = any((one.sample.revision or 0) >= trial.revision for one in judged)
     if not judged or "failed" in verdicts:
-        return Second(sight=Sight.REFUSED, share=0.0, is_new=is_new)
+        return Second(kind=AnswerKind.REFUSED, share=0.0, is_new=is_new)
     if verdicts != {"right"}:
-        return Second(sight=Sight.SHORT, share=_share(judged, trial), is_new=is_new)
+        return Second(kind=AnswerKind.SHORT, share=_share(judged, trial), is_new=is_new)
     if any(_is_cold(one.sample, trial) for one in judged):
-        return Second(sight=Sight.COLD, is_new=is_new)
-    return Second(sight=Sight.NEW if is_new else Sight.OLD, is_new=is_new)
+        return Second(kind=AnswerKind.COLD, is_new=is_new)
+    return Second(kind=AnswerKind.NEW if is_new else AnswerKind.OLD, is_new=is_new)
 
 
 def _share(judged: Sequence[Judged], trial: _Trial) -> float:

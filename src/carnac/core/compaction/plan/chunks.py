@@ -55,8 +55,8 @@ def cut_chunks(
     segments: Sequence[PlanSegment], target_periods: Sequence[TargetPeriod]
 ) -> list[TimeChunk]:
     """Return the time chunks that have segments, in order of time."""
-    whole: dict[int, _Place] = {}
-    place = _Place(Interval(0, 1), target_periods[-1], Extent.WHOLE)
+    whole: dict[int, _FillingChunk] = {}
+    place = _FillingChunk(Interval(0, 1), target_periods[-1], Extent.WHOLE)
     inside, interval = place.segments, place.interval
     start_ms = end_ms = 0  # of `place`; no segment fits into it yet
     for segment in segments:  # those of one chunk mostly come one after another
@@ -92,7 +92,7 @@ def share_of(segment: PlanSegment, whole: Interval, interval: Interval) -> PlanS
     )
 
 
-class _Place:
+class _FillingChunk:
     """A time chunk while it is filled."""
 
     __slots__ = ("extent", "interval", "is_plain", "later", "prior", "segments", "target_period")
@@ -138,8 +138,8 @@ class _Place:
 
 
 def _places_of(
-    segment: PlanSegment, target_periods: Sequence[TargetPeriod], whole: dict[int, _Place]
-) -> Iterator[_Place]:
+    segment: PlanSegment, target_periods: Sequence[TargetPeriod], whole: dict[int, _FillingChunk]
+) -> Iterator[_FillingChunk]:
     at_ms = segment.start_ms
     while at_ms < segment.end_ms:
         place = _place_at(at_ms, segment.chunk, target_periods, whole)
@@ -151,13 +151,13 @@ def _place_at(
     at_ms: int,
     live: Interval | None,
     target_periods: Sequence[TargetPeriod],
-    whole: dict[int, _Place],
-) -> _Place:
+    whole: dict[int, _FillingChunk],
+) -> _FillingChunk:
     target_period = find_target_period(target_periods, at_ms)
     interval, extent = target_period.chunk_at(at_ms, live)
     place = whole.get(interval.start_ms)
     if place is None:
-        place = whole[interval.start_ms] = _Place(interval, target_period, extent)
+        place = whole[interval.start_ms] = _FillingChunk(interval, target_period, extent)
     return place
 
 

@@ -22,7 +22,7 @@ DEPTH_MAX = 64
 _PART = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 
 
-def name_places(error: Invalid, text: str, *, name: str | None, root: type[BaseModel]) -> Invalid:
+def with_lines(error: Invalid, text: str, *, name: str | None, root: type[BaseModel]) -> Invalid:
     """Return the error of a wrong spec with the lines of its problems, and the name of the file.
 
     Args:
@@ -36,8 +36,8 @@ def name_places(error: Invalid, text: str, *, name: str | None, root: type[BaseM
     problems = [Problem(one["path"], one["message"], lines.get(str(one["path"]))) for one in listed]
     try:
         raise_problems(problems, name=name)
-    except Invalid as placed:
-        return placed
+    except Invalid as named:
+        return named
     return error
 
 

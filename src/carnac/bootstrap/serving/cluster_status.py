@@ -1,4 +1,4 @@
-"""A look at a cluster from outside: the servers of a store, and what its historicals say that they hold."""
+"""The status of a cluster, asked from outside: the servers of a store, and what its historicals say that they hold."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ASKED_AT_ONCE = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ServerSight:
+class ServerStatus:
     """A server, and what it said when it was asked.
 
     Attributes:
@@ -40,7 +40,7 @@ class ServerSight:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClusterSight:
+class ClusterStatus:
     """A cluster at a moment.
 
     Attributes:
@@ -53,7 +53,7 @@ class ClusterSight:
 
     revision: int
     told: int | None
-    servers: Sequence[ServerSight]
+    servers: Sequence[ServerStatus]
     live: Sequence[LiveSegment]
     rules: RuleSet
 
@@ -62,12 +62,12 @@ class ClusterSight:
         return [view_of(one.record, one.inventory) for one in self.servers if one.inventory]
 
 
-def look_at_servers(
+def load_server_status(
     settings: Settings,
     clock: Clock,
     *,
     asks: bool = True,
-) -> list[ServerSight]:
+) -> list[ServerStatus]:
     """Return the servers that are alive, by role and id.
 
     Args:
@@ -78,12 +78,12 @@ def look_at_servers(
     """
     metadata = open_records(settings=settings, clock=clock)
     try:
-        return _sights(metadata, asks=asks)
+        return _ask_all(metadata, asks=asks)
     finally:
         metadata.close()
 
 
-def look_at_cluster(settings: Settings, clock: Clock) -> ClusterSight:
+def load_cluster_status(settings: Settings, clock: Clock) -> ClusterStatus:
     """Return servers, segments and rules of a cluster.
 
     Raises:
@@ -107,10 +107,10 @@ def look_at_cluster(settings: Settings, clock: Clock) -> ClusterSight:
                         size_bytes=one.segment.size_bytes,
                     ),
                 )
-        return ClusterSight(
+        return ClusterStatus(
             revision=head.revision,
             told=None if told is None else told.revision,
-            servers=_sights(metadata, asks=True),
+            servers=_ask_all(metadata, asks=True),
             live=list(live.values()),
             rules=Rules(metadata, clock, settings.tier_aliases).current(),
         )
@@ -138,21 +138,21 @@ def view_of(record: ServerRecord, inventory: Inventory) -> ServerView:
     )
 
 
-def _sights(metadata: MetadataStore, *, asks: bool) -> list[ServerSight]:
+def _ask_all(metadata: MetadataStore, *, asks: bool) -> list[ServerStatus]:
     records = sorted(metadata.servers(), key=lambda one: (str(one.role), one.server_id))
     if not asks:
-        return [ServerSight(record=record) for record in records]
+        return [ServerStatus(record=record) for record in records]
     with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
-        return list(pool.map(partial(_sight, metadata.store_id), records))
+        return list(pool.map(partial(_ask, metadata.store_id), records))
 
 
-def _sight(store_id: str, record: ServerRecord) -> ServerSight:
+def _ask(store_id: str, record: ServerRecord) -> ServerStatus:
     if record.role is not Role.HISTORICAL:
-        return ServerSight(record=record)
+        return ServerStatus(record=record)
     server = connect(store_id, record)
     try:
-        return ServerSight(record=record, inventory=server.inventory())
+        return ServerStatus(record=record, inventory=server.inventory())
     except CarnacError as error:
-        return ServerSight(record=record, trouble=error.message)
+        return ServerStatus(record=record, trouble=error.message)
     finally:
         server.close()

@@ -1,4 +1,4 @@
-"""What may come at a place of a statement: decided from the text alone."""
+"""What may come at the cursor of a statement: decided from the text alone."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """The place that the cursor is at.
+class Context:
+    """Where the cursor is.
 
     Attributes:
         typed: What stands there of the name already, its opening quote included.
@@ -77,22 +77,22 @@ class _Token:
         return self.is_quoted or (self.is_word and self.keyword not in _RESERVED)
 
 
-def find_place(before: str) -> Place:
+def find_context(before: str) -> Context:
     """Return what may come after this part of a statement."""
     tokens: list[_Token] = []
     typed = ""
     for match in _TOKENS.finditer(before):
         if any(match[name] is not None for name in ("open_text", "open_line", "open_comment")):
-            return Place(Kind.NOTHING)
+            return Context(Kind.NOTHING)
         if match["open_name"] is not None or (match["word"] and match.end() == len(before)):
             typed = match[0]
         elif match["number"] and match.end() == len(before):
-            return Place(Kind.NOTHING)
+            return Context(Kind.NOTHING)
         elif not match["comment"]:
             tokens.append(_token(match))
     if tokens and tokens[-1].text == ".":
-        return Place(Kind.COLUMN, typed, tokens[-2].text if len(tokens) > 1 else "")
-    return Place(_kind_after(tokens), typed)
+        return Context(Kind.COLUMN, typed, tokens[-2].text if len(tokens) > 1 else "")
+    return Context(_kind_after(tokens), typed)
 
 
 def _token(match: re.Match[str]) -> _Token:
@@ -117,14 +117,14 @@ def tables_of(statement: str, datasources: Collection[str]) -> dict[str, str]:
     by_fold = {name.lower(): name for name in datasources}
     tokens = [_token(match) for match in _TOKENS.finditer(statement) if not match["comment"]]
     found: dict[str, str] = {}
-    for place, token in enumerate(tokens):
-        if not token.is_name or _kind_after(tokens[:place]) is not Kind.TABLE:
+    for context, token in enumerate(tokens):
+        if not token.is_name or _kind_after(tokens[:context]) is not Kind.TABLE:
             continue
         name = by_fold.get(token.text.lower())
         if name is None:
             continue
         found[name.lower()] = name
-        after = tokens[place + 1 : place + 3]
+        after = tokens[context + 1 : context + 3]
         if after and after[0].keyword == "AS":
             after = after[1:]
         if after and after[0].is_name:
@@ -140,14 +140,14 @@ def written(name: str) -> str:
     return f'"{doubled}"'
 
 
-def matching(place: Place, names: Mapping[str, str]) -> list[tuple[str, str]]:
+def matching(context: Context, names: Mapping[str, str]) -> list[tuple[str, str]]:
     """Return those of the names that begin as it was typed, as they are written, and what each is.
 
     Args:
         names: What each is, by name; names that need quotes get them.
     """
-    prefix = place.prefix.lower()
+    prefix = context.prefix.lower()
     found = [(name, words) for name, words in names.items() if name.lower().startswith(prefix)]
-    if place.typed.startswith('"'):
+    if context.typed.startswith('"'):
         return [('"' + name.replace('"', '""') + '"', words) for name, words in found]
     return [(written(name), words) for name, words in found]
