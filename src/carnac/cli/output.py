@@ -6,10 +6,12 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Sequence
-from typing import TextIO
+from collections.abc import Callable, Sequence
+from typing import TextIO, TypeVar
 
-from carnac.cli.tables import Column, printable, render_table
+from carnac.cli.tables import Column, format_count, printable, render_table
+
+Item = TypeVar("Item")
 
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
 
@@ -55,6 +57,19 @@ class Output:
         self.line(self.style(lines[1], "dim"))
         for line in lines[2:]:
             self.line(line)
+
+    def first_rows(
+        self,
+        columns: Sequence[Column],
+        found: Sequence[Item],
+        row_of: Callable[[Item], Sequence[str]],
+        limit: int,
+    ) -> None:
+        """Print a table of the first so many of what was found (0: of all), and how many more there are."""
+        shown = found[: limit or None]
+        self.table(columns, [row_of(one) for one in shown])
+        if len(found) > len(shown):
+            self.note(f"… and {format_count(len(found) - len(shown))} more; --limit 0 shows all")
 
     def facts(self, facts: Sequence[tuple[str, str]]) -> None:
         """Print names and values, one pair a line, the values aligned."""

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from carnac.cli.options import flag, option
 from carnac.cli.signals import hearing
+from carnac.errors import NotFound
 
 if TYPE_CHECKING:
+    from carnac.bootstrap.serving.cluster_status import ClusterStatus
     from carnac.cli.session import Session
     from carnac.config import Settings
+    from carnac.core.balancing.live.picture import ServerView
     from carnac.ports.serving import Role
 
 Host: TypeAlias = Annotated[
@@ -85,3 +88,26 @@ def run_until_told(
         finally:
             opened.close()
         logging.getLogger("carnac.serving").info("stopped")
+
+
+def look_at_cluster(session: Session, so: str) -> tuple[ClusterStatus, list[ServerView]]:
+    """Return a cluster and its historicals, after a warning for each that did not answer.
+
+    Args:
+        so: What it means that there is none, for the message.
+
+    Raises:
+        NotFound: There is none.
+    """
+    from carnac.bootstrap.serving.cluster_status import load_cluster_status
+
+    status = load_cluster_status(session.settings, session.clock)
+    for one in status.servers:
+        if one.trouble:
+            session.output.warning(f"{one.record.server_id} is left out: {one.trouble}")
+    views = status.views()
+    if not views:
+        raise NotFound(
+            f"no historical serves this store, so {so}; start one with carnac serve --role historical, or give a table"
+        )
+    return status, views

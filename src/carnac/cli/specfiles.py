@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from carnac.specs.ingest.spec import IngestSpec
 
 
-def read_text(file: str) -> str:
-    """Return the text of a spec file (`-`: standard input).
+def read_text(file: str, what: str = "spec") -> str:
+    """Return the text of a file (`-`: standard input); `what` it should hold, for messages.
 
     Raises:
         NotFound: There is no such file.
@@ -22,11 +22,11 @@ def read_text(file: str) -> str:
     try:
         return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8-sig")
     except IsADirectoryError:
-        raise Invalid(f"spec {file} is a directory; give a JSON or YAML file", path=file) from None
+        raise Invalid(f"{what} {file} is a directory; give a file", path=file) from None
     except OSError as error:
-        raise NotFound(f"spec {file} cannot be read: {error.strerror}", path=file) from None
+        raise NotFound(f"{what} {file} cannot be read: {error.strerror}", path=file) from None
     except UnicodeDecodeError:
-        raise Invalid(f"spec {file} is not text in UTF-8", path=file) from None
+        raise Invalid(f"{what} {file} is not text in UTF-8", path=file) from None
 
 
 def load_spec_file(

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+import tomllib
 
 import pytest
 
 from carnac.cli import main
 from carnac.cli.app import PANELS
+from carnac.cli.commands import doctor
+from tests.house.checkout import ROOT
 
 TASKS = [
     "Start here",
@@ -40,3 +43,9 @@ def test_commands_stand_by_tasks(capsys: pytest.CaptureFixture[str]) -> None:
     assert commands[:4] == ["demo", "init", "append", "ingest"]
     assert commands[-2:] == ["balance", "simulate"]
     assert commands.index("revert") < commands.index("delete") < commands.index("compact")
+
+
+def test_doctor_looks_for_packages_that_are_installed_with_carnac() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    needed = {re.split(r"[<>=\[]", one)[0] for one in project["dependencies"]}
+    assert set(doctor.PACKAGES) <= needed

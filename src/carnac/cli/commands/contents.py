@@ -84,12 +84,7 @@ def segments(
     columns = columns_of(
         "chunk! | version | partition# | rows# | size# | revision# | segment | clipped to"
     )
-    shown = found if limit == 0 else found[:limit]
-    session.output.table(columns, [_segment_row(item) for item in shown])
-    if len(found) > len(shown):
-        session.output.note(
-            f"… and {format_count(len(found) - len(shown))} more; --limit 0 shows all"
-        )
+    session.output.first_rows(columns, found, _segment_row, limit)
     rows = sum(item.segment.rows for item in found)
     session.output.note(f"{counted(len(found), 'segment')}, {counted(rows, 'row')} in their files")
 

@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from carnac.store import Store
     from carnac.store.upkeep.verifying import ScrubStatus
 
-PACKAGES = ("pyspark", "duckdb", "pyarrow", "sqlalchemy", "pandas", "datasketches")
+PACKAGES = ("pyspark", "duckdb", "pyarrow", "apsw", "pandas", "datasketches")
 OPTIONAL = {
     "psycopg": "stores on PostgreSQL",
     "s3fs": "deep storage on S3",
@@ -44,7 +45,7 @@ SHOWN_MAX = 10
 EXIT_PROBLEM = 1
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Check:
     """One thing that was looked at.
 
@@ -52,9 +53,12 @@ class Check:
         state: `ok`, `note` (works, but worth knowing) or `problem`.
     """
 
-    name: str
     state: str
+    name: str
     detail: str
+
+
+_ok, _note, _problem = partial(Check, "ok"), partial(Check, "note"), partial(Check, "problem")
 
 
 @command("doctor", panel=TIDY, examples=["carnac doctor", "carnac doctor --json"])
@@ -112,24 +116,21 @@ def version(ctx: typer.Context) -> None:
 def _machine() -> Iterator[Check]:
     from carnac import __version__
 
-    yield Check(name="carnac", state="ok", detail=__version__)
-    yield Check(
-        name="python",
-        state="ok",
-        detail=f"{platform.python_version()}, {os.cpu_count()} cores, {platform.system()} {platform.machine()}",
+    yield _ok("carnac", __version__)
+    yield _ok(
+        "python",
+        f"{platform.python_version()}, {os.cpu_count()} cores, {platform.system()} {platform.machine()}",
     )
     for package in PACKAGES:
         version = _version(package)
         if version is None:
-            yield Check(
-                name=package, state="problem", detail=f"not installed: pip install {package}"
-            )
+            yield _problem(package, f"not installed: pip install {package}")
         else:
-            yield Check(name=package, state="ok", detail=version)
+            yield _ok(package, version)
     for package, use in OPTIONAL.items():
         version = _version(package)
         detail = f"{version or 'not installed'} ({use})"
-        yield Check(name=package, state="ok" if version else "note", detail=detail)
+        yield (_ok if version else _note)(package, detail)
 
 
 def _spark(session: Session) -> Iterator[Check]:
@@ -139,30 +140,26 @@ def _spark(session: Session) -> Iterator[Check]:
 
     try:
         java = find_java(os.environ)
-        yield Check(
-            name="java", state="ok", detail=f"{java.version} from {java.source}: {java.home}"
-        )
+        yield _ok("java", f"{java.version} from {java.source}: {java.home}")
         archive = archive_path(java, os.environ)
         detail = "none; with one, Spark starts faster in local mode: carnac prepare"
-        yield Check(
-            name="class archive", state="ok", detail=str(archive) if archive.is_file() else detail
-        )
+        yield _ok("class archive", str(archive) if archive.is_file() else detail)
     except CarnacError as error:
-        yield Check(name="java", state="problem", detail=error.message)
+        yield _problem("java", error.message)
     try:
         settings = session.settings
     except CarnacError as error:
-        yield Check(name="settings", state="problem", detail=error.message)
+        yield _problem("settings", error.message)
         return
     if not settings.spark_remote:
-        yield Check(name="spark", state="ok", detail=f"master {settings.spark_master}")
+        yield _ok("spark", f"master {settings.spark_master}")
         return
     try:
         require_reachable(settings.spark_remote.get_secret_value())
         detail = f"Spark Connect at {settings.spark_remote}"
-        yield Check(name="spark", state="ok", detail=detail)
+        yield _ok("spark", detail)
     except CarnacError as error:
-        yield Check(name="spark", state="problem", detail=error.message)
+        yield _problem("spark", error.message)
 
 
 def _store(session: Session) -> Iterator[Check]:
@@ -176,9 +173,9 @@ def _store(session: Session) -> Iterator[Check]:
         obstacle = find_obstacle(session.settings.store.get_secret_value())
         if obstacle is not None:
             detail = f"the store can only be read here, because {obstacle}"
-            yield Check(name="writing", state="note", detail=detail)
+            yield _note("writing", detail)
     except CarnacError as error:
-        yield Check(name="store", state="problem", detail=error.message)
+        yield _problem("store", error.message)
 
 
 def _mend(session: Session) -> Check:
@@ -191,7 +188,7 @@ def _mend(session: Session) -> Check:
         detail = (
             f"{counted(len(pages.wrong), 'page')} got new checksums; the file as it was is {aside}"
         )
-    return Check(name="mending", state="ok", detail=detail)
+    return _ok("mending", detail)
 
 
 def _pages(session: Session) -> Iterator[Check]:
@@ -201,25 +198,25 @@ def _pages(session: Session) -> Iterator[Check]:
     try:
         pages = examine_pages(session.settings.store.get_secret_value())
     except CarnacError as error:
-        yield Check(name="pages", state="problem", detail=error.message)
+        yield _problem("pages", error.message)
         return
     if pages is None:
         return
     wrong = f"{format_count(len(pages.wrong))} of {counted(pages.total, 'page')}"
     if not pages.wrong:
         detail = f"{counted(pages.total, 'page')} of metadata, all as they were written"
-        yield Check(name="pages", state="ok", detail=detail)
+        yield _ok("pages", detail)
     elif not pages.faults:
         detail = (
             f"{wrong} of the metadata have wrong checksums, but no damage shows in what is on them: restore them from "
             "a backup, or end all processes of the store and run: carnac doctor --mend-checksums"
         )
-        yield Check(name="pages", state="problem", detail=detail)
+        yield _problem("pages", detail)
     else:
         detail = (
             f"{wrong} of the metadata are damaged ({pages.faults[0]}): restore them from a backup"
         )
-        yield Check(name="pages", state="problem", detail=detail)
+        yield _problem("pages", detail)
 
 
 def _log(session: Session) -> Iterator[Check]:
@@ -235,43 +232,39 @@ def _log(session: Session) -> Iterator[Check]:
     pages = counted(log.total, "page")
     if log.damaged is None:
         detail = f"{pages} of metadata written last, all as they were written"
-        yield Check(name="log", state="ok", detail=detail)
+        yield _ok("log", detail)
     else:
         detail = (
             f"page {format_count(log.damaged)} of the write-ahead log, not in the file of metadata yet, is damaged: "
             "end all processes of the store and restore it from a backup"
         )
-        yield Check(name="log", state="problem", detail=detail)
+        yield _problem("log", detail)
 
 
 def _opened(name: str, store: Store, now_ms: int) -> Iterator[Check]:
     head = store.head()
     age = f", published {second_ms(head.at_ms)} UTC" if head.revision else ""
-    yield Check(name="store", state="ok", detail=f"{name}, revision {head.revision}{age}")
+    yield _ok("store", f"{name}, revision {head.revision}{age}")
     infos = store.datasources()
-    yield Check(
-        name="data",
-        state="ok",
-        detail=f"{counted(len(infos), 'datasource')}, {counted(sum(i.chunks for i in infos), 'time chunk')}, "
+    yield _ok(
+        "data",
+        f"{counted(len(infos), 'datasource')}, {counted(sum(i.chunks for i in infos), 'time chunk')}, "
         f"{counted(sum(i.segments for i in infos), 'segment')}, {counted(sum(i.rows for i in infos), 'row')}, "
         f"{format_bytes(sum(i.size_bytes for i in infos))}",
     )
-    yield Check(
-        name="history",
-        state="ok",
-        detail=f"{counted(len(store.tags()), 'tag')}, {counted(len(store.lookups()), 'lookup')}",
+    yield _ok(
+        "history", f"{counted(len(store.tags()), 'tag')}, {counted(len(store.lookups()), 'lookup')}"
     )
     yield from _records(store.check())
     yield from _scrubbed(store.scrub_status())
     leases = store.leases()
     if not leases:
-        yield Check(name="leases", state="ok", detail="nobody reads or writes")
+        yield _ok("leases", "nobody reads or writes")
     for lease in leases:
         seconds = max(0, now_ms - lease.acquired_at_ms) // 1000
-        yield Check(
-            name=f"{lease.kind.value} lease",
-            state="ok",
-            detail=f"{lease.holder}: on revision {lease.revision} for {format_count(seconds)} s",
+        yield _ok(
+            f"{lease.kind.value} lease",
+            f"{lease.holder}: on revision {lease.revision} for {format_count(seconds)} s",
         )
     yield _disk("deep storage", show_url(store.deep_storage.url), store.deep_storage.free_bytes())
     temporary = Path(os.environ.get("TMPDIR", "/tmp"))  # noqa: S108 - only its free space is asked for
@@ -288,53 +281,53 @@ def _clocks(session: Session) -> Iterator[Check]:
         others = metadata.ahead()
     ahead_ms = clock.ahead_ms if isinstance(clock, StoreClock) else 0
     if ahead_ms:
-        yield Check(name="clocks", state="problem", detail=describe_ahead(ahead_ms))
+        yield _problem("clocks", describe_ahead(ahead_ms))
     for holder, ms in others.items():
         detail = (
             f"{holder} gave its last sign of life {format_count(ms // 1000)} s after now: its clock is ahead, or that "
             "of this machine behind; set it right"
         )
-        yield Check(name="clocks", state="problem", detail=detail)
+        yield _problem("clocks", detail)
     if not ahead_ms and not others:
-        yield Check(name="clocks", state="ok", detail="nobody's is ahead of this machine's")
+        yield _ok("clocks", "nobody's is ahead of this machine's")
 
 
 def _records(wrong: Sequence[str]) -> Iterator[Check]:
     """Say whether the metadata agree with themselves; some of what is wrong shows all of it."""
     if not wrong:
-        yield Check(name="records", state="ok", detail="what is summed up equals what it sums up")
+        yield _ok("records", "what is summed up equals what it sums up")
     for sentence in wrong[:SHOWN_MAX]:
-        yield Check(name="records", state="problem", detail=sentence)
+        yield _problem("records", sentence)
     if len(wrong) > SHOWN_MAX:
         detail = f"and {format_count(len(wrong) - SHOWN_MAX)} more; restore a backup, or report it"
-        yield Check(name="records", state="problem", detail=detail)
+        yield _problem("records", detail)
 
 
 def _scrubbed(status: ScrubStatus) -> Iterator[Check]:
     """Say when all segment files were read last, and which were damaged."""
     if status.ended_at_ms is None:
         detail = "not all segment files were read yet; an overlord does, or carnac verify"
-        yield Check(name="scrubbing", state="ok", detail=detail)
+        yield _ok("scrubbing", detail)
     else:
         detail = f"all segment files were read by {second_ms(status.ended_at_ms)} UTC"
-        yield Check(name="scrubbing", state="ok", detail=detail)
+        yield _ok("scrubbing", detail)
     for segment_id, fault in list(status.faults.items())[:SHOWN_MAX]:
         detail = f"segment {segment_id} is damaged: {fault}; put back a copy of its file, or replace its rows"
-        yield Check(name="scrubbing", state="problem", detail=detail)
+        yield _problem("scrubbing", detail)
     if len(status.faults) > SHOWN_MAX:
         detail = (
             f"and {format_count(len(status.faults) - SHOWN_MAX)} more at least; see carnac verify"
         )
-        yield Check(name="scrubbing", state="problem", detail=detail)
+        yield _problem("scrubbing", detail)
 
 
 def _disk(name: str, where: str, free: int | None) -> Check:
     if free is None:
-        return Check(name=name, state="ok", detail=where)
+        return _ok(name, where)
     detail = f"{where}, {format_bytes(free)} free"
     if free < LOW_DISK_BYTES:
-        return Check(name=name, state="note", detail=f"{detail}: little room for new segments")
-    return Check(name=name, state="ok", detail=detail)
+        return _note(name, f"{detail}: little room for new segments")
+    return _ok(name, detail)
 
 
 def _version(package: str) -> str | None:

@@ -59,14 +59,12 @@ def _print(output: Output, ledger: LateLedger, limit: int) -> None:
     if not ledger.lines:
         output.note(f"no row of {ledger.datasource} came late, as of revision {ledger.revision}")
         return
-    shown = ledger.lines if limit == 0 else ledger.lines[:limit]
-    output.table(
+    output.first_rows(
         [Column("chunk", is_whole=True), Column("late by", is_whole=True), *FIGURES],
-        [[interval_text(line.chunk), WORDS[line.lateness], *_figures(line)] for line in shown],
+        ledger.lines,
+        lambda line: [interval_text(line.chunk), WORDS[line.lateness], *_figures(line)],
+        limit,
     )
-    if len(ledger.lines) > len(shown):
-        rest = format_count(len(ledger.lines) - len(shown))
-        output.note(f"… and {rest} more; --limit 0 shows all")
     output.line()
     output.table(
         [Column("late by", is_whole=True), Column("chunks", is_number=True), *FIGURES],

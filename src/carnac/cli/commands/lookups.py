@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import sys
-from pathlib import Path
 from typing import Annotated, cast
 
 import typer
@@ -13,9 +11,10 @@ import typer
 from carnac.cli.app import ASK, add_group, command, session_of
 from carnac.cli.completion.values import complete_lookup
 from carnac.cli.options import At, Message, argument
+from carnac.cli.specfiles import read_text
 from carnac.cli.tables import columns_of, format_count
 from carnac.core.json_text import parse_json
-from carnac.errors import Invalid, NotFound
+from carnac.errors import Invalid
 
 add_group(
     "lookups", "Lookups: named mappings from text to text, versioned with the data.", panel=ASK
@@ -88,12 +87,7 @@ def remove_lookup(ctx: typer.Context, name: Name, message: Message = "") -> None
 
 
 def _read_mapping(file: str) -> dict[str, str]:
-    try:
-        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise NotFound(f"{file} cannot be read: {error.strerror}", path=file) from None
-    except UnicodeDecodeError:
-        raise Invalid(f"{file} is not text in UTF-8", path=file) from None
+    text = read_text(file, "lookup")
     return _read_json(text, file) if text.lstrip().startswith("{") else _read_csv(text, file)
 
 

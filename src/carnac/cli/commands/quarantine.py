@@ -10,7 +10,7 @@ import typer
 from carnac.cli.app import LOAD, command, session_of
 from carnac.cli.options import argument, option
 from carnac.cli.session import Session
-from carnac.cli.tables import columns_of, format_bytes, format_count, second_ms
+from carnac.cli.tables import columns_of, format_bytes, second_ms
 from carnac.errors import NotFound
 from carnac.ports import DeepStorage
 
@@ -48,23 +48,10 @@ def quarantine(
         session.output.json({"path": path, "rows": rows})
         return
     columns = columns_of("file | line# | reason | raw")
-    shown = rows if limit == 0 else rows[:limit]
-    session.output.table(
-        columns,
-        [
-            [
-                _text(row.get("file")),
-                _text(row.get("line")),
-                _text(row.get("reason")),
-                _text(row.get("raw")),
-            ]
-            for row in shown
-        ],
+    fields = ("file", "line", "reason", "raw")
+    session.output.first_rows(
+        columns, rows, lambda row: [_text(row.get(name)) for name in fields], limit
     )
-    if len(rows) > len(shown):
-        session.output.note(
-            f"… and {format_count(len(rows) - len(shown))} more; --limit 0 shows all"
-        )
 
 
 def _print_folders(session: Session, storage: DeepStorage) -> None:

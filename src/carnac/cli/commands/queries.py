@@ -17,8 +17,9 @@ from carnac.cli.app import ASK, command, session_of
 from carnac.cli.completion.values import complete_word
 from carnac.cli.options import At, argument, flag, option
 from carnac.cli.output import Output
+from carnac.cli.specfiles import read_text
 from carnac.cli.tables import counted, format_count
-from carnac.errors import Invalid, NotFound
+from carnac.errors import Invalid
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -300,16 +301,9 @@ def _require_prompt(*, is_for_one: bool) -> None:
 def _read_statement(text: str | None, file: str | None) -> str:
     if text is not None and file is not None:
         raise Invalid("give a statement or --file, one of them")
-    if text == "-" or file == "-":
-        return sys.stdin.read()
-    if file is None:
+    if file is None and text != "-":
         return text or ""
-    try:
-        return Path(file).read_text(encoding="utf-8")
-    except OSError as error:
-        raise NotFound(f"{file} cannot be read: {error.strerror}", path=file) from None
-    except UnicodeDecodeError:
-        raise Invalid(f"{file} is not text in UTF-8", path=file) from None
+    return read_text(file or "-", "statement")
 
 
 def _parse_parameter(text: str) -> object:

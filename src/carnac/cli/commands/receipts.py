@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,10 +10,11 @@ import typer
 from carnac.cli.app import ASK, add_group, command, session_of
 from carnac.cli.completion.values import complete_moment
 from carnac.cli.options import argument, option
+from carnac.cli.specfiles import read_text
 from carnac.cli.tables import Column, columns_of, second_ms
 from carnac.core.json_form import to_json
 from carnac.core.words import counted
-from carnac.errors import Corrupt, Invalid, NotFound
+from carnac.errors import Corrupt
 
 if TYPE_CHECKING:
     from carnac.cli.output import Output
@@ -48,7 +47,7 @@ def verify(
     added to it. Exit code 5: its revision is not kept any more; 7: it does not hold.
     """
     session = session_of(ctx)
-    text = _read(file)
+    text = read_text(file, "receipt")
     with session.open_store() as store:
         found = store.verify_receipt(text, name=file if file != "-" else "standard input")
     for note in found.notes:
@@ -71,17 +70,6 @@ def verify(
         f"verified: revision {found.derived.revision}, {counted(found.derived.rows or 0, 'row')}, "
         f"segments {found.derived.segments_digest[:12]}…"
     )
-
-
-def _read(file: str) -> str:
-    if file == "-":
-        return sys.stdin.read()
-    try:
-        return Path(file).read_text(encoding="utf-8")
-    except OSError as error:
-        raise NotFound(f"{file} cannot be read: {error.strerror}", path=file) from None
-    except UnicodeDecodeError:
-        raise Invalid(f"{file} is not text in UTF-8", path=file) from None
 
 
 @command(

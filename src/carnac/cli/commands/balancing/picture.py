@@ -9,9 +9,9 @@ import typer
 
 from carnac.cli.app import SIMULATE, command, session_of
 from carnac.cli.options import argument, option
+from carnac.cli.serving import look_at_cluster
 from carnac.cli.tables import format_bytes
 from carnac.core.words import counted
-from carnac.errors import NotFound
 
 if TYPE_CHECKING:
     from carnac.cli.session import Session
@@ -91,19 +91,9 @@ def picture(
 
 
 def _cloud_of_cluster(session: Session) -> Cloud:
-    from carnac.bootstrap.serving.cluster_status import load_cluster_status
     from carnac.console.clouds import cloud_of
 
-    status = load_cluster_status(session.settings, session.clock)
-    for one in status.servers:
-        if one.trouble:
-            session.output.warning(f"{one.record.server_id} is left out: {one.trouble}")
-    views = status.views()
-    if not views:
-        raise NotFound(
-            "no historical serves this store, so there is no cluster to draw; start one with "
-            "carnac serve --role historical, or give a table"
-        )
+    status, views = look_at_cluster(session, "there is no cluster to draw")
     live = {one.segment_id: one for one in status.live}
     return cloud_of(
         (view.server_id, live[one].datasource, live[one].chunk.start_ms)

@@ -11,9 +11,10 @@ import typer
 
 from carnac.cli.app import SIMULATE, command, session_of
 from carnac.cli.options import argument, option
-from carnac.cli.tables import columns_of, format_bytes, format_count
+from carnac.cli.serving import look_at_cluster
+from carnac.cli.tables import columns_of, format_bytes
 from carnac.core.words import counted
-from carnac.errors import Invalid, NotFound
+from carnac.errors import Invalid
 
 if TYPE_CHECKING:
     from carnac.cli.output import Output
@@ -105,21 +106,11 @@ def plan(
 
 
 def _facts_of_cluster(session: Session, rules: Path | None) -> ClusterFacts:
-    from carnac.bootstrap.serving.cluster_status import load_cluster_status
     from carnac.bootstrap.serving.coordinator import throttles_of
     from carnac.bootstrap.serving.own_tables import load_rules
     from carnac.core.balancing.live.planning import ClusterFacts
 
-    status = load_cluster_status(session.settings, session.clock)
-    for one in status.servers:
-        if one.trouble:
-            session.output.warning(f"{one.record.server_id} is left out: {one.trouble}")
-    views = status.views()
-    if not views:
-        raise NotFound(
-            "no historical serves this store, so there is nothing to plan; start one with "
-            "carnac serve --role historical, or give a table"
-        )
+    status, views = look_at_cluster(session, "there is nothing to plan")
     return ClusterFacts(
         live=status.live,
         servers=views,
@@ -180,6 +171,11 @@ def _lines(run: int, plan: ClusterPlan, sizes: dict[str, int]) -> Iterator[Line]
         )
 
 
+def _cells(one: Line) -> list[str]:
+    size = format_bytes(one.size_bytes)
+    return [str(one.run), one.what, one.segment_id, one.source, one.target, size, one.why]
+
+
 def _print(
     output: Output,
     plans: list[ClusterPlan],
@@ -191,23 +187,7 @@ def _print(
     last = plans[-1]
     is_at_rest = not (last.loads or last.moves or last.surplus) or not has_more
     if lines:
-        output.table(
-            _COLUMNS,
-            [
-                [
-                    str(one.run),
-                    one.what,
-                    one.segment_id,
-                    one.source,
-                    one.target,
-                    format_bytes(one.size_bytes),
-                    one.why,
-                ]
-                for one in lines[:limit]
-            ],
-        )
-    if len(lines) > limit:
-        output.line(f"… and {format_count(len(lines) - limit)} more; --limit 0 shows all")
+        output.first_rows(_COLUMNS, lines, _cells, limit)
     loads = sum(one.what != "drop" for one in lines)
     size = sum(one.size_bytes for one in lines if one.what != "drop")
     what = (

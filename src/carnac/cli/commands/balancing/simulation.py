@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
@@ -14,9 +13,10 @@ from carnac.cli.app import SIMULATE, add_group, command, session_of
 from carnac.cli.completion.values import complete_word
 from carnac.cli.options import argument, flag, option
 from carnac.cli.progress import phase_progress
+from carnac.cli.specfiles import read_text
 from carnac.cli.tables import columns_of, format_bytes, format_count, format_seconds
 from carnac.core.words import counted
-from carnac.errors import Invalid, NotFound
+from carnac.errors import Invalid
 from carnac.simulation.presets import PRESETS
 
 if TYPE_CHECKING:
@@ -169,7 +169,11 @@ def _find_scenario(
 
     if file is not None and preset is not None:
         raise Invalid("a scenario file and a preset are given; give one of them")
-    scenario = load_preset(preset or DEFAULT_PRESET) if file is None else load_scenario(_read(file))
+    scenario = (
+        load_preset(preset or DEFAULT_PRESET)
+        if file is None
+        else load_scenario(read_text(file, "scenario"))
+    )
     if servers is not None:
         first, *others = scenario.to_json_dict()["tiers"]
         changes = {**changes, "tiers": [{**first, "servers": servers}, *others]}
@@ -179,19 +183,6 @@ def _find_scenario(
         before = scenario.to_json_dict()["history"]
         changes = {**changes, "history": {**before, "strategy": history.value}}
     return change_scenario(scenario, changes)
-
-
-def _read(file: str) -> str:
-    try:
-        return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8-sig")
-    except IsADirectoryError:
-        raise Invalid(
-            f"scenario {file} is a directory; give a JSON or YAML file", path=file
-        ) from None
-    except OSError as error:
-        raise NotFound(f"scenario {file} cannot be read: {error.strerror}", path=file) from None
-    except UnicodeDecodeError:
-        raise Invalid(f"scenario {file} is not text in UTF-8", path=file) from None
 
 
 def _strategies(name: StrategyName | None, scenario: Scenario) -> tuple[Strategy, ...]:
