@@ -6,8 +6,9 @@ import random
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,8 +30,9 @@ DAMAGED = "damaged; restore"
 Door = Callable[[Store], object]
 
 
-def make_history(folder: Path) -> None:
-    """Live through all that leaves rows behind, with files, and close."""
+@contextmanager
+def make_history(folder: Path) -> Iterator[Store]:
+    """Live through all that leaves rows behind, with files."""
     with open_local_store(folder, clock=FakeClock(), ids=SequentialIds()) as store:
         for day in range(6):
             append(store, (day, 24 * day), (100 + day, 24 * day + 3))
@@ -44,6 +46,7 @@ def make_history(folder: Path) -> None:
         for number in range(6):
             metadata.change_locks(wants_lock(f"task-{number}", hours(number, number + 3)))
             metadata.change_tasks(wants_task(f"task-{number}", payload='{"a": "b"}'))
+        yield store
 
 
 DOORS: dict[str, Door] = {
@@ -75,14 +78,16 @@ def told_of(error: Corrupt) -> str:
     return DAMAGED if "restore it from a backup" in error.message else error.message
 
 
+def told(door: Callable[[Any], object], store: object) -> str:
+    """What a door says, as a text."""
+    try:
+        return repr(to_json(door(store)))  # all that values hold; their own repr is short
+    except Corrupt as error:
+        return told_of(error)
+
+
 def answers(folder: Path, doors: dict[str, Door]) -> dict[str, str]:
     """What each door says, as a text; that it is damaged is one of the answers."""
-
-    def told(door: Door, store: Store) -> str:
-        try:
-            return repr(to_json(door(store)))  # all that values hold; their own repr is short
-        except Corrupt as error:
-            return told_of(error)
 
     found: dict[str, str] = {}
     try:
@@ -97,7 +102,8 @@ def answers(folder: Path, doors: dict[str, Door]) -> dict[str, str]:
 def folder() -> Iterator[Path]:
     with fast_folder() as name:
         folder = Path(name)
-        make_history(folder)
+        with make_history(folder):
+            pass
         yield folder
 
 
@@ -142,6 +148,41 @@ def test_no_flipped_bit_changes_an_answer(folder: Path) -> None:
 def test_nor_of_a_query_or_a_verification(folder: Path) -> None:
     kinds = read_flipped(folder, LONG_DOORS, FLIPS // 20)
     assert kinds.keys() == {"told", "right"}, kinds
+
+
+def test_no_flipped_bit_in_the_log_of_a_store_at_work_changes_an_answer() -> None:
+    """Whoever has the store open, and whoever opens it meanwhile."""
+    rng, kinds = random.Random(SEED), Counter[str]()
+    with fast_folder() as name:
+        folder, url = Path(name), f"sqlite:///{Path(name)}/metadata.db"
+        with make_history(folder):  # what keeps the log is no store, which would renew its leases
+            at_work = open_metadata(url, clock=FakeClock(), ids=SequentialIds())
+        with closing(at_work):
+            log = folder / "metadata.db-wal"
+            right, sound = answers(folder, DOORS), log.read_bytes()
+            assert DAMAGED not in right.values()
+            for number in range(FLIPS):
+                place = rng.randrange(rng.choice([len(sound), 1_000]))
+                put(log, place, sound[place] ^ 1 << rng.randrange(8))
+                found = answers(folder, DOORS)
+                held = told(lambda _: at_work.settings(), None)
+                put(log, place, sound[place])
+                Path(f"{log}-damaged").unlink(missing_ok=True)
+                for door, answer in [*found.items(), ("settings", held)]:
+                    if answer == DAMAGED:
+                        kinds["told"] += 1
+                    elif answer == right[door]:
+                        kinds["right"] += 1
+                    else:
+                        kinds[f"flip {number}: {door} is wrong"] += 1
+            assert log.read_bytes() == sound
+    assert kinds.keys() == {"told", "right"}, kinds
+
+
+def put(path: Path, place: int, byte: int) -> None:
+    with path.open("r+b") as file:
+        file.seek(place)
+        file.write(bytes([byte]))
 
 
 def test_a_file_whose_pages_have_no_checksums_is_refused(tmp_path: Path) -> None:

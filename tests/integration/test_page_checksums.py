@@ -104,7 +104,7 @@ def test_who_opens_a_file_waits_for_whoever_has_it_alone(
 ) -> None:
     """The last to close has, and whoever reads a log again after a crash."""
     lay_database(path, created_at_ms=0)
-    alone = connect(path, ("PRAGMA locking_mode=EXCLUSIVE", "BEGIN EXCLUSIVE", "COMMIT"))
+    alone = connect(path, ("BEGIN EXCLUSIVE", "COMMIT"), is_alone=True)
     ends = threading.Timer(0.05, alone.close)
     ends.start()
     try:

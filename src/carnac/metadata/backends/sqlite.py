@@ -19,13 +19,13 @@ from carnac.durable import make_folders
 from carnac.errors import CarnacError, Unavailable
 from carnac.metadata.backends.reader_pool import ReaderPool
 from carnac.metadata.backends.sqlite_driver import (
-    BUSY_TIMEOUT_MS,
     CACHE_KIB,
     READER_PRAGMAS,
     connect,
     is_full,
     prepare_file,
     require_checksums,
+    require_whole_log,
     reset,
     translate,
 )
@@ -40,10 +40,10 @@ from carnac.metadata.database import (
 from carnac.metadata.session import SQLITE, Session
 
 WRITER_PRAGMAS = (
-    f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}",  # first: the others look at the file, which somebody may be closing
     "PRAGMA synchronous=FULL",
     f"PRAGMA cache_size=-{CACHE_KIB}",
     "PRAGMA temp_store=MEMORY",
+    "PRAGMA cache_spill=OFF",  # what is written to the log before its commit has no right checksum
     "PRAGMA wal_autocheckpoint=2000",
     "PRAGMA journal_size_limit=67108864",
 )
@@ -156,6 +156,7 @@ class SqliteDatabase:
             self.check_writable()
             self._queue.enter()
             try:
+                require_whole_log(self._path)
                 yield
             finally:
                 self._queue.leave()

@@ -18,17 +18,16 @@ import apsw
 
 from carnac.durable import sync
 from carnac.errors import CarnacError, Corrupt, DiskFull, Invalid, NotFound, Unavailable
+from carnac.metadata.backends.sqlite_log import MARK, is_marked, raise_interruption, watch_log
 from carnac.metadata.database import first_line, unfit_value
 
 BUSY_TIMEOUT_MS = 60_000
 """For what the queue does not order: recovery after a crash, and closing."""
 CACHE_KIB = 32_768
 READER_PRAGMAS = (
-    f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}",
     f"PRAGMA cache_size=-{CACHE_KIB}",
     "PRAGMA temp_store=MEMORY",
     "PRAGMA query_only=ON",
-    "PRAGMA schema_version",  # the first look at the file: what is in its way shows here, before a transaction begins
 )
 LITTLE_ROOM_BYTES = 1 << 20
 """A disk with less is full when SQLite cannot write to it; it does not always say so."""
@@ -50,7 +49,10 @@ def connect(
     *,
     parameters: str = "mode=rwc",
     vfs: str | None = None,
+    is_alone: bool = False,
+    patience_ms: int = BUSY_TIMEOUT_MS,
     verifies: bool = True,
+    watches: bool = True,
 ) -> apsw.Connection:
     """Return a connection to a database file.
 
@@ -61,15 +63,21 @@ def connect(
     Args:
         parameters: Of SQLite's URI, as `mode=ro`.
         vfs: The layer of SQLite that reads and writes files; None: `CHECKED`; others verify nothing.
+        is_alone: Nobody else may have the file open.
+        patience_ms: How long it waits for others to let go.
         verifies: Whether a page with a wrong checksum is an error. They are made in any case.
+        watches: Whether a page of the log that is not what was written is an error.
 
     Raises:
         NotFound: The file has no pages yet.
-        Corrupt: Its pages keep no room for checksums, or its first page is not what was written.
+        Corrupt: Its pages keep no room for checksums, its first page is not what was written, or its log was found
+            to be damaged.
         Unavailable: Others make the file, and take it away again, as often as it is opened.
         apsw.Error: What SQLite says.
     """
     register()
+    if watches:
+        require_whole_log(path)
     for _ in range(OPENED_MAX):
         connection = apsw.Connection(
             f"file:{quote(str(path))}?{parameters}&vfs={vfs or CHECKED}",
@@ -77,15 +85,14 @@ def connect(
             statementcachesize=256,
         )
         try:
+            connection.set_busy_timeout(patience_ms)
+            if is_alone:
+                connection.pragma("locking_mode", "EXCLUSIVE")
             if not verifies:
                 connection.pragma("checksum_verification", "OFF")
+            _look(connection, path, watches=watches, is_read_only="mode=ro" in parameters)
             for pragma in pragmas:
                 connection.execute(pragma).fetchall()
-            if not connection.pragma("page_count"):
-                raise NotFound(
-                    f"the file {path} holds no metadata store; make one with: carnac init"
-                )
-            require_checksums(connection, path)
             # It is on only where checksums are made, too.
             if vfs is not None or connection.pragma("checksum_verification", "ON") == "1":
                 if not verifies:
@@ -96,6 +103,19 @@ def connect(
             raise
         connection.close()
     raise Unavailable(f"the metadata store {path} is being made by somebody else; retry")
+
+
+def _look(connection: apsw.Connection, path: Path, *, watches: bool, is_read_only: bool) -> None:
+    """Read the file's first page: what is in its way shows here, before a transaction begins."""
+    connection.pragma("schema_version")
+    if watches:
+        watch_log(connection, path)
+    if not connection.pragma("page_count"):
+        raise NotFound(f"the file {path} holds no metadata store; make one with: carnac init")
+    require_checksums(connection, path)
+    if not is_read_only and connection.pragma("journal_mode") != "wal":
+        connection.pragma("journal_mode", "WAL")  # a backup that was put back has no log
+        watch_log(connection, path)
 
 
 def prepare_file(path: Path) -> None:
@@ -118,7 +138,7 @@ def back_up(path: Path, target: Path) -> None:
             f"{target} is there already, or its folder is not; name a new file in a folder that is there"
         )
     try:
-        with closing(connect(path, READER_PRAGMAS[:-2], parameters="mode=ro")) as connection:
+        with closing(connect(path, READER_PRAGMAS[:-1], parameters="mode=ro")) as connection:
             connection.execute("VACUUM INTO ?", [str(target)])
             require_checksums(connection, path)
         with closing(connect(target, READER_PRAGMAS)) as copy:
@@ -136,6 +156,7 @@ def back_up(path: Path, target: Path) -> None:
 
 def translate(error: Exception, path: Path) -> CarnacError | None:
     """Return what an error of SQLite's driver about the database at `path` means; None if it is of somebody else."""
+    raise_interruption()
     if isinstance(error, UnicodeDecodeError):
         return damaged(path, "a text in it is not UTF-8")
     if not isinstance(error, apsw.Error):
@@ -185,6 +206,21 @@ def code_of(error: apsw.Error) -> int:
     return code if isinstance(code, int) else apsw.SQLITE_OK
 
 
+def require_whole_log(path: Path) -> None:
+    """Refuse to write, or to open, a database whose log was found to be damaged.
+
+    SQLite would take what follows the damaged page as not written, commits that were acknowledged too.
+
+    Raises:
+        Corrupt: It was.
+    """
+    if is_marked(path):
+        raise damaged(
+            path,
+            f"a page in {path.name}-wal was not what had been written, says {path.name}{MARK} beside it",
+        )
+
+
 def require_checksums(connection: apsw.Connection, path: Path) -> None:
     """Refuse a connection that neither verifies checksums nor makes them, since the first page says there are none.
 
@@ -193,6 +229,7 @@ def require_checksums(connection: apsw.Connection, path: Path) -> None:
     Raises:
         Corrupt: It is one; it will not move pages of the log into the file when it closes.
     """
+    raise_interruption()
     kept = connection.reserve_bytes("main", -1)
     if kept != CHECKSUM_BYTES:
         connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)

@@ -59,12 +59,11 @@ class _Way(NamedTuple):
 
     parameters: str
     vfs: str | None = None
-    pragmas: tuple[str, ...] = ()
     is_watched: bool = True
 
 
 _BESIDE_OTHERS = _Way("mode=ro", is_watched=False)
-_ALONE = _Way("mode=ro", "unix-none", ("PRAGMA locking_mode=EXCLUSIVE",))
+_ALONE = _Way("mode=ro", "unix-none")
 _UNCHANGING = _Way("mode=ro&immutable=1")
 
 
@@ -189,9 +188,14 @@ class ReadOnlySqliteDatabase:
 
     def _pool(self, state: _State) -> ReaderPool[apsw.Connection]:
         way = self._how_to_open(state)
-        pragmas = (*way.pragmas, *READER_PRAGMAS)
         return ReaderPool(
-            lambda: connect(self._path, pragmas, parameters=way.parameters, vfs=way.vfs),
+            lambda: connect(
+                self._path,
+                READER_PRAGMAS,
+                parameters=way.parameters,
+                vfs=way.vfs,
+                is_alone=way is _ALONE,
+            ),
             partial(reset, path=self._path),
         )
 

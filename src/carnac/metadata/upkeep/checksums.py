@@ -42,12 +42,8 @@ PATIENCE_MS = 2_000
 """For others to let go of a store whose checksums are to be mended."""
 COPIED_BYTES = 1 << 20
 _WORD = 0xFFFF_FFFF
-_ALONE = (
-    f"PRAGMA busy_timeout={PATIENCE_MS}",
-    "PRAGMA locking_mode=EXCLUSIVE",
-    "BEGIN EXCLUSIVE",
-    "COMMIT",
-)
+_TAKEN = ("BEGIN EXCLUSIVE", "COMMIT")
+"""Nobody else can open the file after that."""
 
 
 class Pages(NamedTuple):
@@ -87,8 +83,9 @@ def examine(path: Path) -> Pages:
     if not wrong:
         return Pages(count, ())
     try:
-        pragmas = READER_PRAGMAS[:-1]
-        with closing(connect(path, pragmas, parameters="mode=ro", verifies=False)) as connection:
+        with closing(
+            connect(path, READER_PRAGMAS, parameters="mode=ro", verifies=False)
+        ) as connection:
             return Pages(count, tuple(wrong), tuple(_find_faults(connection, wrong)))
     except (CarnacError, apsw.Error) as error:
         return Pages(count, tuple(wrong), (first_line(error),))
@@ -118,7 +115,7 @@ def mend(path: Path) -> Mended:
 
 def _open_alone(path: Path) -> apsw.Connection:
     try:
-        return connect(path, _ALONE, verifies=False)
+        return connect(path, _TAKEN, is_alone=True, patience_ms=PATIENCE_MS, verifies=False)
     except apsw.BusyError:
         raise Unavailable(
             f"others have the metadata store {path} open; stop all processes of the store and retry"
