@@ -21,7 +21,7 @@ from carnac.errors import CarnacError
 from carnac.ports import DeepStorage
 from carnac.ports.queries import READ_ALL, LeafSlice
 from carnac.query import DuckDbQueryEngine
-from carnac.query.keeping import leaf, pieces
+from carnac.query.keeping import leaf, pieces, whole
 from carnac.query.keeping.store import KeptResults
 from carnac.query.syntax import Node
 from carnac.store.querying import RevisionCatalog
@@ -113,7 +113,8 @@ def windows(rng: random.Random) -> Asked:
     sql = rng.choice(
         (
             f"SELECT k, count(*) AS n, sum(n % 100), sum(w) AS w FROM events WHERE {bounds} GROUP BY k ORDER BY ALL",
-            f"SELECT count(*), max(x), min(s) FROM events WHERE {bounds} AND k = '{value}'",
+            f"SELECT count(*), max(x), min(s), approx_count_distinct(n) FROM events WHERE {bounds} AND k = '{value}'",
+            f"SELECT k, count(DISTINCT s), median(n) FROM events WHERE {bounds} GROUP BY k ORDER BY ALL",
             f"SELECT date_trunc('day', __time) AS d, avg(n % 100) AS m FROM events WHERE {bounds} AND n > {low} "
             "GROUP BY 1 ORDER BY ALL",
             "SELECT names.v, count(*) AS n FROM events LEFT JOIN lookup.names AS names ON events.k = names.k "
@@ -207,10 +208,21 @@ def forgets_types(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pieces, "types_of", lambda *_: [])
 
 
+def takes_parts_for_wholes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(whole, "key_of_whole", lambda plan: plan.sql)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "plant",
-    [forgets_clips, takes_halves_for_wholes, forgets_values, forgets_lookups, forgets_types],
+    [
+        forgets_clips,
+        takes_halves_for_wholes,
+        takes_parts_for_wholes,
+        forgets_values,
+        forgets_lookups,
+        forgets_types,
+    ],
     ids=lambda plant: str(plant.__name__),
 )
 def test_a_planted_bug_is_found(

@@ -180,6 +180,7 @@ class Statements:
                 f"arg_min(date_trunc('hour', {self._column('__time')}), {self._column('__time')})",
                 f"any_value(abs({self._column('x')}) * 0)",
                 f"approx_count_distinct_ds_hll({self._text()})",
+                f"approx_count_distinct({self._value()})",
                 f"approx_count_distinct_ds_theta({self._column('n', 's', 'x')})",
             )
         )

@@ -37,6 +37,7 @@ from carnac.query.intact import IntactFiles, Interrupted
 from carnac.query.keeping.embedded import Embedded
 from carnac.query.keeping.rows import LeafRunner
 from carnac.query.keeping.store import KeptResults
+from carnac.query.keeping.whole import rows_of
 from carnac.query.limits import heeding_signals, may_grow_bytes, memory_held
 from carnac.query.messages import TooLarge, translate
 from carnac.query.parameters import Parameters
@@ -428,6 +429,4 @@ def _run(
 ) -> object:
     if plan.is_explain:
         return explained(cursor, plan)
-    rows = cursor.sql(plan.sql, params=list(plan.parameters))
-    table = tidy(read_rows(rows, bytes_max=bytes_max))
-    return table if plan.names is None else table.rename_columns(list(plan.names))
+    return tidy(read_rows(*rows_of(cursor, plan), bytes_max=bytes_max))

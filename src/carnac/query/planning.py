@@ -30,6 +30,8 @@ from carnac.query.syntax import Node, base_table, parse, unparse, walk
 if TYPE_CHECKING:
     import duckdb
 
+    from carnac.query.keeping.whole import WholeAnswer
+
 VIEW_PREFIX = "__carnac_"
 
 
@@ -66,6 +68,7 @@ class Plan:
         pruned: How many segments are left out, and by what; of EXPLAIN alone.
         is_live: It reads what is now, whatever the revision.
         told: Lines that EXPLAIN says before DuckDB's own.
+        whole: The answer, as far as it is kept or may be; None: it is not.
     """
 
     sql: str
@@ -84,6 +87,7 @@ class Plan:
     pruned: Mapping[str, int] = field(default_factory=dict)
     is_live: bool = False
     told: Sequence[str] = ()
+    whole: WholeAnswer | None = None
 
     @property
     def segments_read(self) -> int:

@@ -86,7 +86,9 @@ def explained(cursor: duckdb.DuckDBPyConnection, plan: Plan) -> pa.Table:
     return plan_table([*plan.told, *(str(row[-1]) for row in rows)], gives)
 
 
-def read_rows(relation: duckdb.DuckDBPyRelation, *, bytes_max: int) -> pa.Table:
+def read_rows(
+    schema: pa.Schema, batches: Generator[pa.RecordBatch, None, None], *, bytes_max: int
+) -> pa.Table:
     """Return the rows of a query, as long as they take no more memory than that.
 
     DuckDB's own limit of memory is about what it works with; of rows that it has handed over it knows nothing.
@@ -98,7 +100,6 @@ def read_rows(relation: duckdb.DuckDBPyRelation, *, bytes_max: int) -> pa.Table:
     import pyarrow as pa
 
     kept, size = [], 0
-    schema, batches = batches_of(relation)
     with closing(batches):
         for batch in batches:
             kept.append(batch)

@@ -117,11 +117,18 @@ ONE_ROUND = [
     ("SELECT carrier, delay // 500 AS d, max(delay) FROM flights WHERE delay > 1e9 GROUP BY GROUPING SETS "
      "((carrier, d), ()) ORDER BY ALL", ()),
     ("SELECT sum(x) FROM (VALUES (1)) t(x)", ()),
+    ("SELECT carrier, approx_count_distinct(delay), approx_count_distinct(__time) FILTER (delay > 500) FROM flights "
+     "GROUP BY 1 ORDER BY 1", ()),
+    ("SELECT approx_count_distinct(carrier) + 1, approx_count_distinct(delay) FROM flights WHERE delay > 1e9", ()),
+    ("SELECT approx_quantile(delay, CAST(? AS FLOAT)), approx_quantile(__time, 0.25 + 0.25) FROM flights "
+     "WHERE delay = 900", [0.5]),
+    ("SELECT carrier, approx_quantile(delay // 1000, [0.1, 0.9]) FILTER (delay < 999) FROM flights GROUP BY 1 "
+     "ORDER BY 1", ()),
+    ("SELECT approx_quantile(delay, 0.5) FROM flights WHERE delay > 1e9", ()),
 ]  # fmt: skip
 GATHERED = [
     ("SELECT mode(DISTINCT carrier) FROM flights WHERE carrier = 'AA'", "distinct"),
     ("SELECT first(carrier) FROM flights WHERE carrier = 'AA'", "first depends on the order"),
-    ("SELECT approx_quantile(delay, 0.5) FROM flights WHERE delay = 900", "APPROX_QUANTILE_DS does send"),
     ("SELECT median(delay) FROM flights WHERE carrier = 'AA'", "median"),
     ("SELECT string_agg(carrier, '' ORDER BY __time) FROM flights", "order"),
     ("SELECT grouping(carrier), count(*) FROM flights GROUP BY ROLLUP (carrier) ORDER BY ALL", "which grouping set"),
@@ -146,6 +153,20 @@ GATHERED = [
     ("SELECT avg(__time) FROM flights WHERE __time < now() - INTERVAL 1 DAY", "do not fit together"),
     ("SELECT nullif(carrier, 'UA') g FROM flights GROUP BY ALL HAVING g > '' ORDER BY g", "HAVING groups by more"),
 ]  # fmt: skip
+
+
+def test_quantiles_of_many_servers_are_near_their_rank(
+    engines: list[DuckDbQueryEngine], catalog: MemoryCatalog
+) -> None:
+    fractions = (0.01, 0.25, 0.5, 0.99)
+    sql = ", ".join(f"approx_quantile(delay, {one})" for one in fractions)
+    found = spread_query(engines, f"SELECT {sql} FROM flights", catalog)
+    assert found.plan.way is Way.ONE_ROUND
+    for fraction, column in zip(fractions, found.table.columns, strict=True):
+        rank = f"SELECT count_if(delay <= {column[0]}) / count(*) FROM flights"
+        [row] = engines[0].run_query(rank, catalog).table.to_pylist()
+        [share] = row.values()
+        assert abs(share - fraction) < 0.05
 
 
 @pytest.mark.parametrize(("sql", "parameters"), ONE_ROUND)

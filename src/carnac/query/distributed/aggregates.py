@@ -89,11 +89,16 @@ OF_ORDER = frozenset(
     {"array_agg", "arbitrary", "first", "group_concat", "last", "list", "listagg", "string_agg"}
 )
 """What they give depends on which row comes first."""
-UNSENT = {
-    "approx_count_distinct": "APPROX_COUNT_DISTINCT_DS_HLL",
-    "approx_quantile": "APPROX_QUANTILE_DS",
+STATES = {
+    "approx_count_distinct": "STRUCT(precision UTINYINT, registers UTINYINT[])",
+    "approx_quantile": "STRUCT(count UBIGINT, min DOUBLE, max DOUBLE, "
+    "centroids STRUCT(mean DOUBLE, weight DOUBLE)[])",
 }
-"""Their states are DuckDB's own; what gives the same from a sketch."""
+"""Whose states DuckDB gives and takes, and what they look like."""
+PARTS = frozenset(
+    {f"__carnac_{one}_of" for one in ("distinct", "digest", "moments", "pair_moments")}
+)
+"""Partial aggregates that are macros of ours."""
 
 
 def function_name(node: Node) -> str:
@@ -103,4 +108,5 @@ def function_name(node: Node) -> str:
 
 def is_aggregate(node: Node) -> bool:
     """Whether the node calls an aggregate function."""
-    return function_name(node) in AGGREGATES
+    name = function_name(node)
+    return name in AGGREGATES or name in PARTS

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from carnac.errors import Invalid, Unavailable
 from carnac.ports.distributed import Distribution, Stand
 from carnac.query.distributed.binding import empty_rows
-from carnac.query.results import gives_of, plan_table, read_rows, tidy
+from carnac.query.results import batches_of, gives_of, plan_table, read_rows, tidy
 
 if TYPE_CHECKING:
     import duckdb
@@ -38,7 +38,7 @@ def merged_table(
     if is_whole:
         return _whole_table(plan, answers, bytes_max=bytes_max)
     sql = show_answers(cursor, plan, answers, bytes_max=bytes_max)
-    table = tidy(read_rows(cursor.sql(sql), bytes_max=bytes_max))
+    table = tidy(read_rows(*batches_of(cursor.sql(sql)), bytes_max=bytes_max))
     return table if plan.names is None else table.rename_columns(list(plan.names))
 
 

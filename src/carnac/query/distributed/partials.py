@@ -4,6 +4,7 @@ sum(x)                each server: sum(x)                               the brok
 var_samp(x)           each server: number, mean and squared deviations  the broker: those of the parts together
 count(DISTINCT x)     each server: the list of distinct values          the broker: the number of distinct values
 arg_max(x, t)         each server: arg_max(x, t), max(t)                the broker: arg_max(p, q)
+approx_quantile(x, q) each server: DuckDB's state                       the broker: what it says of the states together
 hll_merge(s)          each server: the sketch of its rows               the broker: the sketch of the sketches
 """
 
@@ -19,8 +20,8 @@ from carnac.query.distributed.aggregates import (
     MOMENTS,
     OF_ORDER,
     SAME,
+    STATES,
     SUMS,
-    UNSENT,
     function_name,
 )
 from carnac.query.distributed.naming import NotOneRound
@@ -32,9 +33,12 @@ Part = Callable[[Node], Node]
 
 _SKETCH_STATES = (f"{PREFIX}build_", f"{PREFIX}merge_")
 
+_DIGEST = "finalize(combine_aggr(to_aggregate_state(parts, 'approx_quantile', [typeof(example), '{}'], [NULL, q])))"
+"""An example says of which type the values are; a state fits all fractions."""
+
 
 def macros() -> Iterator[str]:
-    """Yield the statements that let engines compute and merge moments (Chan, Golub and LeVeque, 1979).
+    """Yield the statements that let engines merge DuckDB's states, and moments (Chan, Golub and LeVeque, 1979).
 
     Sums of squares would lose all digits where a mean is large. Means that differ by their own rounding are equal, so
     that equal values have no variance.
@@ -44,6 +48,11 @@ def macros() -> Iterator[str]:
         "'yy': 0::DOUBLE, 'xy': 0::DOUBLE}",
         "pair_moments_of(y, x)": "{'n': count(x)::DOUBLE, 'x': favg(x), 'y': favg(y), "
         "'xx': covar_pop(x, x) * count(x), 'yy': covar_pop(y, y) * count(x), 'xy': covar_pop(y, x) * count(x)}",
+        "distinct_of(x)": f"CAST(approx_count_distinct(x) EXPORT_STATE AS {STATES['approx_count_distinct']})",
+        "distinct(parts)": "finalize(combine_aggr(to_aggregate_state(parts, 'approx_count_distinct', ['BIGINT'])))",
+        "digest_of(x)": f"CAST(approx_quantile(x, 0.5) EXPORT_STATE AS {STATES['approx_quantile']})",
+        "digest(parts, example, q)": _DIGEST.format("FLOAT"),
+        "digests(parts, example, q)": _DIGEST.format("FLOAT[]"),
         "gap(a, b)": "if(abs(b - a) <= 1e-15 * abs(a), 0, b - a)",
         "moments(parts)": "list_reduce(list(parts) FILTER (WHERE parts.n > 0), lambda a, b: {'n': a.n + b.n"
         + "".join(
@@ -109,8 +118,8 @@ def merged_aggregate(node: Node, part: Part) -> Node:
         return call(name, [part(node), extreme])
     if name in MOMENTS:
         return call(f"{PREFIX}{name}", [_moments(node, part)])
-    if name in UNSENT:
-        raise NotOneRound(f"{name} keeps a state that is not sent ({UNSENT[name]} does send its)")
+    if name in STATES:
+        return _of_states(node, part)
     raise NotOneRound(f"{name} cannot be merged from its parts")
 
 
@@ -133,6 +142,19 @@ def _moments(node: Node, part: Part) -> Node:
         values = [_where(conditions, one) for one in values]
     kind = "moments_of" if len(values) == 1 else "pair_moments_of"
     return call(f"{PREFIX}moments", [part(call(f"{PREFIX}{kind}", values))])
+
+
+def _of_states(node: Node, part: Part) -> Node:
+    """Return what DuckDB estimates from the states of parts."""
+    name, args = function_name(node), arguments(node)
+    value = args[0] if node["filter"] is None else _where([node["filter"]], args[0])
+    if name == "approx_count_distinct":
+        return call(f"{PREFIX}distinct", [part(call(f"{PREFIX}distinct_of", [value]))])
+    if len(args) != 2:
+        raise NotOneRound(f"{name} needs a value and a fraction")
+    is_many = args[1]["type"] == "ARRAY_CONSTRUCTOR" or function_name(args[1]) == "list_value"
+    state, example = (part(call(one, [value])) for one in (f"{PREFIX}digest_of", "any_value"))
+    return call(f"{PREFIX}digest{'s' if is_many else ''}", [state, example, args[1]])
 
 
 def _where(conditions: list[Node], value: Node) -> Node:

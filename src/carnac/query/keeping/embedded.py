@@ -27,6 +27,7 @@ from carnac.query.distributed.naming import NotOneRound
 from carnac.query.distributed.settling import settle
 from carnac.query.keeping.leaf import keys_of, rows_in
 from carnac.query.keeping.store import Taken
+from carnac.query.keeping.whole import key_of_whole, whole_answer
 from carnac.query.planning import Plan, Scan
 from carnac.query.results import arrow_table
 from carnac.query.running.files import view_sql
@@ -46,7 +47,7 @@ _NO_BASIS = QueryBasis(
     statement="", slices=(), columns={}, tables=(), is_volatile=False, segments_total=0
 )
 """Whoever asks has the basis of the statement."""
-_PLAIN = COUNTS | SUMS | MEANS | SAME
+_PLAIN = COUNTS | SUMS | MEANS | SAME | {"approx_count_distinct"}
 SHARE = 5
 """Of the least rows that are worth it at a leaf: so many times as many are, where a statement is split for it alone."""
 SPLITS_MAX = 500
@@ -83,6 +84,11 @@ class Embedded:
     @contextmanager
     def shown(self, query: RunningQuery, plan: Plan, keeping: Keeping) -> Iterator[Plan]:
         """Give the plan as it can be run: its views are there, and its files stay until the block ends."""
+        if not plan.is_explain and self.leaves.may(keeping):
+            plan = replace(plan, whole=whole_answer(self.leaves.kept, plan, keeping))
+        if plan.whole is not None and plan.whole.table is not None:
+            yield replace(plan, kept=len(plan.whole.slices))
+            return
         round_plan = self._in_one_round(query, plan, keeping)
         if round_plan is not None:
             yield round_plan
@@ -129,10 +135,19 @@ class Embedded:
             return None
         return self._split(query, plan)
 
+    def _has_whole(self, plan: Plan, keeping: Keeping) -> bool:
+        slices = [piece for scan in plan.scans for piece in scan.slices]
+        key, kept = key_of_whole(plan), self.leaves.kept
+        return bool(keeping.use and slices and kept.find(key, keys_of(slices)).results)
+
     def _said_of_kept(self, query: RunningQuery, plan: Plan, keeping: Keeping) -> Iterator[str]:
         """Yield how a statement that is explained would be run, and what is kept of it."""
         bare = replace(plan, is_explain=False, sql=plan.sql.removeprefix("EXPLAIN "))
         is_run = plan.sql.startswith("EXPLAIN ANALYZE ")  # as it is
+        if not is_run and self._has_whole(bare, keeping):
+            read = bare.segments_read
+            yield f"embedded: this process has the whole answer; taken from kept ones: {read} of {read} segments"
+            return
         split = None if is_run else self._worth(query, bare, keeping)
         if split is None:
             yield "embedded: this process reads the segments itself, as DuckDB plans it; nothing is kept"

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from carnac.ports.threads import INTERRUPT_S
 from carnac.query.intact import Interrupted
-from carnac.query.results import batches_of, explained, renamed, with_longs
+from carnac.query.keeping.whole import rows_of
+from carnac.query.results import explained, with_longs
 from carnac.query.streams.basis import basis_of
 
 if TYPE_CHECKING:
@@ -81,9 +82,9 @@ class StreamedQuery:
                 table = explained(cursor, plan)
                 self._rows = iter(table.to_batches())
                 return table.schema
-            schema, rows = batches_of(cursor.sql(plan.sql, params=list(plan.parameters)))
+            schema, rows = rows_of(cursor, plan)
             self._steps.callback(rows.close)
-            schema, self._rows = renamed(*with_longs(schema, rows), plan.names)
+            schema, self._rows = with_longs(schema, rows)
             self.kept = plan.kept
             return schema
 

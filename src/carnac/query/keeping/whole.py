@@ -1,0 +1,116 @@
+"""Whole answers that are kept: what a statement gave over one set of segments, for whoever asks it of the same set.
+
+Not every answer is made of parts: exact quantiles, windows and joins need all rows in one place. As long as no segment
+comes or goes, what they gave is right all the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Generator, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from carnac.query.keeping.leaf import keys_of, rows_in
+from carnac.query.keeping.pieces import bytes_of, may_keep
+from carnac.query.keeping.store import KeptResult, KeptResults
+from carnac.query.results import arrow_table, batches_of, renamed
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+    from carnac.core.answers.receipts import SliceKey
+    from carnac.ports.queries import Keeping
+    from carnac.query.planning import Plan
+
+SLICES_MAX = 20_000
+"""Of a statement whose answer is kept as a whole: all of them are its key."""
+
+
+@dataclass(frozen=True, slots=True)
+class WholeAnswer:
+    """The answer of one statement over one set of slices.
+
+    Attributes:
+        table: What is kept of it; None: nothing.
+        rows: Of the segments.
+        populates: Whether it may be kept.
+    """
+
+    kept: KeptResults
+    key: str
+    slices: frozenset[SliceKey]
+    rows: int
+    table: pa.Table | None
+    populates: bool
+
+    def held(
+        self, schema: pa.Schema, batches: Iterator[pa.RecordBatch]
+    ) -> Generator[pa.RecordBatch, None, None]:
+        """Yield batches, and keep them once all have come, unless they are too large."""
+        import pyarrow as pa
+
+        held: list[pa.RecordBatch] | None = [] if self.populates else None
+        size_bytes = 0
+        for batch in batches:
+            size_bytes += batch.nbytes
+            if size_bytes > self.kept.entry_bytes_max:
+                held = None
+            if held is not None:
+                held.append(batch)
+            yield batch
+        if held is not None:
+            table = pa.Table.from_batches(held, schema)
+            self.kept.keep(self.key, KeptResult(self.slices, table, self.rows))
+
+
+def whole_answer(kept: KeptResults, plan: Plan, keeping: Keeping) -> WholeAnswer | None:
+    """Return the answer of a plan, kept or to be kept; None: it is not worth it, or not the same each time."""
+    slices = [piece for scan in plan.scans for piece in scan.slices]
+    rows = rows_in(slices)
+    if not rows or rows < kept.rows_min or len(slices) > SLICES_MAX or not may_keep(plan.statement):
+        return None
+    key, found = key_of_whole(plan), frozenset(keys_of(slices))
+    table = None
+    if keeping.use and kept.find(key, found).results:
+        results = kept.take(key, found).results
+        table = results[0].table if results else None
+    return WholeAnswer(kept, key, found, rows, table, keeping.populate)
+
+
+def key_of_whole(plan: Plan) -> str:
+    """Return what is the same for a statement that is asked again of the same slices."""
+    values = [(type(one), one) for one in plan.parameters]
+    digest = hashlib.sha256(repr((plan.sql, values)).encode())
+    for scan in plan.scans:
+        digest.update(repr((scan.view, list(scan.columns.items()), keys_of(scan.slices))).encode())
+    for name, columns in plan.tables.items():
+        table = arrow_table(columns)
+        digest.update(repr((name, table.schema.names, table.schema.types)).encode())
+        digest.update(bytes_of(table))
+    return digest.hexdigest()
+
+
+def rows_of(
+    cursor: duckdb.DuckDBPyConnection, plan: Plan
+) -> tuple[pa.Schema, Generator[pa.RecordBatch, None, None]]:
+    """Run a plan whose views are there; return the schema of its rows, and the rows, which are kept where they may be.
+
+    Raises:
+        duckdb.Error: It fails, now or while its rows are taken.
+    """
+    if plan.whole is not None and plan.whole.table is not None:
+        table = plan.whole.table
+        return table.schema, (batch for batch in table.to_batches())
+    first, batches = batches_of(cursor.sql(plan.sql, params=list(plan.parameters)))
+    schema, rows = renamed(first, batches, plan.names)
+    if plan.whole is not None:
+        rows = plan.whole.held(schema, rows)
+
+    def closed() -> Generator[pa.RecordBatch, None, None]:
+        with closing(batches):
+            yield from rows
+
+    return schema, closed()
