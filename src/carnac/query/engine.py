@@ -37,12 +37,11 @@ from carnac.query.intact import IntactFiles, Interrupted
 from carnac.query.keeping.embedded import Embedded
 from carnac.query.keeping.rows import LeafRunner
 from carnac.query.keeping.store import KeptResults
-from carnac.query.keeping.whole import rows_of
 from carnac.query.limits import heeding_signals, may_grow_bytes, memory_held
 from carnac.query.messages import TooLarge, translate
 from carnac.query.parameters import Parameters
 from carnac.query.planning import Plan, Planner, Scan
-from carnac.query.results import explained, read_rows, tidy
+from carnac.query.results import explained, read_rows, rows_of, tidy
 from carnac.query.running.files import ScanFiles
 from carnac.query.running.query import RunningQuery
 from carnac.query.running.settings import settings_of

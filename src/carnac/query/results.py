@@ -143,6 +143,29 @@ def batches_of(
     return reader.schema, take()
 
 
+def rows_of(
+    cursor: duckdb.DuckDBPyConnection, plan: Plan
+) -> tuple[pa.Schema, Generator[pa.RecordBatch, None, None]]:
+    """Run a plan whose views are there; return the schema of its rows, and the rows, which are kept where they may be.
+
+    Raises:
+        duckdb.Error: It fails, now or while its rows are taken.
+    """
+    if plan.whole is not None and plan.whole.table is not None:
+        table = plan.whole.table
+        return table.schema, (batch for batch in table.to_batches())
+    first, batches = batches_of(cursor.sql(plan.sql, params=list(plan.parameters)))
+    schema, rows = renamed(first, batches, plan.names)
+    if plan.whole is not None:
+        rows = plan.whole.held(schema, rows)
+
+    def closed() -> Generator[pa.RecordBatch, None, None]:
+        with closing(batches):
+            yield from rows
+
+    return schema, closed()
+
+
 def tidy(table: pa.Table) -> pa.Table:
     """Return the table with sums of longs as longs: DuckDB gives them 128 bits, and Arrow makes decimals of those.
 

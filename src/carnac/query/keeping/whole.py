@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Generator, Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from carnac.query.keeping.leaf import keys_of, rows_in
 from carnac.query.keeping.pieces import bytes_of, may_keep
 from carnac.query.keeping.store import KeptResult, KeptResults
-from carnac.query.results import arrow_table, batches_of, renamed
+from carnac.query.results import arrow_table
 
 if TYPE_CHECKING:
-    import duckdb
     import pyarrow as pa
 
     from carnac.core.answers.receipts import SliceKey
@@ -91,26 +89,3 @@ def key_of_whole(plan: Plan) -> str:
         digest.update(repr((name, table.schema.names, table.schema.types)).encode())
         digest.update(bytes_of(table))
     return digest.hexdigest()
-
-
-def rows_of(
-    cursor: duckdb.DuckDBPyConnection, plan: Plan
-) -> tuple[pa.Schema, Generator[pa.RecordBatch, None, None]]:
-    """Run a plan whose views are there; return the schema of its rows, and the rows, which are kept where they may be.
-
-    Raises:
-        duckdb.Error: It fails, now or while its rows are taken.
-    """
-    if plan.whole is not None and plan.whole.table is not None:
-        table = plan.whole.table
-        return table.schema, (batch for batch in table.to_batches())
-    first, batches = batches_of(cursor.sql(plan.sql, params=list(plan.parameters)))
-    schema, rows = renamed(first, batches, plan.names)
-    if plan.whole is not None:
-        rows = plan.whole.held(schema, rows)
-
-    def closed() -> Generator[pa.RecordBatch, None, None]:
-        with closing(batches):
-            yield from rows
-
-    return schema, closed()

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from carnac.ports.threads import INTERRUPT_S
 from carnac.query.intact import Interrupted
-from carnac.query.keeping.whole import rows_of
-from carnac.query.results import explained, with_longs
+from carnac.query.results import explained, rows_of, with_longs
 from carnac.query.streams.basis import basis_of
 
 if TYPE_CHECKING:
