@@ -30,7 +30,7 @@ from carnac.query.syntax import Node, base_table, parse, unparse, walk
 if TYPE_CHECKING:
     import duckdb
 
-    from carnac.query.keeping.whole import WholeAnswer
+    from carnac.query.keeping.store import WholeAnswer
 
 VIEW_PREFIX = "__carnac_"
 

@@ -5,5 +5,5 @@ what it gave over some slices is a part of its answer over these and more. Segme
 change, so what is kept needs no invalidation, and is right forever.
 
 Open `store` for what is kept and for how long, `pieces` for what the key of a statement is, `leaf` for how an answer
-is put together, `embedded` for statements of one process.
+is put together, `embedded` for statements of one process, `whole` for answers that are not made of parts.
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING
@@ -176,3 +176,40 @@ class KeptResults:
             del self._numbers[key]
         self.counts.size_bytes -= result.size_bytes
         self.counts.results -= 1
+
+
+@dataclass(frozen=True, slots=True)
+class WholeAnswer:
+    """The answer of one statement over one set of slices.
+
+    Attributes:
+        table: What is kept of it; None: nothing.
+        rows: Of the segments.
+        populates: Whether it may be kept.
+    """
+
+    kept: KeptResults
+    key: str
+    slices: frozenset[SliceKey]
+    rows: int
+    table: pa.Table | None
+    populates: bool
+
+    def held(
+        self, schema: pa.Schema, batches: Iterator[pa.RecordBatch]
+    ) -> Generator[pa.RecordBatch, None, None]:
+        """Yield batches, and keep them once all have come, unless they are too large."""
+        import pyarrow as pa
+
+        held: list[pa.RecordBatch] | None = [] if self.populates else None
+        size_bytes = 0
+        for batch in batches:
+            size_bytes += batch.nbytes
+            if size_bytes > self.kept.entry_bytes_max:
+                held = None
+            if held is not None:
+                held.append(batch)
+            yield batch
+        if held is not None:
+            table = pa.Table.from_batches(held, schema)
+            self.kept.keep(self.key, KeptResult(self.slices, table, self.rows))

@@ -7,61 +7,20 @@ comes or goes, what they gave is right all the same.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Generator, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from carnac.query.keeping.leaf import keys_of, rows_in
 from carnac.query.keeping.pieces import bytes_of, may_keep
-from carnac.query.keeping.store import KeptResult, KeptResults
+from carnac.query.keeping.store import WholeAnswer
 from carnac.query.results import arrow_table
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from carnac.core.answers.receipts import SliceKey
     from carnac.ports.queries import Keeping
+    from carnac.query.keeping.store import KeptResults
     from carnac.query.planning import Plan
 
 SLICES_MAX = 20_000
 """Of a statement whose answer is kept as a whole: all of them are its key."""
-
-
-@dataclass(frozen=True, slots=True)
-class WholeAnswer:
-    """The answer of one statement over one set of slices.
-
-    Attributes:
-        table: What is kept of it; None: nothing.
-        rows: Of the segments.
-        populates: Whether it may be kept.
-    """
-
-    kept: KeptResults
-    key: str
-    slices: frozenset[SliceKey]
-    rows: int
-    table: pa.Table | None
-    populates: bool
-
-    def held(
-        self, schema: pa.Schema, batches: Iterator[pa.RecordBatch]
-    ) -> Generator[pa.RecordBatch, None, None]:
-        """Yield batches, and keep them once all have come, unless they are too large."""
-        import pyarrow as pa
-
-        held: list[pa.RecordBatch] | None = [] if self.populates else None
-        size_bytes = 0
-        for batch in batches:
-            size_bytes += batch.nbytes
-            if size_bytes > self.kept.entry_bytes_max:
-                held = None
-            if held is not None:
-                held.append(batch)
-            yield batch
-        if held is not None:
-            table = pa.Table.from_batches(held, schema)
-            self.kept.keep(self.key, KeptResult(self.slices, table, self.rows))
 
 
 def whole_answer(kept: KeptResults, plan: Plan, keeping: Keeping) -> WholeAnswer | None:
