@@ -1,8 +1,8 @@
 """Cold reads: files that are not on this machine's disk, read by ranges from deep storage as a scan needs them.
 
 Arrow's Parquet reader asks for the column chunks of the row groups that a scan cannot skip. Ranges that lie close
-together become one request, and none becomes too long; the checksum of the whole file is not looked at, since it is
-not read as a whole.
+together become one request, and none becomes too long. The checksum in a record is over the whole file, which is not
+read: so whole blocks are read, each of which has a checksum of its own there.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
+from carnac.core.segments.blocks import read_blocks
 from carnac.core.segments.segment import Segment
 from carnac.errors import Cancelled, CarnacError, Unavailable
 from carnac.ports import DeepStorage
-from carnac.ports.segment_files import damaged
+from carnac.ports.segment_files import check_file, damaged
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
@@ -47,6 +48,8 @@ class ColdFile:
         self._storage = storage
         self._stop = stop
         self._at = 0
+        self._blocks = read_blocks(segment.blocks, segment.size_bytes)
+        self._is_whole = False
 
     def readable(self) -> bool:
         """Return True."""
@@ -70,12 +73,12 @@ class ColdFile:
         return self._at
 
     def read(self, size: int = -1) -> bytes:
-        """Return so many bytes from here, by one request.
+        """Return so many bytes from here, by one request if they are `RUN_MAX_BYTES` or fewer.
 
         Raises:
             Cancelled: Nobody wants them any more.
             NotFound, Unavailable: Deep storage does not have or give them.
-            Corrupt: The file is shorter than was recorded.
+            Corrupt: The file is not what was written.
         """
         end = self.segment.size_bytes
         if size >= 0:
@@ -83,7 +86,7 @@ class ColdFile:
         try:
             if self._stop.is_set():
                 raise Cancelled("the query was cancelled while it read from deep storage")
-            found = self._read(end)
+            found = self._read_checked(end)
         except CarnacError as error:
             self.error = self.error or error
             raise
@@ -95,16 +98,49 @@ class ColdFile:
         """Note that what follows are rows."""
         self._is_open = True
 
-    def _read(self, end: int) -> bytes:
+    def _read_checked(self, end: int) -> bytes:
+        """Return what is between here and an end, if it is what was written."""
+        if end <= self._at:
+            return b""
+        blocks = self._blocks
+        if blocks is None:
+            self._check_whole()
+            return self._read(self._at, end)
+        first, last = self._at // blocks.block_bytes, -(-end // blocks.block_bytes)
+        step = max(1, RUN_MAX_BYTES // blocks.block_bytes)
+        pieces: list[bytes] = []
+        for number in range(first, last, step):
+            begin = number * blocks.block_bytes
+            until = min(min(number + step, last) * blocks.block_bytes, self.segment.size_bytes)
+            piece = self._read(begin, until)
+            wrong = blocks.find_wrong(number, piece)
+            if wrong is not None:
+                raise damaged(self.segment, f"block {wrong} of it is not what was written")
+            pieces.append(piece[max(0, self._at - begin) : end - begin])
+        return b"".join(pieces)
+
+    def _check_whole(self) -> None:
+        """Read a file once from start to end whose record has no checksums of blocks, and compare."""
+        if self._is_whole:
+            return
+        size_bytes = self.segment.size_bytes
+        runs = range(0, size_bytes, RUN_MAX_BYTES)
+        check_file(
+            self.segment,
+            (self._read(at, min(at + RUN_MAX_BYTES, size_bytes)) for at in runs),
+        )
+        self._is_whole = True
+
+    def _read(self, begin: int, end: int) -> bytes:
         path = self.segment.path
         try:
-            found = self._storage.read_range(path, self._at, end)
+            found = self._storage.read_range(path, begin, end)
         except CarnacError:
             raise
         except Exception as error:  # of a library of some object store
             raise Unavailable(f"cannot read '{path}' from deep storage: {error}") from error
-        if len(found) < end - self._at:
-            raise damaged(self.segment, f"ends {self._at + len(found)} bytes from its beginning")
+        if len(found) < end - begin:
+            raise damaged(self.segment, f"ends {begin + len(found)} bytes from its beginning")
         return found
 
     def flush(self) -> None:
@@ -154,7 +190,5 @@ def _form() -> ds.ParquetFileFormat:
     import pyarrow.dataset as ds
 
     ranges = pa.CacheOptions(hole_size_limit=GAP_MAX_BYTES, range_size_limit=RUN_MAX_BYTES)
-    options = ds.ParquetFragmentScanOptions(
-        pre_buffer=True, cache_options=ranges, page_checksum_verification=True
-    )
+    options = ds.ParquetFragmentScanOptions(pre_buffer=True, cache_options=ranges)
     return ds.ParquetFileFormat(default_fragment_scan_options=options)

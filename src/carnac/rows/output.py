@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from carnac.core.segments.blocks import UnitSums
 from carnac.durable import make_folders, sync
 from carnac.errors import CarnacError, DiskFull, Unavailable
 
@@ -36,10 +37,12 @@ class PlacedFile:
 
     Attributes:
         checksum: `sha256:<hex>` over its bytes.
+        blocks: See `core.segments.blocks`.
     """
 
     size_bytes: int
     checksum: str
+    blocks: str
 
 
 @lru_cache
@@ -58,6 +61,7 @@ class HashingFile(io.RawIOBase):
         super().__init__()
         self._file = path.open("wb", buffering=0)
         self._hash = hashlib.sha256()
+        self._units = UnitSums()
         self.size_bytes = 0
 
     def writable(self) -> bool:
@@ -68,6 +72,7 @@ class HashingFile(io.RawIOBase):
         """Write all of `data`."""
         view = memoryview(data).cast("B")
         self._hash.update(view)
+        self._units.add(view)
         at = 0
         while at < view.nbytes:
             at += self._file.write(view[at:])
@@ -91,6 +96,10 @@ class HashingFile(io.RawIOBase):
     def checksum(self) -> str:
         """Return `sha256:<hex>` of what was written so far."""
         return f"sha256:{self._hash.hexdigest()}"
+
+    def blocks(self) -> str:
+        """Return the checksums of the blocks of what was written so far."""
+        return self._units.text()
 
 
 class OutputFile:
@@ -147,7 +156,11 @@ class OutputFile:
         except OSError as error:
             raise self.failure(error) from error
         self._is_placed = True
-        return PlacedFile(size_bytes=self._file.size_bytes, checksum=self._file.checksum())
+        return PlacedFile(
+            size_bytes=self._file.size_bytes,
+            checksum=self._file.checksum(),
+            blocks=self._file.blocks(),
+        )
 
     def failure(self, error: OSError) -> CarnacError:
         """Return what it means to the caller that this file cannot be written.

@@ -69,6 +69,7 @@ class WrittenFile:
 
     size_bytes: int
     checksum: str
+    blocks: str
     rows: int
     min_time_ms: int
     max_time_ms: int
@@ -172,6 +173,7 @@ class SegmentWriter:
         return WrittenFile(
             size_bytes=placed.size_bytes,
             checksum=placed.checksum,
+            blocks=placed.blocks,
             rows=self.rows,
             min_time_ms=self._min_us // 1000,
             max_time_ms=self._max_us // 1000,

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import random
 import threading
 
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from carnac.core.segments.blocks import UNIT_BYTES, BlockSums, UnitSums, read_blocks
 from carnac.core.segments.segment import ColumnType, Segment
 from carnac.errors import Cancelled, CarnacError, Corrupt, NotFound, Unavailable
 from carnac.historical.cold import GAP_MAX_BYTES, RUN_MAX_BYTES, ColdFile, open_cold
@@ -38,7 +43,11 @@ def wide() -> tuple[RangedStorage, Segment]:
     data = sink.getvalue()
     storage.write("wide.parquet", data)
     small = write_segment(storage, hour_rows(0))
-    return storage, dataclasses.replace(small, path="wide.parquet", size_bytes=len(data))
+    sums = UnitSums()
+    sums.add(memoryview(data))
+    return storage, dataclasses.replace(
+        small, path="wide.parquet", size_bytes=len(data), blocks=sums.text()
+    )
 
 
 def read(storage: RangedStorage, segment: Segment, columns: list[str]) -> list[tuple[int, int]]:
@@ -79,9 +88,8 @@ def test_many_footers_are_read_at_a_time() -> None:
     [
         (lambda data: data[:0], Corrupt, "ends 0 bytes from its beginning"),
         (lambda data: data[:-1], Corrupt, "from its beginning"),
-        (lambda data: data[:-4] + b"what", Corrupt, "it is no Parquet file"),
-        (lambda data: b"\0" * len(data), Corrupt, "it is no Parquet file"),
-        (lambda data: data[:-60] + b"\xff" * 52 + data[-8:], Corrupt, "it is no Parquet file"),
+        (lambda data: data[:-4] + b"what", Corrupt, "block 0 of it is not what was written"),
+        (lambda data: b"\0" * len(data), Corrupt, "block 0 of it is not what was written"),
         (None, NotFound, "no such file"),
     ],
 )
@@ -119,3 +127,63 @@ def test_a_storage_that_breaks_off_and_a_query_that_is_cancelled() -> None:
     stop.set()
     with pytest.raises(Cancelled):
         dataset.to_table()
+
+
+def test_a_run_that_is_too_long_is_several_requests() -> None:
+    storage, size_bytes = RangedStorage(), 2 * RUN_MAX_BYTES + 12_345
+    data = bytes(size_bytes)
+    storage.write("long", data)
+    sums = UnitSums()
+    sums.add(memoryview(data))
+    segment = dataclasses.replace(
+        write_segment(storage, hour_rows(0)), path="long", size_bytes=size_bytes, blocks=sums.text()
+    )
+    file = ColdFile(storage, segment, threading.Event())
+    file.seek(100)
+    assert file.read(size_bytes) == data[100:]
+    spans = [end - start for _, start, end in storage.ranges]
+    assert len(spans) == 3
+    assert max(spans) <= RUN_MAX_BYTES
+
+
+def test_a_file_without_checksums_of_blocks_is_read_as_a_whole_once() -> None:
+    storage = RangedStorage()
+    segment = dataclasses.replace(write_segment(storage, hour_rows(0)), blocks="")
+    file = ColdFile(storage, segment, threading.Event())
+    (dataset,) = open_cold([file]).values()
+    assert isinstance(dataset, ds.Dataset)
+    assert dataset.to_table().num_rows == 10
+    assert storage.ranges[0][1:] == (0, segment.size_bytes)
+    assert len(storage.ranges) <= 3  # and the footer, and the rows
+    data = bytearray(storage.read_range(segment.path, 0, segment.size_bytes))
+    data[segment.size_bytes // 2] ^= 4
+    storage.write(segment.path, bytes(data))
+    wrong = ColdFile(storage, segment, threading.Event())
+    assert open_cold([wrong]) == {}
+    assert isinstance(wrong.error, Corrupt)
+
+
+@given(st.integers(1, 300 * UNIT_BYTES), st.integers(0, 2**32), st.integers(1, 7))
+@settings(max_examples=20, deadline=None)
+def test_any_bit_that_is_other_is_found_in_its_block(
+    size_bytes: int, seed: int, writes: int
+) -> None:
+    chance = random.Random(seed)
+    data = bytearray(chance.randbytes(size_bytes))
+    sums, cuts = UnitSums(), sorted(chance.randrange(size_bytes + 1) for _ in range(writes))
+    for start, end in itertools.pairwise([0, *cuts, size_bytes]):
+        sums.add(memoryview(data)[start:end])
+    blocks = read_blocks(sums.text(), size_bytes)
+    assert isinstance(blocks, BlockSums)
+    assert blocks.find_wrong(0, bytes(data)) is None
+    at = chance.randrange(size_bytes)
+    data[at] ^= 1 << chance.randrange(8)
+    number = at // blocks.block_bytes
+    assert blocks.find_wrong(0, bytes(data)) == number
+    start = number * blocks.block_bytes
+    assert blocks.find_wrong(number, bytes(data[start : start + blocks.block_bytes])) == number
+
+
+@pytest.mark.parametrize("text", ["", "x:", "0:AAAA", "1:AAAA", "1:AAAAAAAA", "1:?", "²:AAAAAA=="])
+def test_checksums_that_do_not_fit_the_file_are_none(text: str) -> None:
+    assert read_blocks(text, 100) is None

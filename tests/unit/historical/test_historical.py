@@ -192,6 +192,35 @@ def test_cold_reads_fetch_what_the_query_needs_and_no_more(folder: Path) -> None
     server.close()
 
 
+def test_bits_that_have_turned_in_cold_files_are_noticed(folder: Path) -> None:
+    """A part of a file is believed for what is read of it alone: an answer is right, or says which file is damaged."""
+    storage, chance = RangedStorage(), random.Random(7)
+    rows = [{**row, "ballast": f"{chance.getrandbits(128):x}"} for row in hour_rows(0, 30_000)]
+    segment = write_segment(storage, rows)
+    good = storage.read_range(segment.path, 0, segment.size_bytes)
+    server = open_historical(folder, storage)
+    statements = [
+        "SELECT sum(n) AS s, count(*) AS c FROM v",
+        "SELECT count(*) AS c, max(word) AS w FROM v WHERE n BETWEEN 100 AND 2000",
+    ]
+    right = [rows_of(server, request_of([segment], sql))[0] for sql in statements]
+    noticed = 0
+    for number in range(45):
+        at = chance.randrange(len(good)) if number % 3 else len(good) - 1 - chance.randrange(3_000)
+        bad = bytearray(good)
+        bad[at] ^= 1 << chance.randrange(8)
+        storage.write(segment.path, bytes(bad))
+        sql = chance.randrange(len(statements))
+        try:
+            found, _ = rows_of(server, request_of([segment], statements[sql]))
+        except Corrupt as error:
+            noticed += segment.segment_id in error.message
+        else:
+            assert found == right[sql], f"byte {at}"
+    assert 15 <= noticed < 45
+    server.close()
+
+
 def test_unassigned_files_stay_while_they_are_read(folder: Path, storage: DeepStorage) -> None:
     segments = write_hours(storage, 2)
     engine = PlainEngine()

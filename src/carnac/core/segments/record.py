@@ -98,6 +98,7 @@ class _Segment(StoredRecord):
     row_hash: int
     created_at_ms: int
     row_hash_version: int = UNNAMED_ROW_HASH
+    blocks: str = ""
     sort_columns: tuple[str, ...] = ()
     rollup: _Rollup | None = None
     partition: _Hashed | _Range | None = None

@@ -192,6 +192,7 @@ class Segment(_ColumnsLater, Shown):
         rollup: None if the rows are raw.
         partition: None for dynamic partitioning.
         checksum: `<algorithm>:<hex>` over the file's bytes.
+        blocks: Checksums of the blocks of the file (`carnac.core.segments.blocks`); empty: it has none.
         row_hash: Order-independent hash of the rows (sum of row hashes modulo 2**64), for conservation proofs.
         row_hash_version: Of the definition of `row_hash`; that of another one says nothing to this Carnac.
         created_at_ms: When the file was written.
@@ -214,6 +215,7 @@ class Segment(_ColumnsLater, Shown):
     rollup: RollupSpec | None = None
     partition: Partition | None = None
     checksum: str = ""
+    blocks: str = ""
     row_hash: int = 0
     row_hash_version: int = ROW_HASH_VERSION
     created_at_ms: int = 0
