@@ -56,7 +56,6 @@ class ClusterPlan:
         cost_before: Of the cluster, hours².
         cost_after: The same when all is done.
         newcomers: Places what comes before the next run.
-        wants_more: Whether the next run could do more at once: a limit was reached.
     """
 
     loads: Sequence[Load]
@@ -70,7 +69,6 @@ class ClusterPlan:
     cost_before: float
     cost_after: float
     newcomers: Newcomers
-    wants_more: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +127,6 @@ def plan_cluster(facts: ClusterFacts) -> ClusterPlan:
         cost_before=plan.moves.cost_before,
         cost_after=plan.moves.cost_after,
         newcomers=Newcomers(plan.after, free, index, facts.rules, limits.loads),
-        wants_more=any(skipped.get(one) for one in (Reason.THROTTLED, Reason.QUEUE_FULL)),
     )
 
 
