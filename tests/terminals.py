@@ -62,11 +62,15 @@ class Terminal:
         os.write(self._master, text.encode())
 
     def wait_for(self, pattern: str) -> re.Match[str]:
-        """Wait until the program has shown something since the last key."""
+        """Wait until the program has shown something since the last key, and since what was last waited for.
+
+        A line that is drawn anew, as prompts do with each key, is so not taken for the next one.
+        """
         end = time.monotonic() + PATIENCE_S
         while True:
             found = re.compile(pattern).search(self.shown, min(self._seen, len(self.shown)))
             if found is not None:
+                self._seen = found.end()
                 return found
             assert time.monotonic() < end, f"never saw {pattern!r} in {self.shown!r}"
             assert self._read(), f"ended without {pattern!r}: {self.shown!r}"

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +30,8 @@ MASKS = (
     (r" +", " "),
 )
 """What differs from run to run, or from one version of a library to the next."""
+STARTS = 8
+"""A command without Spark takes less CPU than so many times `carnac --version`: about three times in the README."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +59,10 @@ def masked(text: str) -> str:
     return "\n".join(line.strip() for line in text.strip().splitlines())
 
 
-def run_page(page: Path, cwd: Path) -> None:
-    """Run the blocks in order, in one shell's environment; check what each prints."""
-    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    for block in blocks(page):
+def run_blocks(some: Iterable[Block], cwd: Path, env: dict[str, str]) -> Iterator[Block]:
+    """Run blocks in order, in one shell's environment; check what each prints, and yield it."""
+    env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{env['PATH']}"
+    for block in some:
         command = ["sh", "-e", "-c", block.text]
         if block.language == "python":
             command = [sys.executable, "-c", block.text]
@@ -73,6 +77,12 @@ def run_page(page: Path, cwd: Path) -> None:
             printed = "\n".join(line for line in done.stdout.splitlines() if line)
             expected = "\n".join(line for line in block.prints.splitlines() if line)
             assert masked(expected) in masked(printed), block.text
+        yield block
+
+
+def run_page(page: Path, cwd: Path) -> None:
+    for _ in run_blocks(blocks(page), cwd, dict(os.environ)):
+        pass
 
 
 @pytest.fixture(scope="module")
@@ -134,6 +144,37 @@ def test_the_tutorial_runs_as_it_stands_and_draws_its_pictures(demo: tuple[Path,
 
 def test_the_tour_of_the_readme_runs_as_it_stands(tmp_path: Path) -> None:
     run_page(ROOT / "README.md", tmp_path)
+
+
+def cpu_of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def test_no_step_of_the_readme_waits_but_the_one_that_starts_spark(tmp_path: Path) -> None:
+    """No Java is started, and no command does more than some times what `carnac --version` does."""
+    mark, java = tmp_path / "started", tmp_path / "home" / "bin" / "java"
+    java.parent.mkdir(parents=True)
+    java.write_text(f"#!/bin/sh\ntouch {mark}\nexit 1\n")
+    java.chmod(0o755)
+    paths = f"{java.parent}{os.pathsep}{os.environ['PATH']}"
+    env = {**os.environ, "JAVA_HOME": str(java.parent.parent), "PATH": paths}
+    begun = cpu_of_children()
+    assert run_process(["--version"], cwd=tmp_path).code == 0
+    least = cpu_of_children() - begun
+    steps = [block for block in blocks(ROOT / "README.md") if block.language == "sh"]
+    (spark,) = (block for block in steps if "carnac ingest" in block.text)
+    begun = cpu_of_children()
+    for block in run_blocks(steps[: steps.index(spark)], tmp_path, env):
+        cpu = cpu_of_children() - begun
+        commands = len(re.findall(r"^carnac ", block.text, re.MULTILINE))
+        print(f"{commands} commands, {cpu / least:.1f} times that of --version")
+        assert cpu < least * (STARTS * commands + 1), block.text
+        begun = cpu_of_children()
+    assert not mark.exists(), "a step before the one that needs Spark starts Java"
+    with pytest.raises(AssertionError):
+        next(run_blocks([spark], tmp_path, env))
+    assert mark.exists(), "Java would have been seen"
 
 
 def test_the_demo_does_not_touch_a_folder_that_is_not_its_own(tmp_path: Path) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import pty
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +21,18 @@ ENDLESS = "SELECT x FROM range(100000000000) t(x) WHERE x % 7 = 9"
 """Rows that never come: the engine looks for them without a step of Python between."""
 
 
+def test_what_was_waited_for_is_not_found_again() -> None:
+    mine, theirs = pty.openpty()
+    with subprocess.Popen(["sleep", "60"]) as program:
+        terminal = Terminal(mine, program)
+        os.write(theirs, b"carnac> SELECT 1; 1 row carnac> ")
+        found = [terminal.wait_for(PROMPT).start() for _ in range(2)]
+        program.kill()
+    os.close(mine)
+    os.close(theirs)
+    assert found == [0, 24], "the second prompt, not the first one again"
+
+
 @pytest.fixture
 def terminal(store: Path, tmp_path: Path) -> Iterator[Terminal]:
     environ = {"XDG_STATE_HOME": str(tmp_path / "state"), "CARNAC_STORE": str(store)}
@@ -28,7 +43,7 @@ def terminal(store: Path, tmp_path: Path) -> Iterator[Terminal]:
 
 def test_a_statement_over_two_lines_is_answered(terminal: Terminal) -> None:
     terminal.type("SELECT carrier, count(*) AS n FROM flights\r")
-    terminal.wait_for(r">")
+    terminal.wait_for(r"\n {4,}>")
     terminal.type("GROUP BY 1 ORDER BY 1;\r")
     found = terminal.wait_for(r"AA +(\d+)\s+UA +(\d+)\s")
     assert int(found[1]) + int(found[2]) == 17

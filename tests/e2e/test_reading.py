@@ -86,6 +86,23 @@ def test_sql_takes_parameters_from_the_line_and_the_statement_from_a_file(
     assert expected > 0
 
 
+def test_sql_takes_parameters_by_name(run: Run, store: Path) -> None:
+    at = ("--store", str(store), "--json")
+    named = ["sql", "SELECT $word AS word, $n + $n AS n"]
+    done = run(*named, "-p", "n=21", "-p", "word=a=b", *at)
+    assert done.json["rows"] == [{"word": "a=b", "n": 42}]
+    assert run("sql", "SELECT ? AS v, '$v' AS w", "-p", "v=1", *at).json["rows"] == [
+        {"v": "v=1", "w": "$v"}
+    ], "a place takes all of a value"
+    for values, words in {
+        ("n=1", "wrod=x"): "the statement has $word, and no value of that name was given",
+        ("n=1", "n=2"): "--param n=… is given twice",
+        ("n=1", "x"): "is given by name: parameters={'n': …}, --param n=…",
+    }.items():
+        failed = run(*named, *(part for one in values for part in ("-p", one)), *at[:2], code=2)
+        assert words in failed.err
+
+
 def test_sql_keeps_columns_of_one_name_apart_in_json(run: Run, store: Path) -> None:
     done = run("sql", "SELECT 1 AS a, 2 AS a FROM flights LIMIT 1", "--store", str(store), "--json")
     assert list(done.json["rows"][0].values()) == [1, 2]

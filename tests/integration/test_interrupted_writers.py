@@ -20,31 +20,42 @@ from tests.nightly import IS_NIGHTLY
 
 pytestmark = pytest.mark.e2e
 
-RUNS = 60 if IS_NIGHTLY else 10
-"""Of each command."""
+LEAST, MOST = (20, 200) if IS_NIGHTLY else (4, 60)
+"""Runs of each command: at least so many, and on until some were interrupted before their commit and some after it."""
 SOONER, LATER = 0.9, 1.1
 """What the next signal is, so that all of them are around the commit on any machine."""
-AFTER = ("published", "done")
+AFTER = {"published", "done"}
 SPEC = "dataSource: edits\ntimestampSpec: {column: t}\ndimensions: [page]\n"
+FLIGHT = {"__time": "2013-01-01T01:00:00Z", "carrier": "UA", "delay": 1}
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.sql)])
+def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """An empty store that commands find by themselves."""
+    found = str(tmp_path / "store")
+    if request.param == "postgresql":
+        found = request.getfixturevalue("postgresql_server").create_database("interrupted")
+    open_store(found, create=True, deep_storage=str(tmp_path / "files")).close()
+    monkeypatch.setenv("CARNAC_STORE", found)
+    return found
 
 
 @pytest.fixture
 def cwd(tmp_path: Path) -> Path:
-    assert run_process(["init"], cwd=tmp_path).code == 0
     (tmp_path / "rows.jsonl").write_text('{"t": "2024-03-04T09:00:00Z", "page": "Menhir"}\n' * 50)
     (tmp_path / "spec.yaml").write_text(SPEC)
     (tmp_path / "lookup.json").write_text('{"UA": "United"}')
     return tmp_path
 
 
-def head(cwd: Path) -> int:
-    with open_store(cwd / "carnac-store") as store:
+def head(place: str) -> int:
+    with open_store(place) as store:
         return store.head().revision
 
 
-def interrupted(args: list[str], cwd: Path, age: float, number: int) -> str:
+def interrupted(args: list[str], place: str, cwd: Path, age: float, number: int) -> str:
     """Run a command, send it a signal when it is so many seconds old; return what it turned out to be."""
-    before = head(cwd)
+    before = head(place)
     with subprocess.Popen(
         [sys.executable, "-m", "carnac", *args],
         cwd=cwd,
@@ -56,7 +67,7 @@ def interrupted(args: list[str], cwd: Path, age: float, number: int) -> str:
             running.wait(age)
         running.send_signal(number)
         out, err = running.communicate(timeout=120)
-    after, code = head(cwd), running.returncode
+    after, code = head(place), running.returncode
     story = (args, number, code, out, err, before, after)
     found = re.search(r"revision (\d+) was published before the interruption", err)
     if found is not None:
@@ -78,32 +89,39 @@ COMMANDS = {
     "append": ["append", "edits", "rows.jsonl", "--spec", "spec.yaml"],
     "lookups": ["lookups", "set", "airlines", "lookup.json"],
     "delete": ["delete", "flights", "--interval", "2013-01-01/2013-01-02"],
+    "drop": ["drop", "flights", "--yes"],
+    "revert": ["revert"],
 }
+NEEDS_ROWS = {"delete", "drop", "revert"}
+"""Commands that have nothing to do in an empty datasource."""
+
+
+def prepare(name: str, place: str) -> list[str]:
+    """Give the command something to do; return it."""
+    args = COMMANDS[name]
+    if name in NEEDS_ROWS:
+        revision = append_rows(place, (FLIGHT,))
+        return [*args, str(revision)] if name == "revert" else args
+    return args
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_what_an_interrupted_command_says_is_what_the_log_says(cwd: Path, name: str) -> None:
+def test_what_an_interrupted_command_says_is_what_the_log_says(
+    place: str, cwd: Path, name: str
+) -> None:
     seed = random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed}")
     rng = random.Random(seed)
-    args = COMMANDS[name]
-
-    def prepare() -> None:
-        if name == "delete":
-            rows = ({"__time": "2013-01-01T01:00:00Z", "carrier": "UA", "delay": 1},)
-            append_rows(cwd / "carnac-store", rows)
-
-    prepare()
+    args = prepare(name, place)
     started = time.monotonic()
     assert run_process(args, cwd=cwd).code == 0
     moment = time.monotonic() - started
     ends: Counter[str] = Counter()
-    for _ in range(RUNS):
-        prepare()
+    while ends.total() < LEAST or not AFTER & ends.keys() or ends.keys() <= AFTER:
+        assert ends.total() < MOST, f"all were interrupted on one side of their commit: {ends}"
+        args = prepare(name, place)
         age = moment * rng.uniform(0.85, 1.15)
-        end = interrupted(args, cwd, age, rng.choice([signal.SIGINT, signal.SIGTERM]))
+        end = interrupted(args, place, cwd, age, rng.choice([signal.SIGINT, signal.SIGTERM]))
         moment *= SOONER if end in AFTER else LATER
         ends[end] += 1
     print(dict(ends))
-    assert sum(ends[end] for end in AFTER), "some were interrupted after their commit"
-    assert ends.total() > sum(ends[end] for end in AFTER), "and some before"

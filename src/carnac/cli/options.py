@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, TypeAlias
 
 import typer
 
 from carnac.cli.completion.values import complete_datasource, complete_moment
+from carnac.errors import Invalid
+
+_NAME = re.compile(r"\$[A-Za-z_]\w*")
+_NAMED = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 
 
 def option(
@@ -35,6 +41,14 @@ def argument(metavar: str, text: str, *, complete: Callable[..., Any] | None = N
     return typer.Argument(metavar=metavar, help=text, autocompletion=complete, show_default=False)
 
 
+Parameters: TypeAlias = Annotated[
+    list[str] | None,
+    option(
+        "--param -p VALUE",
+        "Value of the next ? in the statement, or NAME=VALUE of $NAME: a JSON number, true, false, null, or else a"
+        " text.",
+    ),
+]
 At: TypeAlias = Annotated[
     str | None,
     option(
@@ -58,3 +72,36 @@ IntervalText: TypeAlias = Annotated[
 ]
 Message: TypeAlias = Annotated[str, option("--message -m TEXT", "For people who read the log.")]
 DryRun: TypeAlias = Annotated[bool, flag("--dry-run", "Say what would be done, and do nothing.")]
+
+
+def parameters_of(
+    statement: str, given: Sequence[str] | None
+) -> Sequence[object] | Mapping[str, object]:
+    """Return the values of a statement's parameters: by name if it has such, and all are given as NAME=VALUE.
+
+    Raises:
+        Invalid: A name is given twice.
+    """
+    pairs = [found for one in given or () if (found := _NAMED.fullmatch(one))]
+    if (
+        not pairs
+        or len(pairs) < len(given or ())
+        or "?" in statement
+        or not _NAME.search(statement)
+    ):
+        return [_value(one) for one in given or ()]
+    values: dict[str, object] = {}
+    for pair in pairs:
+        if pair[1] in values:
+            raise Invalid(f"--param {pair[1]}=… is given twice; give one of them")
+        values[pair[1]] = _value(pair[2])
+    return values
+
+
+def _value(text: str) -> object:
+    if text.lstrip()[:1] in ("[", "{"):
+        return text
+    try:
+        return json.loads(text)
+    except ValueError:  # also a number of thousands of digits
+        return text

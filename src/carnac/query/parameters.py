@@ -29,7 +29,8 @@ def take_parameters(statement: Node, given: Parameters) -> Sequence[object]:
     if not isinstance(given, Mapping):
         if named:
             raise Invalid(
-                f"the statement has ${named[0]}, whose value is given by name: parameters={{'{named[0]}': …}}"
+                f"the statement has ${named[0]}, whose value is given by name: parameters={{'{named[0]}': …}},"
+                f" --param {named[0]}=…"
             )
         places = max(map(int, asked), default=0)
         if places != len(given):

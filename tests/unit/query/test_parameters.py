@@ -52,7 +52,7 @@ def test_exports_take_names_too(store: Store) -> None:
         ("SELECT $count", {"cuont": 1}, "no value of that name was given; did you mean 'cuont'?"),
         ("SELECT $n", {"n": 1, "m": 2}, "'m' is no parameter of the statement; its parameters are $n"),
         ("SELECT 1", {"m": 2}, "'m' is no parameter of the statement; its parameters are none"),
-        ("SELECT $n", [1], "the statement has $n, whose value is given by name: parameters={'n': …}"),
+        ("SELECT $n", [1], "the statement has $n, whose value is given by name: parameters={'n': …}, --param n=…"),
         ("SELECT ?", {"n": 1}, "the statement has parameters without names, ? or $1; their values are given in a list"),
         ("SELECT ?, ?", [1], "the statement has 2 parameters, and 1 value was given; give one for each"),
         ("SELECT 1", [1], "the statement has 0 parameters, and 1 value was given; give one for each"),

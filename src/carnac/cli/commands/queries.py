@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
@@ -15,7 +14,7 @@ import typer
 from carnac.cli.answers import ended_after, print_table
 from carnac.cli.app import ASK, command, session_of
 from carnac.cli.completion.values import complete_word
-from carnac.cli.options import At, argument, flag, option
+from carnac.cli.options import At, Parameters, argument, flag, option, parameters_of
 from carnac.cli.output import Output
 from carnac.cli.specfiles import read_text
 from carnac.cli.tables import counted, format_count
@@ -68,13 +67,6 @@ MaxRows = Annotated[
         show_default=False,
     ),
 ]
-Parameters = Annotated[
-    list[str] | None,
-    option(
-        "--param -p VALUE",
-        "Value of the next ? in the statement: a JSON number, true, false, null, or else a text.",
-    ),
-]
 ReceiptFile = Annotated[
     str | None,
     option(
@@ -111,6 +103,7 @@ EngineOption = Annotated[
     examples=[
         'carnac sql "SELECT carrier, count(*) AS n FROM flights GROUP BY 1 ORDER BY 2 DESC"',
         'carnac sql "SELECT count(*) FROM flights WHERE dest = ?" --param ORD --at 1',
+        'carnac sql "SELECT count(*) FROM flights WHERE dest = $dest" --param dest=ORD',
         'carnac sql "SELECT * FROM flights" -o flights.parquet',
         'carnac sql "SELECT * FROM flights" --format csv --max-rows 3',
         'carnac sql --engine spark "SELECT dest, median(delay) FROM flights GROUP BY 1"',
@@ -154,10 +147,11 @@ def sql(
         return
     form = "json" if session.output.is_json and form in {None, *FORMATS} else _form(form, output)
     _check_form(form, output, engine)
+    statement = _read_statement(text, file)
     question = _Question(
-        text=_read_statement(text, file),
+        text=statement,
         at=at,
-        parameters=[_parse_parameter(value) for value in param or ()],
+        parameters=parameters_of(statement, param),
         rows_max=DEFAULT_ROWS if max_rows is None and form == "table" else max_rows or None,
         receipt=receipt,
         engine=engine,
@@ -188,7 +182,7 @@ class _Question:
 
     text: str
     at: str | None
-    parameters: Sequence[object]
+    parameters: Sequence[object] | Mapping[str, object]
     rows_max: int | None
     receipt: str | None
     engine: str | None
@@ -304,15 +298,6 @@ def _read_statement(text: str | None, file: str | None) -> str:
     if file is None and text != "-":
         return text or ""
     return read_text(file or "-", "statement")
-
-
-def _parse_parameter(text: str) -> object:
-    if text.lstrip()[:1] in ("[", "{"):
-        return text
-    try:
-        return json.loads(text)
-    except ValueError:  # also a number of thousands of digits
-        return text
 
 
 def _json_document(result: Result, rows_max: int | None) -> dict[str, object]:

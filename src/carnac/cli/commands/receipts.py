@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from carnac.cli.app import ASK, add_group, command, session_of
 from carnac.cli.completion.values import complete_moment
-from carnac.cli.options import argument, option
+from carnac.cli.options import Parameters, argument, option, parameters_of
 from carnac.cli.specfiles import read_text
 from carnac.cli.tables import Column, columns_of, second_ms
 from carnac.core.json_form import to_json
@@ -107,10 +106,7 @@ def why(
             complete=complete_moment,
         ),
     ] = None,
-    param: Annotated[
-        list[str] | None,
-        option("--param -p VALUE", "Value of the next ? in the statement, as for sql."),
-    ] = None,
+    param: Parameters = None,
 ) -> None:
     """Tell which commits changed a number, and by how much.
 
@@ -119,19 +115,11 @@ def why(
     """
     session = session_of(ctx)
     with session.open_store() as store:
-        found = store.why(text, first, last, parameters=[_value(one) for one in param or ()])
+        found = store.why(text, first, last, parameters=parameters_of(text, param))
     if session.output.is_json:
         session.output.json(_why_document(found))
         return
     _print_why(session.output, found)
-
-
-def _value(text: str) -> object:
-    try:
-        value: object = json.loads(text)
-    except ValueError:
-        return text
-    return text if isinstance(value, list | dict) else value
 
 
 def _print_why(output: Output, found: WhyReport) -> None:
