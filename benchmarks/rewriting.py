@@ -18,10 +18,13 @@ from carnac.core.segments.segment import ColumnType, Metric, MetricKind, Segment
 from carnac.core.time.intervals import Interval, IntervalSet
 from carnac.jobs.compact.conservation import Side
 from carnac.jobs.compact.read import ReadPlan, read_tables
+from carnac.jobs.compact.scatter import rewrite_in_task
 from carnac.jobs.compact.shape import plan_input_groups
-from carnac.jobs.compact.task import GroupTask, Rewritten, rewrite_group
+from carnac.jobs.compact.task import GroupTask, Rewritten
 from carnac.jobs.delete.delete import DeleteTask, rewrite_segment
 from carnac.ports import SegmentInput
+from carnac.spark.progress import Tally
+from carnac.spark.tasks import Attempt
 
 FIFTIETH = "d50_8d076785"
 """A fiftieth of the rows have this value."""
@@ -47,7 +50,7 @@ def rewrite(
     inputs = [SegmentInput(segment=segment, visible=visible) for segment in segments]
     [input_group] = plan_input_groups(inputs, target)
     with tempfile.TemporaryDirectory() as temporary:
-        return rewrite_group(
+        return rewrite_in_task(
             GroupTask(
                 datasource=DATASOURCE,
                 input_group=input_group,
@@ -60,7 +63,8 @@ def rewrite(
                 temp_dir=temporary,
                 memory_bytes=1 << 30,
                 is_whole=True,
-            )
+            ),
+            Attempt(0, Tally(None)),
         )
 
 

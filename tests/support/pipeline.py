@@ -180,9 +180,12 @@ class LocalPipeline:
     def _rewrite(self, job: RewriteJob) -> RewriteResult | CarnacError:
         from carnac.jobs.compact.buckets import find_buckets
         from carnac.jobs.compact.job import result_of
+        from carnac.jobs.compact.scatter import rewrite_in_task
         from carnac.jobs.compact.shape import plan_input_groups
-        from carnac.jobs.compact.task import GroupTask, rewrite_group
+        from carnac.jobs.compact.task import GroupTask
         from carnac.rows.segment_writer import SegmentWriter
+        from carnac.spark.progress import Tally
+        from carnac.spark.tasks import Attempt
 
         condition = job.target.filter
         if condition and any(filter_of(one.segment) != condition for one in job.inputs):
@@ -192,7 +195,7 @@ class LocalPipeline:
                 chunks = job.chunks or find_buckets(self._storage.url, job)
                 return result_of(
                     [
-                        rewrite_group(
+                        rewrite_in_task(
                             GroupTask(
                                 datasource=job.datasource,
                                 input_group=input_group,
@@ -206,6 +209,7 @@ class LocalPipeline:
                                 memory_bytes=1 << 30,
                                 is_whole=job.is_whole,
                             ),
+                            Attempt(0, Tally(None)),
                             make_writer=self._make_writer or SegmentWriter,
                         )
                         for input_group in plan_input_groups(job.inputs, job.target)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from carnac.rows.segment_writer import SegmentWriter, WrittenFile
+    from carnac.rows.sorting import OpenRows
 
 
 def merge_parts(
@@ -54,23 +55,56 @@ def merge_parts(
     from carnac.rows.duck import translated
     from carnac.rows.sorting import open_rows
 
+    if not task.parts:
+        return ()
+    with (
+        _sink(task, attempt, on_rows, watch) as sink,
+        contextlib.ExitStack() as resources,
+        translated(f"merging time chunk {interval_text(task.chunk)} of {task.datasource}"),
+    ):
+        return sink.write_all(open_rows(task, resources, temp_dir=sink.temp_dir))
+
+
+def write_rows(
+    task: MergeTask,
+    rows: pa.RecordBatch,
+    *,
+    attempt: int = 0,
+    on_rows: Callable[[int], None] | None = None,
+    watch: SinkWatch | None = None,
+) -> tuple[Segment, ...]:
+    """Put rows in order that are in memory and need no merging, and write them as `merge_parts` does.
+
+    Args:
+        task: Without parts.
+    """
+    from carnac.rows.sorting import order_rows
+
+    with _sink(task, attempt, on_rows, watch) as sink:
+        return sink.write_all(order_rows(task, rows))
+
+
+@contextlib.contextmanager
+def _sink(
+    task: MergeTask,
+    attempt: int,
+    on_rows: Callable[[int], None] | None,
+    watch: SinkWatch | None,
+) -> Iterator[SegmentSink]:
+    """Yield a sink; if the block fails, what was written is removed."""
     temp_dir = Path(task.temp_dir) / segment_id(task.id_prefix, attempt, 0)
     sink = SegmentSink(task, attempt=attempt, temp_dir=str(temp_dir), on_rows=on_rows, watch=watch)
     try:
-        with (
-            contextlib.ExitStack() as resources,
-            translated(f"merging time chunk {interval_text(task.chunk)} of {task.datasource}"),
-        ):
-            rows = open_rows(task, resources, temp_dir=str(temp_dir))
-            return sink.write_all(rows.pieces, rows.sort_columns, rows.buckets)
+        yield sink
     except BaseException:
         sink.remove_all()
         raise
     finally:
-        _remove_folder(temp_dir)
+        remove_folder(temp_dir)
 
 
-def _remove_folder(folder: Path) -> None:
+def remove_folder(folder: Path) -> None:
+    """Remove a folder of temporary files, and the one above it if it is empty."""
     import shutil
 
     shutil.rmtree(folder, ignore_errors=True)
@@ -104,7 +138,7 @@ class SegmentSink:
         on_rows: Callable[[int], None] | None,
         watch: SinkWatch | None = None,
     ) -> None:
-        self._task, self._attempt, self._temp_dir = task, attempt, temp_dir
+        self._task, self._attempt, self.temp_dir = task, attempt, temp_dir
         self._on_rows = on_rows
         self._watch = watch or SinkWatch()
         self._segments: list[Segment] = []
@@ -112,13 +146,11 @@ class SegmentSink:
         self._writer: SegmentWriter | None = None
         self._input_rows = 0
 
-    def write_all(
-        self, pieces: Iterator[Piece], sort_columns: tuple[str, ...], buckets: int | None
-    ) -> tuple[Segment, ...]:
+    def write_all(self, opened: OpenRows) -> tuple[Segment, ...]:
         """Write all pieces and return the records of the segments."""
-        self._sort = sort_columns
+        self._sort = opened.sort_columns
         partitions: list[tuple[int | None, tuple[Scalar, ...] | None]] = []
-        for piece in pieces:
+        for piece in opened.pieces:
             if piece.is_new or self._is_full():
                 self._finish()
                 self._begin()
@@ -128,7 +160,7 @@ class SegmentSink:
         return tuple(
             replace(segment, partition=partition)
             for segment, partition in zip(
-                self._segments, self._partitions(partitions, buckets), strict=True
+                self._segments, self._partitions(partitions, opened.buckets), strict=True
             )
         )
 
@@ -155,7 +187,7 @@ class SegmentSink:
             self._task.output_url,
             self._path(),
             self._task.shape.segment_columns,
-            temp_dir=self._temp_dir,
+            temp_dir=self.temp_dir,
             sort_columns=self._sort,
         )
 

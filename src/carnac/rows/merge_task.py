@@ -44,11 +44,29 @@ class Own:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A part file, Arrow IPC: rows of one chunk that one task read.
+
+    Attributes:
+        path: Or URL.
+        memory_bytes: What the rows take in memory.
+        range_index: Which of the ranges of the first sort column the rows are in; ranges follow one another in the
+            order of rows. Of a hash bucket: its number.
+    """
+
+    chunk: Interval
+    path: str
+    rows: int
+    memory_bytes: int
+    range_index: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MergeTask:
     """What one task of pass 2 does. Picklable.
 
     Attributes:
-        parts: Paths or URLs of part files (`.parquet`, or `.arrow` for Arrow IPC) with rows of this chunk only.
+        parts: With rows of this chunk only.
         chunk: The time chunk that all rows lie in.
         output_url: Root of deep storage, as `DeepStorage.url` gives it.
         path_prefix: Folder of the segment files below that root, without slashes at its ends.
@@ -61,7 +79,7 @@ class MergeTask:
     """
 
     datasource: str
-    parts: tuple[str, ...]
+    parts: tuple[Part, ...]
     shape: RowShape
     chunk: Interval
     partitions: PartitionsSpec

@@ -19,6 +19,7 @@ from carnac.core.segments.segment import TIME_COLUMN
 from carnac.core.time.granularity import parse_granularity
 from carnac.core.time.intervals import Interval, interval_set
 from carnac.rows.duck import translated
+from carnac.rows.merge_task import Part
 from carnac.rows.normalise.shape import RowShape, quote
 from carnac.rows.output import local_root, room_in, size_of
 from carnac.rows.rollup import part_sql
@@ -37,16 +38,6 @@ BATCH_ROWS = 500_000
 MAX_OPEN_FILES = 256
 """Part files that a task writes at the same time; with more chunks than this, rows are sorted by chunk first."""
 _DAY_US = 86_400_000_000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """A part file: rows of one chunk that one task read."""
-
-    chunk: Interval
-    path: str
-    rows: int
-    size_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,21 +209,30 @@ def _numbered(source: str, chunks: tuple[Interval, ...]) -> str:
 class PartFiles(contextlib.AbstractContextManager["PartFiles"]):
     """The part files of one attempt at one task: opened when their first row comes.
 
-    Rows of a chunk that was closed to make room for others go to a further file.
+    Rows of a file that was closed to make room for others go to a further one.
+
+    Args:
+        ranges: Into how many ranges each chunk is cut; files are numbered by chunk and range.
     """
 
-    def __init__(self, staging_url: str, chunks: tuple[Interval, ...], *, name: str) -> None:
+    def __init__(
+        self, staging_url: str, chunks: tuple[Interval, ...], *, name: str, ranges: int = 1
+    ) -> None:
         self._staging_url, self._chunks, self._name = staging_url.rstrip("/"), chunks, name
+        self._ranges = ranges
         self._open: dict[int, _PartFile] = {}
+        self._begun = 0
         self._written: list[Part] = []
 
     @property
     def parts(self) -> tuple[Part, ...]:
         """The files, once all are closed, in order of time."""
-        return tuple(sorted(self._written, key=lambda part: (part.chunk, part.path)))
+        return tuple(
+            sorted(self._written, key=lambda part: (part.chunk, part.range_index, part.path))
+        )
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Write the rows of a batch to the files of their chunks; the column of the number is taken out."""
+        """Write the rows of a batch to the files whose number `CHUNK_COLUMN` says; it is taken out."""
         for number, rows in split_by_chunk(batch):
             file = self._open.get(number)
             if file is None:
@@ -241,25 +241,33 @@ class PartFiles(contextlib.AbstractContextManager["PartFiles"]):
                 file = self._open[number] = self._begin(number, rows.schema)
             file.write(rows)
 
-    def __exit__(self, *error: object) -> None:
-        self._finish()
+    def __exit__(self, kind: object, *_error: object) -> None:
+        try:
+            if kind is None:
+                self._finish()
+        finally:
+            for file in self._open.values():
+                file.abandon()
 
     def _begin(self, number: int, schema: pa.Schema) -> _PartFile:
-        chunk = self._chunks[number]
-        path = f"{self._staging_url}/{chunk.start_ms}/{self._name}-{len(self._written)}.arrow"
-        return _PartFile(path, chunk, schema)
+        place, range_index = divmod(number, self._ranges)
+        chunk = self._chunks[place]
+        path = f"{self._staging_url}/{chunk.start_ms}/{self._name}-{self._begun}.arrow"
+        self._begun += 1
+        return _PartFile(path, chunk, range_index, schema)
 
     def _finish(self) -> None:
         for number in sorted(self._open):
             self._written.append(self._open[number].close())
-        self._open.clear()
+            del self._open[number]
 
 
 class _PartFile:
-    def __init__(self, path: str, chunk: Interval, schema: pa.Schema) -> None:
+    def __init__(self, path: str, chunk: Interval, range_index: int, schema: pa.Schema) -> None:
         import pyarrow as pa
 
-        self._path, self._chunk, self._rows = path, chunk, 0
+        self._path, self._chunk, self._range_index = path, chunk, range_index
+        self._rows = self._memory_bytes = 0
         self._folder = path.rsplit("/", 2)[0]
         options = pa.ipc.IpcWriteOptions(compression="lz4")
         with room_in(self._folder):
@@ -270,13 +278,25 @@ class _PartFile:
         with room_in(self._folder):
             self._writer.write_batch(rows)
         self._rows += rows.num_rows
+        self._memory_bytes += rows.nbytes
+
+    def abandon(self) -> None:
+        """Close the file as it is: nobody will take it for whole."""
+        for opened in (self._writer, self._file):
+            with contextlib.suppress(OSError, ValueError):
+                opened.close()
 
     def close(self) -> Part:
         with room_in(self._folder):
             self._writer.close()
-            size_bytes = self._file.tell()
             self._file.close()
-        return Part(chunk=self._chunk, path=self._path, rows=self._rows, size_bytes=size_bytes)
+        return Part(
+            chunk=self._chunk,
+            path=self._path,
+            rows=self._rows,
+            memory_bytes=self._memory_bytes,
+            range_index=self._range_index,
+        )
 
 
 def open_staged(path: str) -> Any:

@@ -320,7 +320,7 @@ def _united(columns: list[pa.ChunkedArray], kind: ColumnType | None) -> pa.Array
         return array
     if not pa.types.is_dictionary(array.type):
         return array.dictionary_encode()
-    return _in_order_of_use(array) if _wants_dictionary(array) else only_used(array)
+    return _in_order_of_use(array) if _wants_dictionary(array) else _only_used(array)
 
 
 def _concatenated(chunks: list[pa.Array]) -> pa.Array:
@@ -338,7 +338,7 @@ def _as_type(array: pa.Array, kind: pa.DataType | None) -> pa.Array:
     return array.dictionary_decode()
 
 
-def only_used(array: pa.DictionaryArray) -> pa.DictionaryArray:
+def _only_used(array: pa.DictionaryArray) -> pa.DictionaryArray:
     """Return the array with the words that rows use, in the order of its dictionary."""
     count = len(array.dictionary)
     indices = array.indices.fill_null(count) if array.null_count else array.indices

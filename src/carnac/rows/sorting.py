@@ -1,22 +1,20 @@
 """Opens the part files of a chunk as one stream of merged, sorted rows, cut into pieces.
 
-Two ways, one result: what surely fits into memory and needs no merging is sorted by Arrow, which is twice as fast;
-everything else by DuckDB, which rolls up, and spills to disk.
+Two ways, one result: rows that need no merging are put in order by packed words, range by range, where memory holds
+the rows of any range; everything else by DuckDB, which rolls up, and spills to disk.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cached_property
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 
 from carnac.core.segments.segment import TIME_COLUMN, ColumnType
 from carnac.errors import Corrupt, Invalid
@@ -32,18 +30,17 @@ from carnac.rows.cutting import (
 from carnac.rows.duck import MIN_MEMORY_BYTES, connect
 from carnac.rows.normalise.shape import RowShape, part_columns, quote
 from carnac.rows.output import local_root
+from carnac.rows.packed_sort import SORTABLE, sorted_order
 from carnac.rows.rollup import may_leave_chunk, merge_sql
 from carnac.rows.segment_writer import DICTIONARY_FRACTION, ROW_GROUP_ROWS, one_array
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import duckdb
 
-    from carnac.rows.merge_task import MergeTask
+    from carnac.rows.merge_task import MergeTask, Part
 
-SORTABLE_FACTOR = 1.0
-"""DuckDB is trusted to sort this many times its memory in one go; 0.5 to 5 were measured."""
+SORTED_COPIES = 2
+"""DuckDB is trusted to sort in one go what takes this part of its memory in Arrow."""
 SLICES_AGAIN, MAX_DEPTH = 4, 3
 """Into how many ranges, and how often, a range is divided that proves too large."""
 SAMPLE_ROWS = 10_000
@@ -54,12 +51,10 @@ HELD_SHARE = 4
 """The rows of one value that are waiting for its end take at most this part of a task's memory."""
 MERGED = "__carnac_merged"
 """The table of rows that were rolled up, where they are many."""
-IN_MEMORY_FRACTION = 0.2
-"""Arrow sorts what takes no more than this part of the task's memory: rows, their sorted copy, and the writer."""
-_UNSORTABLE = {ColumnType.STRING_ARRAY, ColumnType.LONG_ARRAY, ColumnType.DOUBLE_ARRAY}
-"""Arrow sorts no lists."""
 FEW_BYTES = 1 << 20
 """Part files that take less are read at once: to make a data set of them takes longer."""
+MEMORY_COPIES = 5
+"""How often rows are in memory while they are put in order: as read, with dictionaries, in order, in the writer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,25 +83,23 @@ def open_rows(task: MergeTask, resources: ExitStack, *, temp_dir: str) -> OpenRo
         Invalid: A range dimension may hold several values.
     """
     spec, shape = task.partitions, task.shape
-    parts = _Parts(task.parts)
     sort = sort_order(shape, spec.dimensions if spec.type == "range" else ())
     limit = spec.rows_per_segment
-    if spec.type != "hashed" and _fits(parts, task, sort):
-        table = parts.read(shape)
-        if not _has_nan(table, sort):
-            batches: Iterable[pa.RecordBatch] = _sorted_in_memory(table, sort)
-            rows = even_rows(table.num_rows, limit)
-            return OpenRows(pieces=_cut(batches, task, rows), sort_columns=sort)
+    ranges = _ranges(task, sort)
+    if ranges is not None:
+        total = sum(part.rows for part in task.parts)
+        batches = _range_by_range(ranges, shape, sort)
+        return OpenRows(pieces=_cut(batches, task, even_rows(total, limit)), sort_columns=sort)
+    parts = _Parts(task.parts)
     con = resources.enter_context(
         connect(temp_dir=temp_dir, memory_bytes=task.memory_bytes, threads=task.threads)
     )
-    slices = parts.slices(max(task.memory_bytes, MIN_MEMORY_BYTES))
+    held = max(task.memory_bytes, MIN_MEMORY_BYTES)
+    slices = max(1, math.ceil(SORTED_COPIES * parts.memory_bytes / held))
     source = merge_sql(shape, parts.attach(con, shape), not_before_ms=task.chunk.start_ms)
     total = parts.rows
     if shape.is_rollup and (total > limit or slices > 1):
         con.execute(f"CREATE OR REPLACE TEMP TABLE {MERGED} AS {source}").complete()
-        # in a connection that is kept its rows would stay in memory
-        resources.callback(lambda: con.execute(f"DROP TABLE {MERGED}").complete())
         total = _count(con, MERGED)
         source = f"SELECT * FROM {MERGED}"
     if spec.type == "hashed":
@@ -117,6 +110,14 @@ def open_rows(task: MergeTask, resources: ExitStack, *, temp_dir: str) -> OpenRo
         return OpenRows(pieces=pieces, sort_columns=sort, buckets=buckets)
     batches = _stream(con, source, sort, slices)
     return OpenRows(pieces=_cut(batches, task, even_rows(total, limit)), sort_columns=sort)
+
+
+def order_rows(task: MergeTask, rows: pa.RecordBatch) -> OpenRows:
+    """Return rows that are in memory and need no merging, sorted and cut; texts come as dictionaries or plain."""
+    spec = task.partitions
+    sort = sort_order(task.shape, spec.dimensions if spec.type == "range" else ())
+    limit = even_rows(rows.num_rows, spec.rows_per_segment)
+    return OpenRows(pieces=_cut(in_order(rows, sort), task, limit), sort_columns=sort)
 
 
 def sort_order(shape: RowShape, first: tuple[str, ...] = ()) -> tuple[str, ...]:
@@ -207,77 +208,22 @@ def _slice_conditions(con: Any, source: str, column: str, slices: int, depth: in
 
 
 class _Parts:
-    """The part files of a task."""
+    """The part files of a task, schemas united by name."""
 
-    def __init__(self, paths: tuple[str, ...]) -> None:
-        self._local = [root for path in paths if (root := local_root(path)) is not None]
-        self._paths = paths
-        self._is_arrow = any(path.endswith(".arrow") for path in paths)
-        self._dataset: Any = None
-
-    @cached_property
-    def _bytes(self) -> int:
-        return sum(path.stat().st_size for path in self._local)
-
-    @property
-    def rows(self) -> int:
-        """How many rows the files hold."""
-        return int(self.dataset.count_rows())
-
-    @property
-    def dataset(self) -> Any:
-        """The files as an Arrow dataset, schemas united by name."""
-        if self._dataset is None:
-            try:
-                self._dataset = self._open()
-            except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-                raise self._corrupt(error) from error
-        return self._dataset
-
-    def read(self, shape: RowShape) -> pa.Table:
-        """Return the rows: columns of the shape that the files have, each in one piece."""
-        known = set(self.dataset.schema.names)
-        columns = [TIME_COLUMN, *(name for name, _ in shape.segment_columns if name in known)]
-        table: pa.Table = self.dataset.to_table(columns=columns, use_threads=False)
-        return table.combine_chunks()
-
-    def bytes_in_memory(self) -> int:
-        """Return about how many bytes the rows take in memory."""
-        if self._is_arrow:
-            return 4 * self._bytes
-        total = 0
-        for path in self._local:
-            try:
-                metadata = pq.read_metadata(path)
-            except pa.ArrowInvalid as error:
-                raise self._corrupt(error) from error
-            total += sum(
-                metadata.row_group(index).total_byte_size
-                for index in range(metadata.num_row_groups)
-            )
-        return 2 * total
-
-    def slices(self, memory_bytes: int) -> int:
-        """Return in how many goes the rows should be sorted."""
-        if not self.is_local:
-            return 1
-        return max(1, math.ceil(self.bytes_in_memory() / (SORTABLE_FACTOR * memory_bytes)))
-
-    @property
-    def is_local(self) -> bool:
-        """Whether all files are on this machine."""
-        return len(self._local) == len(self._paths)
+    def __init__(self, parts: Sequence[Part]) -> None:
+        self._parts, self._paths = parts, [part.path for part in parts]
+        self.rows = sum(part.rows for part in parts)
+        self.memory_bytes = sum(part.memory_bytes for part in parts)
+        try:
+            self.dataset = self._open()
+        except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+            raise _unreadable(self._paths, error) from error
 
     def attach(self, con: duckdb.DuckDBPyConnection, shape: RowShape) -> str:
         """Make the rows readable in a connection and return the FROM item; columns are as part rows' are."""
-        if self.is_local and not self._is_arrow:
-            files = ", ".join("'" + str(path).replace("'", "''") + "'" for path in self._local)
-            item = f"read_parquet([{files}], union_by_name = true)"
-        else:
-            con.register("parts", self.dataset)
-            item = "parts"
+        con.register("parts", self.dataset)
         columns = ", ".join(self._column(name, kind) for name, kind in part_columns(shape))
-        return f"(SELECT {columns} FROM {item})"
+        return f"(SELECT {columns} FROM parts)"
 
     def _column(self, name: str, kind: str) -> str:
         """Return the SQL of a column: null if no file has it, cast where files were typed otherwise."""
@@ -291,59 +237,76 @@ class _Parts:
             return f"{value} AS {column}"
         return f"CAST({column} AS {kind}) AS {column}"
 
-    def _corrupt(self, error: Exception) -> Corrupt:
-        reason = next(iter(str(error).splitlines()), type(error).__name__)
-        return Corrupt(f"part files {', '.join(self._paths)} cannot be read: {reason}")
-
     def _open(self) -> Any:
-        kind = "ipc" if self._is_arrow else "parquet"
-        if self._is_arrow and self.is_local and self._bytes <= FEW_BYTES:
-            tables = [_read_arrow(path) for path in self._local]
-            return ds.dataset(pa.concat_tables(tables, promote_options="permissive"))
-        if self.is_local:
-            files = [str(path) for path in self._local]
-            schemas = [ds.dataset(file, format=kind).schema for file in files]
-            united = pa.unify_schemas(schemas, promote_options="permissive")
-            return ds.dataset(files, format=kind, schema=united)
+        if self.memory_bytes <= FEW_BYTES:
+            return ds.dataset(
+                pa.concat_tables(map(_read, self._parts), promote_options="permissive")
+            )
+        files, filesystem = self._paths, None
+        if local_root(files[0]) is None:
+            import fsspec
+
+            filesystem, _ = fsspec.core.url_to_fs(files[0])
+            files = [fsspec.core.url_to_fs(path)[1] for path in files]
+        else:
+            files = [str(local_root(path)) for path in files]
+        some = [ds.dataset(one, format="ipc", filesystem=filesystem).schema for one in files]
+        united = pa.unify_schemas(some, promote_options="permissive")
+        return ds.dataset(files, format="ipc", filesystem=filesystem, schema=united)
+
+
+def _ranges(task: MergeTask, sort: tuple[str, ...]) -> list[list[Part]] | None:
+    """Return the parts of each range, in order, if memory holds the rows of any, which need no merging."""
+    shape, types = task.shape, dict(task.shape.segment_columns)
+    if shape.is_rollup or may_leave_chunk(shape, task.chunk.start_ms):
+        return None
+    if task.partitions.type == "hashed" or not is_sortable(types, sort):
+        return None
+    ordered = sorted(task.parts, key=lambda part: (part.range_index, part.path))
+    ranges = [list(some) for _, some in groupby(ordered, key=lambda part: part.range_index)]
+    most = max((sum(part.memory_bytes for part in some) for some in ranges), default=0)
+    return ranges if MEMORY_COPIES * most <= task.memory_bytes else None
+
+
+def is_sortable(types: Mapping[str, ColumnType], sort: Sequence[str]) -> bool:
+    """Whether rows can be put in order by packed words: lists and states of sketches cannot."""
+    return all(types.get(name, ColumnType.LONG) in SORTABLE for name in sort)
+
+
+def _range_by_range(
+    ranges: Iterable[Sequence[Part]], shape: RowShape, sort: tuple[str, ...]
+) -> Iterator[pa.RecordBatch]:
+    for some in ranges:
+        table = pa.concat_tables(map(_read, some), promote_options="permissive")
+        known = set(table.schema.names)
+        columns = [TIME_COLUMN, *(name for name, _ in shape.segment_columns if name in known)]
+        rows = _with_dictionaries(table.select(columns))
+        del table
+        yield from in_order(rows, tuple(name for name in sort if name in known))
+
+
+def _read(part: Part) -> pa.Table:
+    local = local_root(part.path)
+    try:
+        if local is not None:
+            with pa.ipc.open_file(local) as file:
+                return file.read_all()
         import fsspec
 
-        filesystem, _ = fsspec.core.url_to_fs(self._paths[0])
-        files = [fsspec.core.url_to_fs(path)[1] for path in self._paths]
-        return ds.dataset(files, format=kind, filesystem=filesystem)
+        with fsspec.open(part.path, "rb") as far:
+            return pa.ipc.open_file(far).read_all()
+    except pa.ArrowInvalid as error:
+        raise _unreadable([part.path], error) from error
 
 
-def _read_arrow(path: Path) -> pa.Table:
-    with pa.ipc.open_file(path) as file:
-        return file.read_all()
+def _unreadable(paths: Sequence[str], error: Exception) -> Corrupt:
+    reason = next(iter(str(error).splitlines()), type(error).__name__)
+    return Corrupt(f"part files {', '.join(paths)} cannot be read: {reason}")
 
 
-def _fits(parts: _Parts, task: MergeTask, sort: tuple[str, ...]) -> bool:
-    shape = task.shape
-    types = dict(shape.segment_columns)
-    start_ms = task.chunk.start_ms
-    if shape.is_rollup or not parts.is_local or may_leave_chunk(shape, start_ms):
-        return False
-    if any(types.get(name) in _UNSORTABLE or _is_sketch(types.get(name)) for name in sort):
-        return False
-    return parts.bytes_in_memory() <= IN_MEMORY_FRACTION * task.memory_bytes
-
-
-def _is_sketch(kind: ColumnType | None) -> bool:
-    return kind is not None and kind.is_sketch
-
-
-def _has_nan(table: pa.Table, sort: tuple[str, ...]) -> bool:
-    """Whether a column to sort by holds NaN, which Arrow puts in another place than DuckDB does."""
-    columns = (table.column(name) for name in sort if name in table.schema.names)
-    floats = [column for column in columns if pa.types.is_floating(column.type)]
-    return any(pc.any(pc.is_nan(column)).as_py() for column in floats)
-
-
-def _sorted_in_memory(table: pa.Table, sort: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
-    keys = [(name, "ascending", "at_start") for name in sort if name in table.schema.names]
-    order = pc.sort_indices(table, sort_keys=keys)
-    rows = _with_dictionaries(table)
-    del table
+def in_order(rows: pa.RecordBatch, sort: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows in order, one row group's worth at a time."""
+    order = pa.array(sorted_order(rows, sort))
     for start in range(0, len(order), ROW_GROUP_ROWS):
         yield rows.take(order.slice(start, ROW_GROUP_ROWS))
 

@@ -14,10 +14,10 @@ from carnac.core.time.intervals import Interval, interval_set, parse_interval
 from carnac.errors import CarnacError, Conflict, Corrupt, Invalid, NotFound, Unavailable
 from carnac.jobs.ingest.write_pass import pack, plan_merges
 from carnac.ports import ChunkLayout
-from carnac.rows.merge_task import MergeTask
+from carnac.rows.merge_task import MergeTask, Part
 from carnac.rows.normalise.coerce import SeveralValues
 from carnac.rows.normalise.shape import RowShape
-from carnac.rows.parts import ChunkPartitioner, Part
+from carnac.rows.parts import ChunkPartitioner
 from carnac.rows.read.inputs import InputFile
 from carnac.rows.read.split import share_out
 from carnac.spark.failures import TaskFailure, dump_failure, load_failure, of_spark, of_task
@@ -117,19 +117,19 @@ def test_every_part_is_merged_once_with_its_chunk(
             chunk=Interval(day * DAY_MS, (day + 1) * DAY_MS),
             path=f"{day}/{index}",
             rows=rows,
-            size_bytes=rows,
+            memory_bytes=rows,
         )
         for index, (day, rows) in enumerate(parts)
     ]
     merges = plan_merges(
         given_parts, TEMPLATE, max_rows=max_rows, new_id=(f"id{i}" for i in count())
     )
-    merged = [path for merge in merges for path in merge.task.parts]
+    merged = [part.path for merge in merges for part in merge.task.parts]
     assert sorted(merged) == sorted(part.path for part in given_parts)
     ids = [merge.task.id_prefix for merge in merges]
     assert len(set(ids)) == len(ids)
     for merge in merges:
-        assert {path.split("/")[0] for path in merge.task.parts} == {
+        assert {part.path.split("/")[0] for part in merge.task.parts} == {
             str(merge.task.chunk.start_ms // DAY_MS)
         }
     chunks = {part.chunk for part in given_parts}

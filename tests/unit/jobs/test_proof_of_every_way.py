@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
+import pyarrow.ipc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -27,11 +27,11 @@ from carnac.core.time.intervals import Interval, IntervalSet
 from carnac.errors import Corrupt
 from carnac.jobs.compact.conservation import prove
 from carnac.jobs.compact.filter import KEPT_COLUMN, PASSED_COLUMN, SEEN_COLUMN, _cut, _read
-from carnac.jobs.compact.gather import gather
+from carnac.jobs.compact.gather import Gathered, GatherTask, gather
 from carnac.jobs.compact.parts import Scattered, ScatterTask, scatter
-from carnac.jobs.compact.scatter import ScatterJob
+from carnac.jobs.compact.scatter import ScatterJob, rewrite_in_task
 from carnac.jobs.compact.shape import plan_input_groups
-from carnac.jobs.compact.task import MakeWriter, rewrite_group
+from carnac.jobs.compact.task import MakeWriter
 from carnac.ports import SegmentInput
 from carnac.rows.segment_writer import SegmentWriter
 from carnac.spark.progress import Tally
@@ -76,9 +76,10 @@ class Mishap:
 
 def spoil_part(mishap: Mishap, path: str) -> None:
     """Let a part file hold other rows than were put into it."""
-    before = pq.read_table(path)
-    after = mishap(before.to_pylist())
-    pq.write_table(pa.Table.from_pylist(after, before.schema), path, store_schema=False)
+    before = pa.ipc.open_file(path).read_all()
+    after = pa.Table.from_pylist(mishap(before.to_pylist()), before.schema)
+    with pa.ipc.new_file(path, after.schema) as file:
+        file.write_table(after)
 
 
 @dataclass(frozen=True)
@@ -95,16 +96,15 @@ class Here:
     handed_on: Mishap | None = None
     attempt: Attempt = field(default_factory=lambda: Attempt(0, Tally(None)))
 
-    def run(self, work: Callable[..., Any], tasks: Sequence[Any]) -> list[Any]:
-        """Run `work` on every task."""
-        if work is gather:
-            return [gather(task, self.attempt, make_writer=self.make_writer) for task in tasks]
-        assert work is scatter
+    def scatter(self, tasks: Sequence[ScatterTask]) -> list[Scattered]:
+        """Run the first half; as Spark's plan does, where a condition keeps what has an even hour."""
+        if tasks[0].unit.condition is not None:
+            return self._spoiled([_cut(task, self._judged(task), self.attempt) for task in tasks])
         return self._spoiled([scatter(task, self.attempt) for task in tasks])
 
-    def scatter_filtered(self, tasks: Sequence[ScatterTask]) -> Sequence[Scattered]:
-        """Run the first half as Spark's plan does, with a condition that keeps what has an even hour."""
-        return self._spoiled([_cut(task, self._judged(task), self.attempt) for task in tasks])
+    def gather(self, tasks: Sequence[GatherTask]) -> list[Gathered]:
+        """Run the second half."""
+        return [gather(task, self.attempt, make_writer=self.make_writer) for task in tasks]
 
     def _judged(self, task: ScatterTask) -> Iterator[pa.RecordBatch]:
         for batch in _read(task):
@@ -173,7 +173,7 @@ class Group:
                 staging_url = str(self.folder / "staging")
                 done = ScatterJob(task, here, staging_url=staging_url, cores=way.cores).run()
             else:
-                done = rewrite_group(task, make_writer=here.make_writer)
+                done = rewrite_in_task(task, here.attempt, make_writer=here.make_writer)
         except Corrupt:
             return False
         return conserves(prove([done.went_in], [done.came_out]))

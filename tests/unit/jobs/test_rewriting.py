@@ -27,11 +27,14 @@ from carnac.core.time.intervals import Interval, IntervalSet
 from carnac.deep_storage import open_deep_storage
 from carnac.errors import Corrupt, Invalid
 from carnac.jobs.compact.conservation import prove
+from carnac.jobs.compact.scatter import rewrite_in_task
 from carnac.jobs.compact.shape import plan_input_groups
-from carnac.jobs.compact.task import Rewritten, rewrite_group
+from carnac.jobs.compact.task import Rewritten
 from carnac.ports import SegmentInput
 from carnac.rows.normalise.shape import RowShape
 from carnac.rows.segment_writer import SegmentWriter
+from carnac.spark.progress import Tally
+from carnac.spark.tasks import Attempt
 from tests.support.segments import write_segment
 from tests.unit.jobs.rewrite_cases import group_task
 from tests.unit.rows.rows import CHUNK, DAY_MS, dimensions, ingest, metric, naive_rollup, read
@@ -119,10 +122,11 @@ def rewrite(
 ) -> list[Rewritten]:
     wanted = CompactionTarget(**target)
     return [
-        rewrite_group(
+        rewrite_in_task(
             group_task(
                 folder, input_group, wanted, id_prefix=f"out{index}", memory_bytes=memory_bytes
             ),
+            Attempt(0, Tally(None)),
             make_writer=make_writer,
         )
         for index, input_group in enumerate(plan_input_groups(inputs, wanted))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -18,23 +17,21 @@ from carnac.core.segments.segment import ColumnType, Segment
 from carnac.core.time.intervals import Interval, IntervalSet
 from carnac.jobs.compact.conservation import prove
 from carnac.jobs.compact.cuts import rows_by_chunk
-from carnac.jobs.compact.gather import GatherTask
-from carnac.jobs.compact.parts import Scattered
-from carnac.jobs.compact.read import places_by_chunk
+from carnac.jobs.compact.gather import Gathered, GatherTask
+from carnac.jobs.compact.parts import Scattered, ScatterTask
+from carnac.jobs.compact.read import chunk_numbers
 from carnac.jobs.compact.scatter import ScatterJob, TaskRunner
 from carnac.jobs.compact.shape import plan_input_groups
 from carnac.ports import SegmentInput
 from carnac.rows.segment_writer import SegmentWriter
 from carnac.spark.progress import Tally
-from carnac.spark.tasks import Attempt, Work
+from carnac.spark.tasks import Attempt
 from tests.support.segments import record_of
 from tests.unit.jobs.rewrite_cases import group_task
 from tests.unit.rows.rows import CHUNK, read
 
 HOUR_MS = 3_600_000
 COLUMNS = (("d", ColumnType.STRING), ("n", ColumnType.LONG))
-T = TypeVar("T")
-R = TypeVar("R")
 
 
 class Recorder(TaskRunner):
@@ -45,11 +42,14 @@ class Recorder(TaskRunner):
         self.rows: list[int] = []
         self.parts = 0
 
-    def run(self, work: Work[T, R], tasks: Sequence[T]) -> list[R]:
-        done = super().run(work, tasks)
-        self.rows += [sum(task.rows) for task in tasks if isinstance(task, GatherTask)]
-        self.parts += sum(len(one.parts) for one in done if isinstance(one, Scattered))
+    def scatter(self, tasks: Sequence[ScatterTask]) -> list[Scattered]:
+        done = super().scatter(tasks)
+        self.parts += sum(len(one.parts) for one in done)
         return done
+
+    def gather(self, tasks: Sequence[GatherTask]) -> list[Gathered]:
+        self.rows += [sum(part.rows for part in task.parts) for task in tasks]
+        return super().gather(tasks)
 
 
 def write(folder: Path, name: str, words: Sequence[str], times_ms: Sequence[int]) -> Segment:
@@ -124,13 +124,11 @@ def test_every_row_is_found_in_its_chunk_or_in_none(data: st.DataObject) -> None
     pairs = list(zip(edges[::2], edges[1::2], strict=False))
     chunks = [Interval(start, end) for start, end in pairs]
     times = np.array(data.draw(st.lists(st.integers(-60_000, 60_000), max_size=20)), np.int64)
-    found = {number: places.tolist() for number, places in places_by_chunk(times, chunks)}
-    expected = {
-        number: [place for place, at_us in enumerate(times.tolist()) if chunk.holds(at_us // 1000)]
-        for number, chunk in enumerate(chunks)
-    }
-    assert found == {number: places for number, places in expected.items() if places}
-    assert list(found) == sorted(found)
+    expected = [
+        next((n for n, chunk in enumerate(chunks) if chunk.holds(at_us // 1000)), -1)
+        for at_us in times.tolist()
+    ]
+    assert chunk_numbers(times, chunks).tolist() == expected
 
 
 def test_rows_of_a_chunk_are_estimated_from_what_clips_show(tmp_path: Path) -> None:

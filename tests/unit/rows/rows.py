@@ -16,8 +16,9 @@ from carnac.core.time.granularity import parse_granularity
 from carnac.core.time.intervals import Interval
 from carnac.rows.duck import connect, translated
 from carnac.rows.merge import merge_parts
-from carnac.rows.merge_task import MergeTask
+from carnac.rows.merge_task import MergeTask, Part
 from carnac.rows.normalise.shape import DimensionShape, RowShape
+from carnac.rows.parts import CHUNK_COLUMN, PartFiles
 from carnac.rows.rollup import part_sql
 from carnac.rows.segment_writer import ARROW_TYPE, TIME_TYPE
 from carnac.specs.ingest.layout import DynamicPartitions
@@ -58,23 +59,33 @@ def normalised(shape: RowShape, rows: Sequence[Row]) -> pa.Table:
     return pa.table(columns)
 
 
-def write_part(path: Path, shape: RowShape, rows: Sequence[Row]) -> str:
-    """Write one part file of some rows, as pass 1 does, and return its path."""
+def write_part(folder: Path, shape: RowShape, rows: Sequence[Row]) -> Part:
+    """Write one part file of some rows, as pass 1 does."""
     span = Interval(
         min((row[TIME_COLUMN] for row in rows), default=0),
         max((row[TIME_COLUMN] for row in rows), default=0) + 1,
     )
     with (
         translated("pass 1"),
-        connect(temp_dir=str(path.parent / "spill"), memory_bytes=1 << 28) as con,
+        connect(temp_dir=str(folder / "spill"), memory_bytes=1 << 28) as con,
     ):
         con.register("source", normalised(shape, rows))
         query = part_sql(shape, "source", span=span)
-        con.execute(f"COPY ({query}) TO '{path}' (FORMAT parquet, COMPRESSION lz4)").complete()
-    return str(path)
+        return write_table(folder, con.sql(query).to_arrow_table())
 
 
-def task(folder: Path, shape: RowShape, parts: Iterable[str], **more: Any) -> MergeTask:
+def write_table(folder: Path, rows: pa.Table) -> Part:
+    """Write one part file of part rows."""
+    name = f"part-{len(list(folder.rglob('part-*')))}"
+    numbered = rows.append_column(CHUNK_COLUMN, pa.array([0] * rows.num_rows, pa.int32()))
+    with PartFiles(str(folder), (CHUNK,), name=name) as files:
+        for batch in numbered.to_batches():
+            files.add(batch)
+    (part,) = files.parts
+    return part
+
+
+def task(folder: Path, shape: RowShape, parts: Iterable[Part], **more: Any) -> MergeTask:
     return MergeTask(
         **{
             "datasource": "events",
@@ -95,10 +106,7 @@ def task(folder: Path, shape: RowShape, parts: Iterable[str], **more: Any) -> Me
 def ingest(folder: Path, shape: RowShape, groups: Sequence[Sequence[Row]], **more: Any) -> Any:
     """Write one part for each group of rows, merge them, and return the segments."""
     folder.mkdir(parents=True, exist_ok=True)
-    parts = [
-        write_part(folder / f"part-{index}.parquet", shape, rows)
-        for index, rows in enumerate(groups)
-    ]
+    parts = [write_part(folder, shape, rows) for rows in groups if rows]
     return merge_parts(task(folder, shape, parts, **more))
 
 

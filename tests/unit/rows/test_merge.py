@@ -9,7 +9,6 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-import pyarrow.ipc
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
@@ -24,7 +23,16 @@ from carnac.rows.merge import merge_parts
 from carnac.rows.normalise.shape import RowShape
 from carnac.rows.row_hash import add_hashes, hash_rows
 from carnac.specs.ingest.layout import DynamicPartitions, HashedPartitions, RangePartitions
-from tests.unit.rows.rows import CHUNK, DAY_MS, dimensions, ingest, read, task, write_part
+from tests.unit.rows.rows import (
+    CHUNK,
+    DAY_MS,
+    dimensions,
+    ingest,
+    read,
+    task,
+    write_part,
+    write_table,
+)
 
 SHAPE = RowShape(
     dimensions=dimensions(color="string", size="long", share="double", tags="array<string>"),
@@ -253,7 +261,7 @@ def test_several_values_have_no_range(tmp_path: Path) -> None:
 
 
 def test_attempts_never_share_a_file(tmp_path: Path) -> None:
-    part = write_part(tmp_path / "part.parquet", SHAPE, make_rows(10))
+    part = write_part(tmp_path, SHAPE, make_rows(10))
     first = merge_parts(task(tmp_path, SHAPE, [part]), attempt=1)
     second = merge_parts(task(tmp_path, SHAPE, [part]), attempt=2)
     assert first[0].path != second[0].path
@@ -261,21 +269,21 @@ def test_attempts_never_share_a_file(tmp_path: Path) -> None:
 
 
 def test_a_broken_part_leaves_nothing(tmp_path: Path) -> None:
-    good = write_part(tmp_path / "good.parquet", SHAPE, make_rows(100))
-    bad = tmp_path / "bad.parquet"
-    bad.write_bytes((tmp_path / "good.parquet").read_bytes()[:-100])
+    good = write_part(tmp_path, SHAPE, make_rows(100))
+    bad = replace(good, path=str(tmp_path / "bad.arrow"))
+    Path(bad.path).write_bytes(Path(good.path).read_bytes()[:-100])
     for memory_bytes in (1 << 30, TINY):
-        one = task(tmp_path, SHAPE, [good, str(bad)], memory_bytes=memory_bytes)
-        with pytest.raises(Corrupt, match=r"bad\.parquet"):
+        one = task(tmp_path, SHAPE, [good, bad], memory_bytes=memory_bytes)
+        with pytest.raises(Corrupt, match=r"bad\.arrow"):
             merge_parts(one)
     assert not [path for path in tmp_path.rglob("*") if "abca0" in path.name]
 
 
 def test_parts_may_lack_columns_and_be_typed_otherwise(tmp_path: Path) -> None:
     narrow = RowShape(dimensions=dimensions(color="long", size="long"))
-    old = write_part(tmp_path / "old.parquet", narrow, [{"__time": 1, "color": 7, "size": 1}])
+    old = write_part(tmp_path, narrow, [{"__time": 1, "color": 7, "size": 1}])
     wide = RowShape(dimensions=dimensions(color="array<string>", new="string"))
-    new = write_part(tmp_path / "new.parquet", wide, [{"__time": 2, "color": ["x", "y"]}])
+    new = write_part(tmp_path, wide, [{"__time": 2, "color": ["x", "y"]}])
     shape = replace(SHAPE, dimensions=dimensions(color="array<string>", size="long", new="string"))
     rows = read(tmp_path, merge_parts(task(tmp_path, shape, [old])))
     assert rows == [{"__time": 1, "color": ["7"], "size": 1, "new": None}]
@@ -283,20 +291,17 @@ def test_parts_may_lack_columns_and_be_typed_otherwise(tmp_path: Path) -> None:
     assert rows == [{"__time": 2, "color": ["x", "y"], "size": None, "new": None}]
 
 
-def test_arrow_parts_and_urls(tmp_path: Path) -> None:
+def test_parts_are_named_by_urls_too(tmp_path: Path) -> None:
     rows = make_rows(50)
-    parquet = write_part(tmp_path / "part.parquet", SHAPE, rows)
-    table = pq.read_table(parquet)
-    with pa.ipc.new_file(tmp_path / "part.arrow", table.schema) as file:
-        file.write_table(table)
-    urls = [(tmp_path / "part.arrow").as_uri()]
+    part = write_part(tmp_path, SHAPE, rows)
+    url = replace(part, path=Path(part.path).as_uri())
     for memory_bytes in (1 << 30, TINY):
-        one = task(tmp_path, SHAPE, urls, memory_bytes=memory_bytes)
+        one = task(tmp_path, SHAPE, [url], memory_bytes=memory_bytes)
         assert as_counts(read(tmp_path, merge_parts(one))) == as_counts(rows)
 
 
 def test_progress_counts_all_rows(tmp_path: Path) -> None:
-    part = write_part(tmp_path / "part.parquet", SHAPE, make_rows(100))
+    part = write_part(tmp_path, SHAPE, make_rows(100))
     seen: list[int] = []
     partitions = DynamicPartitions(max_rows_per_segment=30)
     merge_parts(task(tmp_path, SHAPE, [part], partitions=partitions), on_rows=seen.append)
@@ -308,20 +313,19 @@ def test_a_chunk_ten_times_as_large_as_memory(tmp_path: Path) -> None:
     """0.35 GB of rows in 32 MiB: they must go through the disk."""
     shape = RowShape(dimensions=dimensions(word="string", n="long"), sort_columns=("word",))
     count, files = 700_000, 2
-    parts = []
+    parts, wanted = [], []
     for index in range(files):
-        numbers = pa.array(range(index, count, files))
         table = pa.table(
             {
                 "__time": pa.array(range(index, count, files), pa.timestamp("us", tz="UTC")),
                 "word": pa.array(
                     [f"{(n * 2654435761) % 2**32:0480d}" for n in range(index, count, files)]
                 ),
-                "n": numbers,
+                "n": pa.array(range(index, count, files)),
             }
         )
-        parts.append(str(tmp_path / f"part-{index}.parquet"))
-        pq.write_table(table, parts[-1], compression="lz4", row_group_size=10_000)
+        wanted.append(hash_rows(table))
+        parts.append(write_table(tmp_path, table))
     one = task(
         tmp_path,
         shape,
@@ -338,5 +342,4 @@ def test_a_chunk_ten_times_as_large_as_memory(tmp_path: Path) -> None:
         first = words[0].as_py()
         assert last <= first
         last = words[-1].as_py()
-    total = add_hashes(*(hash_rows(pq.read_table(part)) for part in parts))
-    assert add_hashes(*(segment.row_hash for segment in segments)) == total
+    assert add_hashes(*(segment.row_hash for segment in segments)) == add_hashes(*wanted)

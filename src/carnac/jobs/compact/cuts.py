@@ -47,7 +47,7 @@ class Cuts:
     """How rows are told apart. Picklable.
 
     Attributes:
-        column: Whose ranges they are; None: buckets.
+        column: Whose ranges they are.
         edges: Lower bounds of all ranges but the first, ascending: times in microseconds, texts as bytes, numbers as
             `packed_sort.as_uint64` has them.
         buckets: How many, for each time chunk.
@@ -59,20 +59,19 @@ class Cuts:
     buckets: tuple[int, ...] = ()
     dimensions: tuple[str, ...] = ()
 
+    @property
+    def count(self) -> int:
+        """Into how many ranges a time chunk is cut at most."""
+        return max(self.buckets) if self.buckets else len(self.edges) + 1
 
-def choose_cuts(task: GroupTask, *, is_small: bool = False) -> Cuts:
-    """Return how the rows of a input group are cut.
 
-    Args:
-        is_small: They go to one task anyway; buckets are told apart all the same.
-
-    Ranges are so narrow that a task's memory holds the rows of one.
-    """
+def choose_cuts(task: GroupTask) -> Cuts:
+    """Return how the rows of an input group are cut: into ranges so narrow that a task's memory holds one."""
     partitioning = task.target.partitioning
     if partitioning.kind == "hashed":
         return Cuts(buckets=_buckets(task), dimensions=partitioning.dimensions)
     column = cut_column(task)
-    if is_small or not is_cuttable(task):
+    if not is_cuttable(task):
         return Cuts(column=column)
     rows = sum(source.segment.rows for source in task.input_group.inputs)
     if column == TIME_COLUMN:
@@ -211,23 +210,16 @@ def _time_cuts(inputs: Sequence[SegmentInput], ranges: int) -> tuple[int, ...]:
 # ----------------------------------------------------------------------------- inside of tasks
 
 
-def range_of(
-    cuts: Cuts, shape: RowShape, chunks: Sequence[Interval], table: pa.Table, parts: pa.Table
-) -> Ranges:
-    """Return the number of the range or bucket that each row is in; nulls are in the first range.
-
-    Args:
-        table: Rows as they were read.
-        parts: The same rows as part rows.
-    """
-    if cuts.column is None:
+def range_of(cuts: Cuts, shape: RowShape, chunks: Sequence[Interval], parts: pa.Table) -> Ranges:
+    """Return the number of the range or bucket that each part row is in; nulls are in the first range."""
+    if cuts.buckets:
         return _bucket_of(cuts, shape, chunks, parts)
-    if not cuts.edges:
-        return np.zeros(table.num_rows, np.int64)
+    if cuts.column is None or not cuts.edges:
+        return np.zeros(parts.num_rows, np.int64)
     if cuts.column == TIME_COLUMN:
-        found = np.searchsorted(np.array(cuts.edges, np.int64), micros(table), side="right")
+        found = np.searchsorted(np.array(cuts.edges, np.int64), micros(parts), side="right")
         return np.asarray(found, np.int64)
-    column = one_array(table.column(cuts.column))
+    column = one_array(parts.column(cuts.column))
     if pa.types.is_string(column.type):
         column = column.dictionary_encode()
     if not pa.types.is_dictionary(column.type):

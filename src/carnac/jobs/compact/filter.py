@@ -27,7 +27,7 @@ from carnac.core.segments.segment import TIME_COLUMN
 from carnac.errors import Corrupt, Unavailable
 from carnac.jobs.compact.conservation import Side
 from carnac.jobs.compact.measure import as_read, measure
-from carnac.jobs.compact.parts import PartWriters, Scattered, ScatterTask
+from carnac.jobs.compact.parts import PartCutter, Scattered, ScatterTask
 from carnac.jobs.compact.read import ReadPlan, conformed
 from carnac.jobs.compact.shape import ReadUnit
 from carnac.jobs.context import SparkJobContext
@@ -228,8 +228,8 @@ def _cut(task: ScatterTask, batches: Batches, attempt: Attempt) -> Scattered:
     unit, side, seen = task.unit, Side(), Side()
     own = dict(task.columns)
     said: list[str] = []
-    writers = PartWriters(task, attempt.number)
-    with writers:
+    cutter = PartCutter(task, attempt.number)
+    with cutter:
         for batch in batches:
             table = pa.Table.from_batches([batch])
             said += table.column(SEEN_COLUMN).drop_null().to_pylist()
@@ -238,7 +238,7 @@ def _cut(task: ScatterTask, batches: Batches, attempt: Attempt) -> Scattered:
             seen.add_known(rows.num_rows, hash_rows(rows))
             kept = rows.filter(table.column(KEPT_COLUMN))
             if kept.num_rows:
-                writers.add(measure(unit, conformed(task.plan, kept, own), side))
+                cutter.add(measure(unit, conformed(task.plan, kept, own), side))
             attempt.count(rows=table.num_rows)
     if said != [_said(seen)]:
         names = ", ".join(source.segment.segment_id for source in unit.inputs)
@@ -246,7 +246,7 @@ def _cut(task: ScatterTask, batches: Batches, attempt: Attempt) -> Scattered:
             f"what was read of {names} is not what their records speak of, or not what Spark handed on "
             f"(rows and hash: {' and '.join(said) or 'none'} read, {_said(seen)} handed on); run 'verify'"
         )
-    return Scattered(side=side, parts=writers.parts())
+    return Scattered(side=side, parts=cutter.files.parts)
 
 
 def _said(side: Side) -> str:

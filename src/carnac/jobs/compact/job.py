@@ -1,9 +1,9 @@
 """Rewrites on Spark: every job for itself, none waits for another.
 
 A job that fits into one task is one task, without a shuffle; small ones share a task, so that starting it does not cost
-more than its work. One of very many time chunks is spread over tasks by ranges of chunks (`compact_spread`). Each task
+more than its work. One of very many time chunks is spread over tasks by ranges of chunks (`spread`). Each task
 is a Spark job of its own, sent from a thread of its own: what has ended can be published at once, and one job can be
-cancelled while the others go on. Jobs that need several tasks are scattered (`compact_scatter`).
+cancelled while the others go on. Jobs that need several tasks are run by ranges (`scatter`).
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from carnac.jobs.compact.conservation import prove
 from carnac.jobs.compact.scatter import ScatterJob, SparkRunner, rewrite_in_task, wants_scatter
 from carnac.jobs.compact.shape import InputGroup, plan_input_groups
 from carnac.jobs.compact.spread import join_ranges, spread_chunks
-from carnac.jobs.compact.task import GroupTask, Rewritten, remove_written
+from carnac.jobs.compact.task import GroupTask, Rewritten
 from carnac.jobs.context import JobContext, LocalJobContext, SparkJobContext
 from carnac.jobs.ingest.ingest import SEGMENTS_FOLDER
-from carnac.jobs.ingest.write_pass import remove_others
+from carnac.jobs.ingest.write_pass import remove_others, remove_segments
 from carnac.ports import JobProgress, RewriteJob, RewriteResult
 from carnac.rows.output import take_waste
 from carnac.spark.failures import dump_failure, load_failure, may_retry, of_task
@@ -81,7 +81,7 @@ def rewrite_all(tasks: Sequence[JobTask], attempt: Attempt) -> list[JobEnd]:
             raise load_failure(ends[0].failure)
     except BaseException:
         for end in ends:
-            remove_written(tasks[0].input_groups[0].output_url, _segments(end.input_groups))
+            remove_segments(_segments(end.input_groups), tasks[0].input_groups[0].output_url)
         raise
     return ends
 
@@ -91,7 +91,7 @@ def _rewrite_one(task: JobTask, attempt: Attempt) -> JobEnd:
     try:
         written.extend(rewrite_in_task(input_group, attempt) for input_group in task.input_groups)
     except BaseException as error:
-        remove_written(task.input_groups[0].output_url, _segments(written))
+        remove_segments(_segments(written), task.input_groups[0].output_url)
         if not isinstance(error, Exception):
             raise
         failure = of_task(error)

@@ -54,7 +54,6 @@ class ReadPlan:
         truncate_to: Canonical text of the granularity that times are truncated to; None: times stay.
         chunks: Time chunks of the outputs; truncation puts no row before its own.
         keeps_exact: Tables end with a column `EXACT_COLUMN`: microseconds before truncation.
-        encodes_words: Texts come as dictionaries.
         is_survey: Files are read without being checked first: nothing that is read is written, or they have been.
     """
 
@@ -63,7 +62,6 @@ class ReadPlan:
     truncate_to: str | None
     chunks: tuple[Interval, ...]
     keeps_exact: bool = False
-    encodes_words: bool = True
     is_survey: bool = False
 
 
@@ -94,7 +92,7 @@ def read_tables(
     segment = source.segment
     own = {column.name: column.type for column in segment.columns}
     present = [name for name, _ in plan.columns if name in own]
-    words = [name for name in present if plan.encodes_words and own[name] in _WORDS]
+    words = [name for name in present if own[name] in _WORDS]
     clipped = is_clipped(source)
     is_far = plan.is_survey and local_root(plan.output_url) is None
     with segment_file(plan.output_url, segment, is_survey=plan.is_survey) as opened:
@@ -262,25 +260,17 @@ def within(times_us: NDArray[np.int64], intervals: IntervalSet | Sequence[Interv
     return mask
 
 
-def places_by_chunk(
-    times_us: NDArray[np.int64], chunks: Sequence[Interval]
-) -> Iterator[tuple[int, NDArray[np.int64]]]:
-    """Yield the number of each chunk that has rows, and their places, ascending; in one go, however many chunks.
+def chunk_numbers(times_us: NDArray[np.int64], chunks: Sequence[Interval]) -> NDArray[np.int64]:
+    """Return the number of the chunk that holds each time; -1 for none.
 
     Args:
-        chunks: Disjoint, in order of time. What is in none of them is left out.
+        chunks: Disjoint, in order of time.
     """
     starts = np.array([chunk.start_ms for chunk in chunks], np.int64) * 1000
     ends = np.array([chunk.end_ms for chunk in chunks], np.int64) * 1000
-    numbers = np.searchsorted(starts, times_us, side="right") - 1
+    numbers: NDArray[np.int64] = np.searchsorted(starts, times_us, side="right") - 1
     numbers[(numbers >= 0) & (times_us >= ends[numbers])] = -1
-    kind = np.int16 if len(chunks) < 1 << 15 else np.int64  # few bits are sorted digit by digit
-    order = np.argsort(numbers.astype(kind), kind="stable")
-    found, firsts = np.unique(numbers[order], return_index=True)
-    lasts = np.append(firsts, len(order))[1:]
-    for number, first, last in zip(found.tolist(), firsts.tolist(), lasts.tolist(), strict=True):
-        if number >= 0:
-            yield number, order[first:last]
+    return numbers
 
 
 def conformed(plan: ReadPlan, table: pa.Table, own: Mapping[str, ColumnType]) -> pa.Table:
@@ -296,7 +286,7 @@ def conformed(plan: ReadPlan, table: pa.Table, own: Mapping[str, ColumnType]) ->
         elif name in widened:
             arrays.append(widened[name])
         else:
-            arrays.append(_as_arrow(table.column(name), kind, plan.encodes_words))
+            arrays.append(_as_arrow(table.column(name), kind))
     names = [TIME_COLUMN, *(name for name, _ in plan.columns)]
     if plan.keeps_exact:
         arrays.append(pa.array(micros(table)))
@@ -304,12 +294,10 @@ def conformed(plan: ReadPlan, table: pa.Table, own: Mapping[str, ColumnType]) ->
     return pa.table(arrays, names=names)
 
 
-def _as_arrow(
-    column: pa.ChunkedArray, kind: ColumnType, encodes_words: bool = True
-) -> pa.ChunkedArray:
+def _as_arrow(column: pa.ChunkedArray, kind: ColumnType) -> pa.ChunkedArray:
     if pa.types.is_dictionary(column.type):
         return column
-    if kind in _WORDS and encodes_words:
+    if kind in _WORDS:
         return column.cast(pa.string()).dictionary_encode()
     return column if column.type == ARROW_TYPE[kind] else column.cast(ARROW_TYPE[kind])
 

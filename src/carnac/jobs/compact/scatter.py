@@ -1,12 +1,13 @@
-"""Rewrites on several tasks: those that do not fit into one task's memory and become several segments.
+"""Rewrites by ranges: those that one task's memory does not hold, and those whose rows are merged.
 
     scatter  each task reads some inputs, measures them, and cuts their rows into many narrow ranges of the first sort
-             column (or hash buckets), a part file for each                                     (Spark, many tasks)
-    gather   each task takes as many neighbouring ranges as make one segment, merges, sorts, writes    (Spark again)
+             column (or hash buckets), a part file for each
+    gather   each task takes as many neighbouring ranges as make one segment, merges, sorts, writes
 
-How many rows fell into each range is known after the first half, so segments are as even as narrow ranges allow.
-No row goes through the JVM, unless the target has a condition, which Spark evaluates (`compact_filter`). No task holds
-more than its memory: a merge that is larger spills.
+On Spark many tasks do each half; inside of one task they run one after the other. How many rows fell into each range is
+known after the first half, so segments are as even as narrow ranges allow. No row goes through the JVM, unless the
+target has a condition, which Spark evaluates (`filter`). No task holds more than its memory: a merge that is larger
+spills.
 """
 
 from __future__ import annotations
@@ -15,36 +16,35 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from carnac.core.compaction.plan.groups import CompactionTarget
 from carnac.core.segments.segment import RangePartition, Scalar, Segment
 from carnac.core.time.intervals import Interval
-from carnac.errors import InvariantError
 from carnac.jobs.compact.conservation import Side
 from carnac.jobs.compact.cuts import Cuts, choose_cuts, is_cuttable
 from carnac.jobs.compact.filter import scatter_filtered
 from carnac.jobs.compact.gather import Gathered, GatherTask, gather
-from carnac.jobs.compact.parts import Scattered, ScatteredPart, ScatterTask, scatter
-from carnac.jobs.compact.records import with_records
-from carnac.jobs.compact.shape import ReadUnit
+from carnac.jobs.compact.parts import Scattered, ScatterTask, scatter
+from carnac.jobs.compact.shape import InputGroup, ReadUnit
 from carnac.jobs.compact.task import (
-    MEMORY_COPIES,
     GroupTask,
+    MakeWriter,
     Rewritten,
-    bytes_in_memory,
-    is_sortable,
-    remove_folder,
-    rewrite_group,
+    fits_memory,
+    needs_no_merge,
+    rewrite_in_memory,
     surely_fits,
 )
 from carnac.jobs.context import SparkJobContext
+from carnac.jobs.ingest.write_pass import remove_segments
+from carnac.ports import SegmentInput
+from carnac.rows.merge import remove_folder
+from carnac.rows.merge_task import Part
 from carnac.rows.parts import remove_staged
+from carnac.rows.segment_writer import SegmentWriter
 from carnac.spark.progress import Phase
-from carnac.spark.tasks import Attempt, Work, run_tasks
-
-T = TypeVar("T")
-R = TypeVar("R")
+from carnac.spark.tasks import Attempt
 
 TASKS_PER_CORE = 4
 """Into how many tasks for each core the inputs are shared out."""
@@ -54,8 +54,7 @@ MAX_STRETCH = 1.5
 
 def wants_scatter(task: GroupTask) -> bool:
     """Whether the input group is shared out among tasks, or needs Spark's own plan."""
-    input_group = task.input_group
-    if input_group.has_condition:
+    if task.input_group.has_condition:
         return True
     is_hashed = task.target.partitioning.kind == "hashed"
     return not fits_one_task(task) and (is_hashed or is_cuttable(task))
@@ -63,115 +62,134 @@ def wants_scatter(task: GroupTask) -> bool:
 
 def fits_one_task(task: GroupTask) -> bool:
     """Whether one task should do it all: memory holds the rows, or they become a single segment anyway."""
-    target, input_group = task.target, task.input_group
-    if _fits_memory(task):
-        return True
-    rows = sum(source.segment.rows for source in input_group.inputs)
-    return rows <= target.target_rows and (target.partitioning.buckets or 1) == 1
-
-
-def _fits_memory(task: GroupTask) -> bool:
-    return MEMORY_COPIES * bytes_in_memory(task.input_group) <= task.memory_bytes
+    rows = sum(source.segment.rows for source in task.input_group.inputs)
+    is_single = rows <= task.target.target_rows and (task.target.partitioning.buckets or 1) == 1
+    return is_single or fits_memory(task)
 
 
 class Runner(Protocol):
-    """Runs tasks beside one another and returns what they do, in order."""
+    """Runs the halves of a rewrite by ranges, and returns what their tasks give, in order."""
 
-    def run(self, work: Work[T, R], tasks: Sequence[T]) -> list[R]:
-        """Run `work` on every task."""
+    def scatter(self, tasks: Sequence[ScatterTask]) -> Sequence[Scattered]:
+        """Run the first half of one read unit."""
         ...
 
-    def scatter_filtered(self, tasks: Sequence[ScatterTask]) -> Sequence[Scattered]:
-        """Run the first half with the condition of the read unit that all tasks are of."""
+    def gather(self, tasks: Sequence[GatherTask]) -> Sequence[Gathered]:
+        """Run the second half."""
         ...
 
 
 class SparkRunner:
-    """Runs tasks on Spark."""
+    """Runs tasks on Spark, beside one another."""
 
     def __init__(self, context: SparkJobContext, phase: Phase) -> None:
         self._context, self._phase = context, phase
 
-    def run(self, work: Work[T, R], tasks: Sequence[T]) -> list[R]:
-        """Run `work` on every task."""
-        phase = replace(self._phase, total=len(tasks))
-        holder, clock = self._context.holder, self._context.clock
-        return run_tasks(holder, work, tasks, phase=phase, clock=clock)
+    def scatter(self, tasks: Sequence[ScatterTask]) -> Sequence[Scattered]:
+        """Run the first half; what has a condition is one plan of Spark."""
+        if tasks[0].unit.condition is not None:
+            phase = replace(self._phase, total=len(tasks))
+            return scatter_filtered(self._context, tasks, phase=phase)
+        return self._context.run(scatter, tasks, phase=self._of(tasks))
 
-    def scatter_filtered(self, tasks: Sequence[ScatterTask]) -> Sequence[Scattered]:
-        """Run the first half with the condition of the read unit, as one plan of Spark."""
-        phase = replace(self._phase, total=len(tasks))
-        return scatter_filtered(self._context, tasks, phase=phase)
+    def gather(self, tasks: Sequence[GatherTask]) -> Sequence[Gathered]:
+        """Run the second half."""
+        return self._context.run(gather, tasks, phase=self._of(tasks))
+
+    def _of(self, tasks: Sequence[object]) -> Phase:
+        return replace(self._phase, total=len(tasks))
 
 
 class TaskRunner:
-    """Runs tasks one after the other, inside of a task of Spark."""
+    """Runs tasks one after the other, inside of a task of Spark.
 
-    def __init__(self, attempt: Attempt) -> None:
-        self._attempt = attempt
+    Args:
+        make_writer: Makes the writer of a segment; tests hand in one that makes mistakes.
+    """
 
-    def run(self, work: Work[T, R], tasks: Sequence[T]) -> list[R]:
-        """Run `work` on every task."""
-        return [work(task, self._attempt) for task in tasks]
+    def __init__(self, attempt: Attempt, make_writer: MakeWriter = SegmentWriter) -> None:
+        self._attempt, self._make_writer = attempt, make_writer
 
-    def scatter_filtered(self, tasks: Sequence[ScatterTask]) -> Sequence[Scattered]:
-        """Refuse: conditions are evaluated by Spark's plan.
+    def scatter(self, tasks: Sequence[ScatterTask]) -> list[Scattered]:
+        """Run the first half."""
+        return [scatter(task, self._attempt) for task in tasks]
 
-        Raises:
-            InvariantError: Always.
-        """
-        raise InvariantError(f"{len(tasks)} tasks with a condition were sent into one task")
+    def gather(self, tasks: Sequence[GatherTask]) -> list[Gathered]:
+        """Run the second half."""
+        return [gather(task, self._attempt, make_writer=self._make_writer) for task in tasks]
 
 
-def rewrite_in_task(task: GroupTask, attempt: Attempt) -> Rewritten:
-    """Rewrite a input group inside of one task, with its memory.
+def rewrite_in_task(
+    task: GroupTask, attempt: Attempt, *, make_writer: MakeWriter = SegmentWriter
+) -> Rewritten:
+    """Rewrite an input group inside of one task, with its memory. If it fails, no file is left.
 
-    Rows that only need to be put in order and that memory does not hold are cut into ranges on the local disk and put
-    in order range by range; everything else is `rewrite_group`'s.
+    Rows that memory does not hold are cut into ranges on the local disk and put in order range by range; what is merged
+    is one range, since nobody knows before how few rows it becomes.
 
     Raises:
-        CarnacError: As `rewrite_group`.
+        NotFound, Corrupt: As `read_tables`.
+        Invalid: A sum does not fit into its type, or rows cannot be partitioned as the target says.
+        Unavailable: Deep storage or the temporary folder is full, or does not answer.
     """
-    input_group = task.input_group
-    is_in_order = is_sortable(input_group, task.target) and is_cuttable(task)
-    if not is_in_order or surely_fits(task):
-        return rewrite_group(
-            task, attempt=attempt.number, on_rows=lambda rows: attempt.count(rows=rows)
-        )
-    staging = Path(task.temp_dir) / f"{task.id_prefix}a{attempt.number}"
+    done = rewrite_in_memory(task, attempt, make_writer=make_writer) if surely_fits(task) else None
+    if done is None:
+        staging = Path(task.temp_dir) / f"{task.id_prefix}a{attempt.number}"
+        cuts = choose_cuts(task) if needs_no_merge(task.input_group, task.target) else Cuts()
+        runner = TaskRunner(attempt, make_writer)
+        try:
+            job = ScatterJob(task, runner, staging_url=str(staging), cores=1, cuts=cuts)
+            done = job.run()
+        finally:
+            remove_folder(staging)
     try:
-        return ScatterJob(task, TaskRunner(attempt), staging_url=str(staging), cores=1).run()
-    finally:
-        remove_folder(staging)
+        task.check_inputs(done.went_in, done.came_out)
+    except BaseException:
+        remove_segments(done.segments, task.output_url)
+        raise
+    return done
 
 
 class ScatterJob:
-    """One input group, shared out among tasks.
+    """One input group by ranges, in tasks beside one another or one after the other.
 
     Args:
         staging_url: Folder for part files, reached by all tasks; removed in the end.
         cores: How many tasks run at the same time.
+        cuts: For one task; None: chosen.
     """
 
-    def __init__(self, task: GroupTask, runner: Runner, *, staging_url: str, cores: int) -> None:
+    def __init__(
+        self,
+        task: GroupTask,
+        runner: Runner,
+        *,
+        staging_url: str,
+        cores: int,
+        cuts: Cuts | None = None,
+    ) -> None:
         self._task = task
         self._runner = runner
         self._staging = staging_url
         self._cores = cores
+        self._cuts = cuts
         self.bytes_staged = 0
         """Of the part files that were there in the end."""
 
     def run(self) -> Rewritten:
         """Run both halves; staged files are removed, whatever happens."""
         try:
-            is_small = _fits_memory(self._task)
-            cuts = choose_cuts(self._task, is_small=is_small)
-            scattered = self._scatter(cuts, 1 if is_small else None)
+            cuts = self._cuts
+            if cuts is None and fits_memory(self._task):
+                cuts = Cuts()  # a condition leaves out some of the few rows
+            is_alone = cuts is not None
+            cuts = cuts or choose_cuts(self._task)
+            scattered = self._scatter(cuts, 1 if is_alone else None)
             went_in = Side()
             for one in scattered:
                 went_in.add(one.side)
             parts = [part for one in scattered for part in one.parts]
-            gathered = self._runner.run(gather, self._gather_tasks(cuts, parts))
+            gathered = self._runner.gather(self._gather_tasks(cuts, parts))
         finally:
             self.bytes_staged = remove_staged(self._staging)
         came_out = Side()
@@ -179,7 +197,7 @@ class ScatterJob:
             came_out.add(part_of_all.side)
         segments = self._with_ranges(gathered)
         return Rewritten(
-            segments=with_records(self._task.input_group, segments, is_whole=self._task.is_whole),
+            segments=_with_records(self._task.input_group, segments, is_whole=self._task.is_whole),
             went_in=went_in,
             came_out=came_out,
         )
@@ -192,11 +210,7 @@ class ScatterJob:
         """
         scattered: list[Scattered] = []
         for number, unit in enumerate(self._task.input_group.units):
-            tasks = self._scatter_tasks(unit, f"{number}", cuts, count)
-            if unit.condition is not None:
-                scattered += self._runner.scatter_filtered(tasks)
-            else:
-                scattered += self._runner.run(scatter, tasks)
+            scattered += self._runner.scatter(self._scatter_tasks(unit, f"{number}", cuts, count))
         return scattered
 
     def _scatter_tasks(
@@ -214,44 +228,43 @@ class ScatterJob:
                 staging_url=self._staging,
                 name=f"{name}-{index}",
                 memory_bytes=task.memory_bytes,
-                keeps_words=is_sortable(task.input_group, task.target),
             )
             for index in range(count)
         ]
 
-    def _gather_tasks(self, cuts: Cuts, parts: Sequence[ScatteredPart]) -> list[GatherTask]:
-        tasks: list[GatherTask] = []
-        of_chunk: dict[Interval, list[ScatteredPart]] = defaultdict(list)
+    def _gather_tasks(self, cuts: Cuts, parts: Sequence[Part]) -> list[GatherTask]:
+        of_chunk: dict[Interval, list[Part]] = defaultdict(list)
         for part in parts:
             of_chunk[part.chunk].append(part)
-        for place, chunk in enumerate(self._task.chunks):
-            for chosen, target in self._shared_out(cuts, place, of_chunk[chunk]):
-                by_range = _by_range(chosen)
-                tasks.append(
-                    GatherTask(
-                        task=replace(self._task, target=target),
-                        chunk=chunk,
-                        index=len(tasks),
-                        ranges=tuple(
-                            tuple(sorted(p.path for p in one)) for one in by_range.values()
-                        ),
-                        rows=tuple(sum(part.rows for part in one) for one in by_range.values()),
-                    )
-                )
-        return tasks
+        shared = (
+            (chunk, chosen, target)
+            for place, chunk in enumerate(self._task.chunks)
+            for chosen, target in self._shared_out(cuts, place, of_chunk[chunk])
+        )
+        return [
+            GatherTask(
+                task=replace(self._task, target=target),
+                chunk=chunk,
+                index=index,
+                parts=tuple(chosen),
+            )
+            for index, (chunk, chosen, target) in enumerate(shared)
+        ]
 
     def _shared_out(
-        self, cuts: Cuts, place: int, parts: Sequence[ScatteredPart]
-    ) -> Iterator[tuple[list[ScatteredPart], CompactionTarget]]:
+        self, cuts: Cuts, place: int, parts: Sequence[Part]
+    ) -> Iterator[tuple[list[Part], CompactionTarget]]:
         """Yield parts of a chunk that one task puts together, and its target."""
         target = self._task.target
         if cuts.buckets:
             fixed = replace(target.partitioning, buckets=cuts.buckets[place])
             for chosen in _by_range(parts).values():
                 yield chosen, replace(target, partitioning=fixed)
-            return
-        for chosen in even_runs(parts, target.target_rows):
-            yield chosen, self._stretched(sum(part.rows for part in chosen))
+        elif cuts.edges:
+            for chosen in even_runs(parts, target.target_rows):
+                yield chosen, self._stretched(sum(part.rows for part in chosen))
+        elif parts:
+            yield list(parts), target
 
     def _stretched(self, rows: int) -> CompactionTarget:
         """Return the target for a run of ranges: a segment a little too large is better than two halves."""
@@ -283,12 +296,12 @@ class ScatterJob:
         return tuple(joined)
 
 
-def even_runs(parts: Sequence[ScatteredPart], most: int) -> Iterator[list[ScatteredPart]]:
+def even_runs(parts: Sequence[Part], most: int) -> Iterator[list[Part]]:
     """Yield neighbouring ranges together, in about as many rows each as make the fewest segments of at most `most`."""
     by_range = _by_range(parts)
     total = sum(part.rows for part in parts)
     wanted = max(1, -(-total // most))
-    chosen: list[ScatteredPart] = []
+    chosen: list[Part] = []
     done = taken = 0
     for some in by_range.values():
         chosen += some
@@ -301,9 +314,9 @@ def even_runs(parts: Sequence[ScatteredPart], most: int) -> Iterator[list[Scatte
         yield chosen
 
 
-def _by_range(parts: Sequence[ScatteredPart]) -> dict[int, list[ScatteredPart]]:
+def _by_range(parts: Sequence[Part]) -> dict[int, list[Part]]:
     """Return the parts of each range or bucket, in order."""
-    found: dict[int, list[ScatteredPart]] = defaultdict(list)
+    found: dict[int, list[Part]] = defaultdict(list)
     for part in parts:
         found[part.range_index].append(part)
     return dict(sorted(found.items()))
@@ -314,12 +327,29 @@ def _start(segment: Segment) -> tuple[Scalar, ...] | None:
     return partition.start if isinstance(partition, RangePartition) else None
 
 
-__all__ = [
-    "Runner",
-    "ScatterJob",
-    "SparkRunner",
-    "TaskRunner",
-    "even_runs",
-    "rewrite_in_task",
-    "wants_scatter",
-]
+def _with_records(
+    input_group: InputGroup, segments: Sequence[Segment], *, is_whole: bool
+) -> tuple[Segment, ...]:
+    """Return the records, with metrics as they are known and input rows that add up to those of the inputs."""
+    if not input_group.shape.is_rollup:
+        return tuple(segments)
+    behind = round(sum(_input_rows(source) for source in input_group.inputs))
+    merged = sum(segment.input_rows for segment in segments) or 1
+    spec, so_far, given, records = input_group.rollup_spec(is_perfect=is_whole), 0, 0, []
+    for segment in segments:
+        so_far += segment.input_rows
+        upto = round(behind * so_far / merged)
+        records.append(replace(segment, rollup=spec, input_rows=max(upto - given, segment.rows)))
+        given = upto
+    return tuple(records)
+
+
+def _input_rows(source: SegmentInput) -> float:
+    """Return about how many input rows the visible part of a segment stands for."""
+    segment = source.segment
+    shown = sum(
+        part.duration_ms
+        for piece in source.visible
+        if (part := piece.intersect(segment.span)) is not None
+    )
+    return segment.input_rows * shown / segment.span.duration_ms

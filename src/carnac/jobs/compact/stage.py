@@ -1,95 +1,38 @@
-"""Rows of a rewrite on their way to the merge that ingestions use: as part rows, in local part files."""
+"""Rows of a rewrite on their way to the merge that ingestions use: as part rows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from carnac.core.segments.segment import ColumnType, Metric, MetricKind
 from carnac.core.segments.sql_columns import SQL_TYPE
-from carnac.core.time.intervals import Interval
 from carnac.errors import Corrupt, Invalid, InvariantError
-from carnac.jobs.compact.read import (
-    EXACT_COLUMN,
-    ReadPlan,
-    conformed,
-    micros,
-    places_by_chunk,
-)
+from carnac.jobs.compact.read import EXACT_COLUMN, ReadPlan, conformed
 from carnac.jobs.compact.shape import ReadUnit
-from carnac.ports.temporary import make_private
 from carnac.rows.duck import translated
 from carnac.rows.normalise.shape import ORDER_PREFIX, ROWS_COLUMN, InputColumn, RowShape, quote
 from carnac.rows.segment_writer import one_array
 
 
-class Stage:
-    """Local part files of the rows of a input group, one for each time chunk."""
-
-    def __init__(self, chunks: Sequence[Interval], folder: Path) -> None:
-        self._chunks = chunks
-        self._folder = folder
-        self._writers: dict[Interval, pq.ParquetWriter] = {}
-
-    def __enter__(self) -> Stage:
-        make_private(self._folder)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for writer in self._writers.values():
-            writer.close()
-
-    def add(self, unit: ReadUnit, table: pa.Table) -> None:
-        """Write rows, as `as_parts` makes them of what was read."""
-        parts = as_parts(unit, table)
-        if len(self._chunks) == 1:
-            self._write(self._chunks[0], parts)
-            return
-        for number, places in places_by_chunk(micros(parts), self._chunks):
-            self._write(self._chunks[number], parts.take(pa.array(places)))
-
-    def _write(self, chunk: Interval, rows: pa.Table) -> None:
-        if rows.num_rows:
-            self._writer(chunk, rows.schema).write_table(rows)
-
-    def parts(self) -> Iterator[tuple[Interval, str]]:
-        """Yield chunk and path of every part file, in order of time."""
-        for chunk in self._chunks:
-            if chunk in self._writers:
-                yield chunk, str(self._path(chunk))
-
-    def _writer(self, chunk: Interval, schema: pa.Schema) -> pq.ParquetWriter:
-        if chunk not in self._writers:
-            self._writers[chunk] = pq.ParquetWriter(
-                self._path(chunk), schema, compression="lz4", store_schema=True
-            )
-        return self._writers[chunk]
-
-    def _path(self, chunk: Interval) -> Path:
-        return self._folder / f"part-{chunk.start_ms}.parquet"
-
-
-def as_parts(unit: ReadUnit, table: pa.Table, *, keeps_words: bool = False) -> pa.Table:
-    """Return rows that were read as part rows: states as lists of one, `__rows`, plain texts unless `keeps_words`."""
+def as_parts(unit: ReadUnit, table: pa.Table) -> pa.Table:
+    """Return rows that were read as part rows: states as lists of one, `__rows`, plain texts."""
     if unit.raw_shape is not None:
         return table  # `rolled_up` has made parts of them
     rows = np.ones(table.num_rows, np.int64) if unit.shape.is_rollup else None
-    return _as_parts(unit.shape, table, rows=rows, keeps_words=keeps_words)
+    return _as_parts(unit.shape, table, rows)
 
 
-def _as_parts(shape: RowShape, table: pa.Table, *, rows: Any, keeps_words: bool) -> pa.Table:
+def _as_parts(shape: RowShape, table: pa.Table, rows: Any) -> pa.Table:
     arrays, names = [], []
     sketches = {one.name for one in shape.metrics if one.type.is_sketch}
     for name, column in zip(table.schema.names, table.columns, strict=True):
         array = one_array(column)
-        if pa.types.is_dictionary(array.type) and not keeps_words:
+        if pa.types.is_dictionary(array.type):
             array = array.dictionary_decode()
         if name in sketches:
             lengths = array.is_valid().cast(pa.int32()).to_numpy(zero_copy_only=False)
@@ -132,7 +75,7 @@ def _as_states(raw_shape: RowShape, shape: RowShape, parts: pa.Table) -> pa.Tabl
     built = pa.table(build_sketches(raw_shape, batch))
     plan = ReadPlan(output_url="", columns=shape.segment_columns, truncate_to=None, chunks=())
     table = conformed(plan, built, dict(raw_shape.segment_columns))
-    return _as_parts(shape, table, rows=rows, keeps_words=False)
+    return _as_parts(shape, table, rows)
 
 
 def _as_raw_states(shape: RowShape, table: pa.Table) -> pa.Table:

@@ -1,44 +1,33 @@
-"""A rewrite inside one task: inputs in, sorted segments and the conservation proof out.
+"""A rewrite inside one task and in its memory: inputs in, sorted segments and the conservation proof out.
 
-Three ways, one result:
-
-- *in memory*: rows that need no merging and fit into the task's memory are put in order by packed words
-  (`packed_sort`) and written. No engine, no copy on disk.
-- *staged*: everything else goes to local part files while it is read and measured, and from there through the merge
-  that ingestions use: DuckDB rolls up, hashes, sorts, and spills what memory does not hold.
-- *scattered* (`compact_scatter`): groups of several segments' worth that do not fit into memory are shared out among
-  tasks by ranges of the first sort column.
+Rows that need no merging are read, put in order by packed words (`rows.packed_sort`) and written. No engine, no copy
+on disk. What does not fit, or is merged, goes by ranges (`scatter`).
 """
 
 from __future__ import annotations
 
-import contextlib
-import shutil
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from carnac.core.compaction.plan.groups import CompactionTarget
-from carnac.core.compaction.plan.notes import most_rows
 from carnac.core.segments.segment import ColumnType, Segment
 from carnac.core.time.intervals import Interval
 from carnac.errors import Corrupt
 from carnac.jobs.compact.conservation import Side
 from carnac.jobs.compact.measure import blame_inputs, measured
-from carnac.jobs.compact.read import ReadPlan, micros, places_by_chunk, uncompressed_bytes
-from carnac.jobs.compact.records import with_records
+from carnac.jobs.compact.read import ReadPlan, chunk_numbers, micros, uncompressed_bytes
 from carnac.jobs.compact.shape import InputGroup, ReadUnit
-from carnac.jobs.compact.stage import Stage
-from carnac.rows.cutting import Piece, cut_evenly, cut_ranges, even_rows
-from carnac.rows.merge import SegmentSink, SinkWatch, merge_parts
-from carnac.rows.merge_task import MergeTask, segment_id
-from carnac.rows.packed_sort import SORTABLE, sorted_order
+from carnac.jobs.ingest.write_pass import remove_segments
+from carnac.rows.merge import SinkWatch, write_rows
+from carnac.rows.merge_task import MergeTask
+from carnac.rows.parts import CHUNK_COLUMN, split_by_chunk
 from carnac.rows.row_hash import add_hashes
-from carnac.rows.segment_writer import ROW_GROUP_ROWS, SegmentWriter, one_array
-from carnac.rows.sorting import sort_order
+from carnac.rows.segment_writer import SegmentWriter, one_array
+from carnac.rows.sorting import is_sortable, sort_order
+from carnac.spark.tasks import Attempt
 from carnac.specs.ingest.layout import (
     DynamicPartitions,
     HashedPartitions,
@@ -104,16 +93,6 @@ class GroupTask:
             [unit] = self.input_group.units  # rows that are only moved are all read alike
             blame_inputs(self.plan(unit), unit.inputs)
 
-    def read(self, side: Side) -> Iterator[tuple[ReadUnit, pa.Table]]:
-        """Yield the rows of all inputs, and add them to the side that goes in.
-
-        Raises:
-            NotFound, Corrupt: As `read_tables`.
-        """
-        for unit in self.input_group.units:
-            for table in measured(unit, self.plan(unit), side):
-                yield unit, table
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewritten:
@@ -124,64 +103,53 @@ class Rewritten:
     came_out: Side
 
 
-def rewrite_group(
-    task: GroupTask,
-    *,
-    attempt: int = 0,
-    on_rows: Callable[[int], None] | None = None,
-    make_writer: MakeWriter = SegmentWriter,
-) -> Rewritten:
-    """Rewrite the inputs of a input group. If it fails, it removes the files that this attempt wrote.
-
-    Args:
-        attempt: Another number for every attempt at the task.
-        on_rows: Called with the number of rows written since its last call.
-        make_writer: Makes the writer of a segment; tests hand in one that makes mistakes.
+def rewrite_in_memory(
+    task: GroupTask, attempt: Attempt, *, make_writer: MakeWriter = SegmentWriter
+) -> Rewritten | None:
+    """Rewrite the inputs of an input group whose rows need no merging; None if they prove larger than memory.
 
     Raises:
         NotFound, Corrupt: As `read_tables`.
-        Invalid: A sum does not fit into its type, or rows cannot be partitioned as the target says.
-        Unavailable: Deep storage or the temporary folder is full, or does not answer.
+        Unavailable: Deep storage is full or does not answer.
     """
     watch = ProofWatch(task.input_group, make_writer)
     went_in = Side()
-    rows = _read_all(task, went_in) if surely_fits(task) else None
-    if rows is None:
-        went_in = Side()
-        written = _staged(task, attempt, went_in, watch, on_rows)
-    else:
-        written = _in_memory(task, rows, attempt, watch, on_rows)
-    segments = with_records(task.input_group, written, is_whole=task.is_whole)
+    tables = _read_all(task, went_in)
+    if tables is None:
+        return None
+    segments: list[Segment] = []
     try:
-        came_out = watch.side(segments)
-        task.check_inputs(went_in, came_out)
+        for index, (chunk, part) in enumerate(_by_chunk(task.chunks, tables)):
+            segments += write_rows(
+                merge_task(task, chunk, index),
+                part,
+                attempt=attempt.number,
+                on_rows=lambda rows: attempt.count(rows=rows),
+                watch=watch,
+            )
+        return Rewritten(segments=tuple(segments), went_in=went_in, came_out=watch.side(segments))
     except BaseException:
-        remove_written(task.output_url, segments)
+        remove_segments(segments, task.output_url)
         raise
-    return Rewritten(segments=segments, went_in=went_in, came_out=came_out)
 
 
-def fits_in_memory(input_group: InputGroup, target: CompactionTarget, memory_bytes: int) -> bool:
-    """Whether the rows need no merging and surely fit into a task's memory."""
-    return (
-        is_sortable(input_group, target)
-        and MEMORY_COPIES * bytes_in_memory(input_group) <= memory_bytes
-    )
-
-
-def is_sortable(input_group: InputGroup, target: CompactionTarget) -> bool:
-    """Whether rows need no merging, and can be put in order by packed words."""
+def needs_no_merge(input_group: InputGroup, target: CompactionTarget) -> bool:
+    """Whether rows only need to be put in order, and can be by packed words."""
     if input_group.shape.is_rollup or target.partitioning.kind == "hashed":
         return False
-    types = dict(input_group.shape.segment_columns)
     sort = sort_order(input_group.shape, _range_dimensions(target))
-    return all(name not in types or types[name] in SORTABLE for name in sort)
+    return is_sortable(dict(input_group.shape.segment_columns), sort)
+
+
+def fits_memory(task: GroupTask) -> bool:
+    """Whether a task's memory holds the rows, as the records say."""
+    return MEMORY_COPIES * bytes_in_memory(task.input_group) <= task.memory_bytes
 
 
 def surely_fits(task: GroupTask) -> bool:
     """Whether the rows fit into memory as the records say; where that is a close call, as the files say."""
     input_group, memory_bytes = task.input_group, task.memory_bytes
-    if not fits_in_memory(input_group, task.target, memory_bytes):
+    if not needs_no_merge(input_group, task.target) or not fits_memory(task):
         return False
     if CLOSE_CALL * MEMORY_COPIES * bytes_in_memory(input_group) <= memory_bytes:
         return True
@@ -264,57 +232,29 @@ class ProofWatch(SinkWatch):
 def _read_all(task: GroupTask, side: Side) -> list[pa.Table] | None:
     """Return all rows; None if they prove larger than memory, whatever records and footers made believe."""
     tables, size = [], 0
-    for _, table in task.read(side):
-        tables.append(table)
-        size += table.nbytes
-        if MEMORY_COPIES * size > task.memory_bytes:
-            return None
+    for unit in task.input_group.units:
+        for table in measured(unit, task.plan(unit), side):
+            tables.append(table)
+            size += table.nbytes
+            if MEMORY_COPIES * size > task.memory_bytes:
+                return None
     return tables
 
 
-def _in_memory(
-    task: GroupTask,
-    tables: list[pa.Table],
-    attempt: int,
-    watch: ProofWatch,
-    on_rows: Callable[[int], None] | None,
-) -> tuple[Segment, ...]:
+def _by_chunk(
+    chunks: Sequence[Interval], tables: list[pa.Table]
+) -> Iterator[tuple[Interval, pa.RecordBatch]]:
     if not tables:
-        return ()
+        return
     rows = united(tables)
     tables.clear()
-    segments: list[Segment] = []
-    try:
-        for index, (chunk, part) in enumerate(_by_chunk(task.chunks, rows)):
-            merge = merge_task(task, chunk, index)
-            temp_dir = Path(task.temp_dir) / segment_id(merge.id_prefix, attempt, 0)
-            sink = SegmentSink(
-                merge, attempt=attempt, temp_dir=str(temp_dir), on_rows=on_rows, watch=watch
-            )
-            try:
-                sort = sort_order(merge.shape, _range_dimensions(task.target))
-                limit = even_rows(part.num_rows, task.target.target_rows)
-                pieces = cut_pieces(in_order(part, sort), task.target, limit)
-                segments += sink.write_all(pieces, sort, None)
-            except BaseException:
-                sink.remove_all()
-                raise
-            finally:
-                remove_folder(temp_dir)
-    except BaseException:
-        remove_written(task.output_url, segments)
-        raise
-    return tuple(segments)
-
-
-def _by_chunk(
-    chunks: Sequence[Interval], rows: pa.RecordBatch
-) -> Iterator[tuple[Interval, pa.RecordBatch]]:
     if len(chunks) == 1:
         yield chunks[0], rows
         return
-    for number, places in places_by_chunk(micros(rows), chunks):
-        yield chunks[number], rows.take(pa.array(places))
+    numbers = pa.array(chunk_numbers(micros(rows), chunks))
+    for number, part in split_by_chunk(rows.append_column(CHUNK_COLUMN, numbers)):
+        if number >= 0:
+            yield chunks[number], part
 
 
 def with_dictionaries(rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -334,55 +274,8 @@ def united(tables: Sequence[pa.Table]) -> pa.RecordBatch:
     )
 
 
-def in_order(rows: pa.RecordBatch, sort: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows in order, one row group's worth at a time."""
-    order = pa.array(sorted_order(rows, sort))
-    for start in range(0, len(order), ROW_GROUP_ROWS):
-        yield rows.take(order.slice(start, ROW_GROUP_ROWS))
-
-
-def cut_pieces(
-    batches: Iterator[pa.RecordBatch], target: CompactionTarget, limit: int
-) -> Iterator[Piece]:
-    """Yield sorted rows in pieces of about `limit` rows, as the target divides them."""
-    if target.partitioning.kind == "range":
-        return cut_ranges(batches, target.partitioning.dimensions, limit, most=most_rows(target))
-    return cut_evenly(batches, limit)
-
-
 def _range_dimensions(target: CompactionTarget) -> tuple[str, ...]:
     return target.partitioning.dimensions if target.partitioning.kind == "range" else ()
-
-
-# ------------------------------------------------------------------------------------- staged
-
-
-def _staged(
-    task: GroupTask,
-    attempt: int,
-    side: Side,
-    watch: ProofWatch,
-    on_rows: Callable[[int], None] | None,
-) -> tuple[Segment, ...]:
-    folder = Path(task.temp_dir) / f"{task.id_prefix}a{attempt}"
-    stage = Stage(task.chunks, folder)
-    segments: list[Segment] = []
-    try:
-        with stage:
-            for unit, table in task.read(side):
-                stage.add(unit, table)
-        for index, (chunk, path) in enumerate(stage.parts()):
-            merge = replace(merge_task(task, chunk, index), parts=(path,))
-            segments += merge_parts(merge, attempt=attempt, on_rows=on_rows, watch=watch)
-            Path(path).unlink()
-    except BaseException:
-        remove_written(task.output_url, segments)
-        raise
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        with contextlib.suppress(OSError):
-            folder.parent.rmdir()
-    return tuple(segments)
 
 
 def merge_task(task: GroupTask, chunk: Interval, index: int) -> MergeTask:
@@ -402,17 +295,3 @@ def merge_task(task: GroupTask, chunk: Interval, index: int) -> MergeTask:
         is_perfect=task.is_whole,
         memory_bytes=task.memory_bytes,
     )
-
-
-def remove_written(output_url: str, segments: Sequence[Segment]) -> None:
-    """Remove the files of segments that will not be published."""
-    from carnac.jobs.ingest.write_pass import remove_segments
-
-    remove_segments(segments, output_url)
-
-
-def remove_folder(folder: Path) -> None:
-    """Remove a folder of temporary files, and the one above it if it is empty."""
-    shutil.rmtree(folder, ignore_errors=True)
-    with contextlib.suppress(OSError):
-        folder.parent.rmdir()

@@ -108,8 +108,7 @@ def _find_hits(task: DeleteTask, temp_dir: Path) -> Hits:
             "lock_configuration = true",
         ):
             con.execute(f"SET {setting}").complete()
-        plan = replace(task.plan(task.columns), encodes_words=False)  # each text is seen once
-        for table in read_tables(plan, task.source):
+        for table in read_tables(task.plan(task.columns), task.source):
             con.register("rows", table)
             found.append(_judged(con, task))
     return np.concatenate(found)

@@ -14,9 +14,10 @@ from carnac.core.segments.segment import ColumnType
 from carnac.core.time.intervals import Interval
 from carnac.errors import Invalid
 from carnac.rows.duck import connect
+from carnac.rows.merge_task import Part
 from carnac.rows.normalise.coerce import SeveralValues
 from carnac.rows.normalise.shape import RowShape
-from carnac.rows.parts import ChunkPartitioner, Part
+from carnac.rows.parts import ChunkPartitioner
 from carnac.rows.read.reading import ReadCounts, ReadTask, load_rows
 from carnac.rows.read.rejections import Rejections, keep_rejected
 from carnac.spark.tasks import Attempt

@@ -12,9 +12,8 @@ from carnac.core.log.commits import Place
 from carnac.core.segments.segment import Segment
 from carnac.jobs.ingest.places import PlaceTaker
 from carnac.rows.merge import merge_parts
-from carnac.rows.merge_task import Merge, MergeTask
+from carnac.rows.merge_task import Merge, MergeTask, Part
 from carnac.rows.output import local_root, note_waste, remove_file, size_of
-from carnac.rows.parts import Part
 from carnac.spark.tasks import Attempt
 
 T = TypeVar("T")
@@ -47,7 +46,7 @@ def plan_merges(
             Merge(
                 task=replace(
                     template,
-                    parts=tuple(part.path for part in group),
+                    parts=tuple(group),
                     chunk=group[0].chunk,
                     id_prefix=next(ids),
                     is_perfect=len(groups) == 1,
