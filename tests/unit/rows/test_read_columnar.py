@@ -17,6 +17,7 @@ from carnac.core.time.intervals import Interval, interval_set
 from carnac.errors import Invalid
 from carnac.rows.read.inputs import InputFile
 from carnac.rows.read.reading import load_rows_from_arrow
+from carnac.rows.read.tables import arrow_table
 from carnac.specs.ingest.inputs import FlattenSpec, OrcFormat, ParquetFormat
 from tests.unit.rows.loading import STAMP, Loaded, connection, load_files, look, shape
 
@@ -146,7 +147,7 @@ def frame(data: object, within: Any = None, first_row: int = 1) -> Loaded:
     with connection() as con:
         counts = load_rows_from_arrow(
             con,
-            data,
+            arrow_table(data) if not isinstance(data, pa.RecordBatchReader) else data,
             shape({"s": "string", "n": "long"}),
             origin="frame",
             timestamp=STAMP,

@@ -13,17 +13,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from carnac.core.segments.segment import TIME_COLUMN, ColumnType, MetricKind
+from carnac.core.segments.segment import TIME_COLUMN, ColumnType
 from carnac.errors import Invalid
 from carnac.jobs.ingest.ingest import IngestJob
-from carnac.jobs.ingest.metric_filters import filtered_shape
+from carnac.jobs.ingest.metric_filters import filtered_inputs, filtered_shape
 from carnac.jobs.ingest.parsing import (
     PARSED_TIME,
-    Parsed,
     ParseTask,
     add_time,
     load_parsed_shape,
     parse_shape,
+    parsed_rows,
 )
 from carnac.jobs.ingest.read_pass import SplitResult, widen
 from carnac.jobs.ingest.readers import discover, discover_in_table, plan_reads
@@ -31,11 +31,10 @@ from carnac.jobs.ingest.second_half import joined
 from carnac.rows.duck import connect
 from carnac.rows.normalise.coerce import SeveralValues
 from carnac.rows.normalise.projection import field_names
-from carnac.rows.normalise.shape import INPUT_PREFIX, ORDER_PREFIX, RowShape, quote, row_shape
+from carnac.rows.normalise.shape import ORDER_PREFIX, RowShape, quote, row_shape
 from carnac.rows.read.columnar import describe
 from carnac.rows.read.discover import SeenFields, discovered_columns, needs_discovery, unite_seen
-from carnac.rows.read.reading import load_rows, load_rows_from_arrow
-from carnac.rows.read.rejections import keep_rejected
+from carnac.rows.read.reading import load_rows_from_arrow
 from carnac.spark.progress import Tally
 from carnac.spark.tasks import Attempt
 from carnac.specs.ingest.transforms import Transforms, compile_transforms, declared_types
@@ -72,7 +71,6 @@ _SPARK_TYPE: Mapping[Kind, str] = {
     "time": "timestamp",
 }
 """What Druid's expressions are told of the columns."""
-_ORDERED = frozenset({MetricKind.FIRST, MetricKind.LAST})
 _FRAME = "__carnac_frame"
 
 
@@ -110,7 +108,7 @@ class Plan:
         """
         import duckdb
 
-        inputs = self._filtered_inputs(shape)
+        inputs = filtered_inputs(shape, self.conditions, self.kinds, quote)
         columns = [
             f"{inputs[name]} AS {quote(name)}" if name in inputs else quote(name)
             for name in wanted
@@ -128,27 +126,6 @@ class Plan:
             duckdb.ConversionException,
         ) as error:
             raise _refused(error) from error
-
-    def _filtered_inputs(self, shape: RowShape) -> dict[str, str]:
-        """Return the inputs of metrics with a filter, by the names that `filtered_shape` gives them."""
-        orders = dict(shape.order_fields)
-        found: dict[str, str] = {}
-        for metric in shape.metrics:
-            if metric.name not in self.conditions:
-                continue
-            is_true, name = self.conditions[metric.name], INPUT_PREFIX + metric.name
-            if metric.input is None:
-                found[name] = f"CASE WHEN {is_true} THEN 1 ELSE 0 END"
-                continue
-            pairs = [(name, metric.input)]
-            if metric.kind in _ORDERED:
-                order = ORDER_PREFIX + metric.name
-                pairs.append((order, orders.get(metric.name, TIME_COLUMN)))
-            for out, field in pairs:
-                there = out if out in self.kinds else field
-                if there in self.kinds:
-                    found[out] = f"CASE WHEN {is_true} THEN {quote(there)} END"
-        return found
 
 
 def make_plan(spec: IngestSpec, kinds: Mapping[str, Kind]) -> Plan:
@@ -277,29 +254,13 @@ def _read_split(
 ) -> SplitResult:
     """Do both halves of one task."""
     common = task.common
-    read = replace(task.read, scratch_dir=common.scratch_dir(), within=None)
     with connect(
         temp_dir=common.scratch_dir(), memory_bytes=common.memory_bytes, threads=common.threads
     ) as con:
-        counts = load_rows(con, read, shape)
-        attempt.count(rows=counts.rows_read, rejected=counts.rows_rejected)
-        rejections = keep_rejected(
-            con,
-            counts,
-            root_url=common.output_url,
-            path=f"{common.quarantine_folder}/{task.index}-parsed.parquet",
-            temp_dir=common.scratch_dir(),
-            examples=common.examples,
-            is_logged=common.is_logged,
-        )
-        orders = [name for name, _ in shape.normalised_columns if name.startswith(ORDER_PREFIX)]
-        instants = ", ".join(f"make_timestamptz({quote(one)}) AS {quote(one)}" for one in orders)
-        relation = f"(SELECT * REPLACE ({instants}) FROM rows)" if orders else "rows"
+        parsed, relation = parsed_rows(con, task, shape, f"{task.index}-parsed")
+        attempt.count(rows=parsed.rows_read, rejected=parsed.rejections.count)
         wanted = field_names(filtered_shape(made, plan.transforms), PARSED_TIME)
         table = plan.run(con, relation, made, wanted)
-    parsed = Parsed(
-        rows_read=counts.rows_read, rows_parsed=counts.rows_parsed, rejections=rejections
-    )
     shape = filtered_shape(made, plan.transforms)
     result = common.run(
         f"{task.index}-made",

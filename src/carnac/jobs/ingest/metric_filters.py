@@ -14,46 +14,48 @@ from carnac.core.segments.segment import TIME_COLUMN, MetricKind
 from carnac.rows.normalise.shape import INPUT_PREFIX, ORDER_PREFIX, RowShape
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+    from collections.abc import Callable, Container, Mapping
 
     from carnac.specs.ingest.transforms import Transforms
 
 _ORDERED = frozenset({MetricKind.FIRST, MetricKind.LAST})
 
 
-def with_filtered_inputs(frame: DataFrame, shape: RowShape, transforms: Transforms) -> DataFrame:
-    """Return the rows with the inputs of metrics that have a filter, as `filtered_shape` names them.
+def filtered_inputs(
+    shape: RowShape,
+    conditions: Mapping[str, str],
+    columns: Container[str],
+    quoted: Callable[[str], str],
+) -> dict[str, str]:
+    """Return the inputs of metrics that have a filter as SQL, by the names that `filtered_shape` gives them.
 
     Args:
-        frame: With the transforms. Of files it has inputs of metrics already, under the same names, for all rows.
+        conditions: By metric, in the SQL of whoever computes.
+        columns: Of the rows with the transforms. Of files there are inputs of metrics already, under the same names,
+            for all rows.
+        quoted: Quotes a name as that SQL does.
     """
-    from pyspark.sql import functions as F  # noqa: N812  # Spark's own name for it
-
-    conditions = dict(transforms.conditions)
-    own_orders = dict(shape.order_fields)
-    inputs: dict[str, Column] = {}
+    orders = dict(shape.order_fields)
+    inputs: dict[str, str] = {}
     for metric in shape.metrics:
         if metric.name not in conditions:
             continue
-        is_true = F.expr(conditions[metric.name])
-        name = INPUT_PREFIX + metric.name
+        is_true, name = f"(\n{conditions[metric.name]}\n)", INPUT_PREFIX + metric.name
         if metric.input is None:
-            inputs[name] = F.when(is_true, F.lit(1)).otherwise(F.lit(0))
+            inputs[name] = f"CASE WHEN {is_true} THEN 1 ELSE 0 END"
             continue
-        there = name if name in frame.columns else metric.input
-        if there in frame.columns:
-            inputs[name] = F.when(is_true, F.col(_quoted(there)))
+        pairs = [(name, metric.input)]
         if metric.kind in _ORDERED:
-            order = ORDER_PREFIX + metric.name
-            there = order if order in frame.columns else own_orders.get(metric.name, TIME_COLUMN)
-            if there in frame.columns:
-                inputs[order] = F.when(is_true, F.col(_quoted(there)))
-    kept = [F.col(_quoted(name)) for name in frame.columns if name not in inputs]
-    return frame.select(*kept, *(column.alias(name) for name, column in inputs.items()))
+            pairs.append((ORDER_PREFIX + metric.name, orders.get(metric.name, TIME_COLUMN)))
+        for made, field in pairs:
+            there = made if made in columns else field
+            if there in columns:
+                inputs[made] = f"CASE WHEN {is_true} THEN {quoted(there)} END"
+    return inputs
 
 
 def filtered_shape(shape: RowShape, transforms: Transforms) -> RowShape:
-    """Return the shape with the inputs of metrics that have a filter called as `with_filtered_inputs` calls them."""
+    """Return the shape with the inputs of metrics that have a filter called as `filtered_inputs` calls them."""
     names = {name for name, _ in transforms.conditions}
     ordered = {metric.name for metric in shape.metrics if metric.kind in _ORDERED} & names
     return replace(
@@ -67,7 +69,3 @@ def filtered_shape(shape: RowShape, transforms: Transforms) -> RowShape:
             *((name, ORDER_PREFIX + name) for name in sorted(ordered)),
         ),
     )
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

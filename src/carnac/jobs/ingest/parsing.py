@@ -17,7 +17,7 @@ from carnac.rows.parts import open_staged
 from carnac.rows.read.columnar import describe
 from carnac.rows.read.discover import SeenFields, type_of
 from carnac.rows.read.reading import ReadTask, load_rows
-from carnac.rows.read.rejections import Rejections, keep_rejected
+from carnac.rows.read.rejections import Rejections
 from carnac.spark.failures import TaskFailure, of_task
 from carnac.spark.progress import Tally
 from carnac.spark.tasks import attempt_number
@@ -121,40 +121,35 @@ def parse_split(
 
 def _parse(task: ParseTask, shape: RowShape, tally: Tally) -> Iterator[pa.RecordBatch]:
     common, number = task.common, attempt_number()
-    read = replace(task.read, scratch_dir=common.scratch_dir(), within=None)
     with connect(
         temp_dir=common.scratch_dir(), memory_bytes=common.memory_bytes, threads=common.threads
     ) as con:
-        counts = load_rows(con, read, shape)
-        tally.add(rows=counts.rows_read, rejected=counts.rows_rejected)
-        rejections = keep_rejected(
-            con,
-            counts,
-            root_url=common.output_url,
-            path=f"{common.quarantine_folder}/{task.index}-{number}.parquet",
-            temp_dir=common.scratch_dir(),
-            examples=common.examples,
-            is_logged=common.is_logged,
-        )
-        save_parsed(
-            common,
-            number,
-            Parsed(
-                rows_read=counts.rows_read,
-                rows_parsed=counts.rows_parsed,
-                rejections=rejections,
-            ),
-        )
-        instants = [
-            f"make_timestamptz({quote(name)}) AS {quote(name)}" for name in _instants(shape)
-        ]
-        replaced = f" REPLACE ({', '.join(instants)})" if instants else ""
-        yield from con.sql(f"SELECT *{replaced} FROM rows").to_arrow_reader(BATCH_ROWS)
+        parsed, relation = parsed_rows(con, task, shape, f"{task.index}-{number}")
+        tally.add(rows=parsed.rows_read, rejected=parsed.rejections.count)
+        save_parsed(common, number, parsed)
+        yield from con.sql(f"FROM {relation}").to_arrow_reader(BATCH_ROWS)
 
 
-def _instants(shape: RowShape) -> list[str]:
-    """Return the columns that order `first` and `last`: numbers here, times for whoever reads them again."""
-    return [name for name, _ in shape.normalised_columns if name.startswith(ORDER_PREFIX)]
+def parsed_rows(
+    con: duckdb.DuckDBPyConnection, task: ParseTask, shape: RowShape, name: str
+) -> tuple[Parsed, str]:
+    """Parse the files of a task; return what was seen, and the rows as a FROM item.
+
+    What orders `first` and `last`, numbers here, is times for whoever reads the rows again.
+
+    Args:
+        name: Of the file of rejected rows, unique in the job.
+    """
+    common = task.common
+    read = replace(task.read, scratch_dir=common.scratch_dir(), within=None)
+    counts = load_rows(con, read, shape)
+    rejections = common.keep_rejected(con, counts, name)
+    orders = [one for one, _ in shape.normalised_columns if one.startswith(ORDER_PREFIX)]
+    instants = ", ".join(f"make_timestamptz({quote(one)}) AS {quote(one)}" for one in orders)
+    parsed = Parsed(
+        rows_read=counts.rows_read, rows_parsed=counts.rows_parsed, rejections=rejections
+    )
+    return parsed, f"(SELECT * REPLACE ({instants}) FROM rows)" if orders else "rows"
 
 
 def save_parsed(common: PassOne, number: int, parsed: Parsed) -> None:

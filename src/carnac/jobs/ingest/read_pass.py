@@ -69,17 +69,23 @@ class PassOne:
             shape, counts = load_widening(con, load, shape or self.shape)
             attempt.count(rows=counts.rows_read, rejected=counts.rows_rejected)
             cut = self.cut.rows(con, "rows", shape, name=name)
-            rejections = keep_rejected(
-                con,
-                counts,
-                root_url=self.output_url,
-                path=f"{self.quarantine_folder}/{name}.parquet",
-                temp_dir=self.scratch_dir(),
-                examples=self.examples,
-                is_logged=self.is_logged,
-            )
+            rejections = self.keep_rejected(con, counts, name)
         return SplitResult(
             shape=shape, counts=counts, parts=cut.parts, late=cut.late, rejections=rejections
+        )
+
+    def keep_rejected(
+        self, con: duckdb.DuckDBPyConnection, counts: ReadCounts, name: str
+    ) -> Rejections:
+        """Put the rejected rows of a task into quarantine; `name` as of `run`."""
+        return keep_rejected(
+            con,
+            counts,
+            root_url=self.output_url,
+            path=f"{self.quarantine_folder}/{name}.parquet",
+            temp_dir=self.scratch_dir(),
+            examples=self.examples,
+            is_logged=self.is_logged,
         )
 
 

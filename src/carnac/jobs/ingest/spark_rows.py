@@ -27,7 +27,7 @@ from carnac.core.segments.segment import TIME_COLUMN
 from carnac.errors import Invalid
 from carnac.jobs.context import SparkJobContext
 from carnac.jobs.ingest.ingest import IngestJob
-from carnac.jobs.ingest.metric_filters import filtered_shape, with_filtered_inputs
+from carnac.jobs.ingest.metric_filters import filtered_inputs, filtered_shape
 from carnac.jobs.ingest.parsing import (
     PARSED_TIME,
     ParseTask,
@@ -290,7 +290,8 @@ def _finish(
 ) -> _Line:
     from pyspark.sql import functions as F  # noqa: N812  # Spark's own name for it
 
-    frame = with_filtered_inputs(frame, job.shape, transforms)
+    inputs = filtered_inputs(job.shape, dict(transforms.conditions), frame.columns, _quoted)
+    frame = frame.withColumns({name: F.expr(sql) for name, sql in inputs.items()})
     shape = filtered_shape(shape, transforms)
     there = set(frame.columns)
     wanted = [name for name in field_names(shape, timestamp) if name in there]

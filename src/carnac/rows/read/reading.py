@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from carnac.core.segments.segment import TIME_COLUMN
 from carnac.core.time.intervals import IntervalSet
-from carnac.errors import Invalid, InvariantError
+from carnac.errors import InvariantError
 from carnac.rows.normalise.coerce import SEVERAL_MARK, Field, SeveralValues
 from carnac.rows.normalise.projection import (
     FILE,
@@ -69,6 +69,7 @@ if TYPE_CHECKING:
 
 _REJECTS = "__carnac_rejects"
 _REJECTS_AT_ONCE = 10_000
+BATCH_ROWS = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,16 +134,15 @@ def load_rows(con: duckdb.DuckDBPyConnection, task: ReadTask, shape: RowShape) -
 
 def load_rows_from_arrow(
     con: duckdb.DuckDBPyConnection,
-    data: object,
+    data: pa.Table | pa.RecordBatchReader,
     shape: RowShape,
     *,
     origin: str,
     timestamp: TimestampSpec,
-    paths: FieldPaths | None = None,
     within: IntervalSet | None = None,
     first_row: int = 1,
 ) -> ReadCounts:
-    """Read an Arrow table or reader (or a pandas DataFrame) as `load_rows` reads a file.
+    """Read an Arrow table or reader as `load_rows` reads a file.
 
     Args:
         origin: Stands as `file` of rejected rows; their `line` is the number of the row.
@@ -152,12 +152,14 @@ def load_rows_from_arrow(
         Invalid: A column's type can never become what the spec says.
         SeveralValues: As of `load_rows`.
     """
+    import pyarrow as pa
+
     prepare(con, shape)
-    reader = _as_reader(data)
+    reader = data.to_reader(BATCH_ROWS) if isinstance(data, pa.Table) else data
     counted = Counted(reader)
     with registered(con, *numbered(reader.schema, counted, first_row=first_row)):
         source = arrow_source(con, BATCH, origin, reader.schema)
-        load_typed(con, source, shape, timestamp, paths or FieldPaths(), file=0)
+        load_typed(con, source, shape, timestamp, FieldPaths(), file=0)
     return _finish(con, shape, within=within, files=[origin], rejects=[], records=counted.rows)
 
 
@@ -344,23 +346,3 @@ def _within_sql(within: IntervalSet | None) -> str:
         for one in within
     ]
     return f"({' OR '.join(parts)})" if parts else "false"
-
-
-def _as_reader(data: object) -> pa.RecordBatchReader:
-    import pyarrow as pa
-
-    if isinstance(data, pa.RecordBatchReader):
-        return data
-    if isinstance(data, pa.RecordBatch):
-        data = pa.Table.from_batches([data])
-    if not isinstance(data, pa.Table):
-        if hasattr(data, "to_arrow"):  # polars
-            data = data.to_arrow()
-        elif hasattr(data, "columns") and hasattr(data, "iloc"):  # pandas
-            data = pa.Table.from_pandas(data, preserve_index=False)
-        else:
-            raise Invalid(
-                f"rows cannot be read from a {type(data).__name__}; "
-                "give an Arrow table, a pandas or a Polars DataFrame"
-            )
-    return cast("pa.Table", data).to_reader(max_chunksize=1 << 16)

@@ -36,6 +36,11 @@ class Rejections:
     paths: tuple[str, ...] = ()
     examples: tuple[Mapping[str, str], ...] = ()
 
+    @property
+    def count(self) -> int:
+        """How many rows."""
+        return sum(self.by_reason.values())
+
 
 def keep_rejected(
     con: duckdb.DuckDBPyConnection,
