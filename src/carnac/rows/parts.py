@@ -234,12 +234,16 @@ class PartFiles(contextlib.AbstractContextManager["PartFiles"]):
     def add(self, batch: pa.RecordBatch) -> None:
         """Write the rows of a batch to the files whose number `CHUNK_COLUMN` says; it is taken out."""
         for number, rows in split_by_chunk(batch):
-            file = self._open.get(number)
-            if file is None:
-                if len(self._open) == MAX_OPEN_FILES:
-                    self._finish()
-                file = self._open[number] = self._begin(number, rows.schema)
-            file.write(rows)
+            self.write(number, rows)
+
+    def write(self, number: int, rows: pa.RecordBatch) -> None:
+        """Write rows to the file of a number."""
+        file = self._open.get(number)
+        if file is None:
+            if len(self._open) == MAX_OPEN_FILES:
+                self._finish()
+            file = self._open[number] = self._begin(number, rows.schema)
+        file.write(rows)
 
     def __exit__(self, kind: object, *_error: object) -> None:
         try:

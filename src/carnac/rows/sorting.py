@@ -53,8 +53,8 @@ MERGED = "__carnac_merged"
 """The table of rows that were rolled up, where they are many."""
 FEW_BYTES = 1 << 20
 """Part files that take less are read at once: to make a data set of them takes longer."""
-MEMORY_COPIES = 5
-"""How often rows are in memory while they are put in order: as read, with dictionaries, in order, in the writer."""
+MEMORY_COPIES = 3
+"""How often rows are in memory while they are put in order: as read, with dictionaries, in order or in the writer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

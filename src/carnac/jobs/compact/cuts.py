@@ -210,8 +210,10 @@ def _time_cuts(inputs: Sequence[SegmentInput], ranges: int) -> tuple[int, ...]:
 # ----------------------------------------------------------------------------- inside of tasks
 
 
-def range_of(cuts: Cuts, shape: RowShape, chunks: Sequence[Interval], parts: pa.Table) -> Ranges:
-    """Return the number of the range or bucket that each part row is in; nulls are in the first range."""
+def range_of(
+    cuts: Cuts, shape: RowShape, chunks: Sequence[Interval], parts: pa.RecordBatch
+) -> Ranges:
+    """Return the number of the range or bucket that each row is in; nulls are in the first range."""
     if cuts.buckets:
         return _bucket_of(cuts, shape, chunks, parts)
     if cuts.column is None or not cuts.edges:
@@ -219,7 +221,7 @@ def range_of(cuts: Cuts, shape: RowShape, chunks: Sequence[Interval], parts: pa.
     if cuts.column == TIME_COLUMN:
         found = np.searchsorted(np.array(cuts.edges, np.int64), micros(parts), side="right")
         return np.asarray(found, np.int64)
-    column = one_array(parts.column(cuts.column))
+    column = parts.column(cuts.column)
     if pa.types.is_string(column.type):
         column = column.dictionary_encode()
     if not pa.types.is_dictionary(column.type):
@@ -234,14 +236,16 @@ def range_of(cuts: Cuts, shape: RowShape, chunks: Sequence[Interval], parts: pa.
     return ranges
 
 
-def _bucket_of(cuts: Cuts, shape: RowShape, chunks: Sequence[Interval], parts: pa.Table) -> Ranges:
+def _bucket_of(
+    cuts: Cuts, shape: RowShape, chunks: Sequence[Interval], parts: pa.RecordBatch
+) -> Ranges:
     import duckdb
 
     found = np.zeros(parts.num_rows, np.int64)
     names = [name for name in cuts.dimensions or shape.dimension_names if name not in shape.absent]
     times = micros(parts)
     with duckdb.connect(config={"threads": 1, "preserve_insertion_order": True}) as con:
-        con.register("parts", parts.select(names) if names else parts)
+        con.register("parts", pa.Table.from_batches([parts.select(names) if names else parts]))
         for count in set(cuts.buckets):
             sql = bucket_sql(shape, cuts.dimensions, count)
             buckets = con.sql(f"SELECT {sql} AS b FROM parts").to_arrow_table()

@@ -17,8 +17,9 @@ from carnac.jobs.compact.measure import measured
 from carnac.jobs.compact.read import ReadPlan, chunk_numbers, micros
 from carnac.jobs.compact.shape import ReadUnit
 from carnac.jobs.compact.stage import as_parts
+from carnac.jobs.compact.task import united
 from carnac.rows.merge_task import Part
-from carnac.rows.parts import CHUNK_COLUMN, PartFiles
+from carnac.rows.parts import CHUNK_COLUMN, PartFiles, split_by_chunk
 from carnac.spark.tasks import Attempt
 
 if TYPE_CHECKING:
@@ -91,9 +92,8 @@ class PartCutter:
 
     def add(self, table: pa.Table) -> None:
         """Take rows as they were read; they are cut and written when there are enough of them."""
-        parts = as_parts(self._task.unit, table)
-        self._held.append(parts)
-        self._held_bytes += parts.nbytes
+        self._held.append(table)
+        self._held_bytes += table.nbytes
         if self._held_bytes >= self._most_bytes:
             self._flush()
 
@@ -101,12 +101,11 @@ class PartCutter:
         if not self._held:
             return
         task, chunks = self._task, self._task.plan.chunks
-        parts = pa.concat_tables(self._held).combine_chunks()
+        rows = united(self._held)  # texts are cut as numbers, and written in full
         self._held, self._held_bytes = [], 0
-        places = chunk_numbers(micros(parts), chunks)
-        numbers = places * self._ranges + range_of(task.cuts, task.unit.shape, chunks, parts)
-        parts = parts.append_column(CHUNK_COLUMN, pa.array(numbers))
-        if places.min() < 0:
-            parts = parts.filter(pa.array(places >= 0))
-        for batch in parts.to_batches():
-            self.files.add(batch)
+        numbers = chunk_numbers(micros(rows), chunks) * self._ranges
+        numbers += range_of(task.cuts, task.unit.shape, chunks, rows)
+        for number, some in split_by_chunk(rows.append_column(CHUNK_COLUMN, pa.array(numbers))):
+            if number >= 0:
+                for part in as_parts(task.unit, pa.table(some)).to_batches():
+                    self.files.write(number, part)

@@ -39,6 +39,7 @@ from carnac.jobs.compact.task import (
 from carnac.jobs.context import SparkJobContext
 from carnac.jobs.ingest.write_pass import remove_segments
 from carnac.ports import SegmentInput
+from carnac.ports.temporary import make_private
 from carnac.rows.merge import remove_folder
 from carnac.rows.merge_task import Part
 from carnac.rows.parts import remove_staged
@@ -134,7 +135,7 @@ def rewrite_in_task(
     """
     done = rewrite_in_memory(task, attempt, make_writer=make_writer) if surely_fits(task) else None
     if done is None:
-        staging = Path(task.temp_dir) / f"{task.id_prefix}a{attempt.number}"
+        staging = make_private(Path(task.temp_dir) / f"{task.id_prefix}a{attempt.number}")
         cuts = choose_cuts(task) if needs_no_merge(task.input_group, task.target) else Cuts()
         runner = TaskRunner(attempt, make_writer)
         try:
