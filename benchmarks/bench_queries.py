@@ -1,6 +1,6 @@
 """Queries: the dashboard's statements, embedded and through a broker, against DuckDB and chDB over the same rows.
 
-    python -m benchmarks.bench_queries [--rows 20000000] [--seconds 60] [--druid URL]
+    python -m benchmarks.bench_queries [--rows 20000000] [--seconds 60] [--runs 7] [--druid URL]
 
 A month of events in 30 day chunks and their hourly rollup are loaded by `store.append`. A coordinator, a broker and two
 historicals are processes of `carnac serve`, asked over HTTP. In one run, in turns, medians: the embedded engine, with
@@ -84,6 +84,12 @@ def main() -> None:
     )
     options.add_argument("--rows", type=int, default=20_000_000, help="events, over 30 days")
     options.add_argument("--seconds", type=int, default=60, help="how long 50 clients ask")
+    options.add_argument(
+        "--runs",
+        type=int,
+        default=RUNS,
+        help="of each statement that is not light; 3 take half the time",
+    )
     options.add_argument("--druid", metavar="URL", help="compare with a Druid, over HTTP")
     options.add_argument("--rows-to", type=Path, metavar="FILE", help="write the events and end")
     chosen = options.parse_args()
@@ -94,11 +100,11 @@ def main() -> None:
     elif chosen.druid:
         write_results("queries_druid", compare_with_druid(chosen.druid, chosen.rows))
     else:
-        figures = measure(chosen.rows, chosen.seconds)
+        figures = measure(chosen.rows, chosen.seconds, chosen.runs)
         write_results("queries", figures, packages=("duckdb", "pyarrow"))
 
 
-def measure(rows: int, clients_s: int) -> dict[str, object]:
+def measure(rows: int, clients_s: int, runs: int) -> dict[str, object]:
     """Load, ask everybody in turns, append a day, and hold the figures against the limits."""
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -122,11 +128,11 @@ def measure(rows: int, clients_s: int) -> dict[str, object]:
         figures: dict[str, Any] = {
             "rows": counts,
             "raw": {
-                name: in_turns(name, one, sides, is_rollup=False)
+                name: in_turns(name, one, sides, is_rollup=False, runs=runs)
                 for name, one in STATEMENTS.items()
             },
             "rollup": {
-                name: in_turns(name, one, sides, is_rollup=True)
+                name: in_turns(name, one, sides, is_rollup=True, runs=runs)
                 for name, one in STATEMENTS.items()
                 if not one.is_of_raw
             },
@@ -266,10 +272,15 @@ def heat(store: Store, sides: Mapping[str, Side]) -> None:
 
 
 def in_turns(
-    name: str, statement: Statement, sides: Mapping[str, Side], *, is_rollup: bool
+    name: str,
+    statement: Statement,
+    sides: Mapping[str, Side],
+    *,
+    is_rollup: bool,
+    runs: int = RUNS,
 ) -> dict[str, Any]:
     """Ask every side in turn, and once more for nothing before; return medians, and percentiles of light ones."""
-    runs = LIGHT_RUNS if statement.is_light else RUNS
+    runs = LIGHT_RUNS if statement.is_light else runs
     took: dict[str, list[float]] = {side: [] for side in sides}
     for run in range(runs + 1):
         for side, one in sides.items():
