@@ -26,7 +26,7 @@ from carnac.core.log.commits import Change, CommitKind, Publication
 from carnac.core.segments.segment import Column, ColumnType, Segment
 from carnac.core.time.intervals import Interval, IntervalSet
 from carnac.metadata import open_metadata
-from carnac.ports import MetadataStore
+from carnac.metadata.store import MetadataStore
 
 DAY_MS = 86_400_000
 DAYS = 3650

@@ -33,7 +33,7 @@ from carnac.bootstrap.store import open_records, open_store
 from carnac.cli.demo.cluster.processes import Servers, wait_until
 from carnac.clock import RandomIds, SystemClock
 from carnac.config import Settings
-from carnac.ports import MetadataStore
+from carnac.metadata.store import MetadataStore
 from carnac.ports.serving import Role
 from carnac.store import Store
 

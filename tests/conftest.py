@@ -20,7 +20,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from carnac.metadata import open_metadata
-from carnac.metadata.store import SqlMetadataStore
+from carnac.metadata.store import MetadataStore
 from carnac.spark.session import SparkHolder, SparkSettings
 from tests.class_archive import CACHES, TESTS_MIN, prepare_once
 from tests.scheduling import SPARK, OneSpark, is_in_spark_folder
@@ -180,7 +180,7 @@ def postgresql_url(postgresql_server: PostgreSQLServer) -> str:
 
 
 @pytest.fixture
-def memory_store() -> Iterator[SqlMetadataStore]:
+def memory_store() -> Iterator[MetadataStore]:
     """An empty metadata store whose clock stands."""
     store = open_metadata("memory://", clock=FakeClock(), ids=SequentialIds())
     yield store

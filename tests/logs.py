@@ -8,7 +8,8 @@ from carnac.core.log.reverting import plan_revert, restored_segments
 from carnac.core.segments.segment import Segment
 from carnac.core.time.granularity import parse_granularity
 from carnac.core.time.intervals import Interval, IntervalSet, interval_set, parse_interval
-from carnac.ports import MetadataStore, Published
+from carnac.metadata.store import MetadataStore
+from carnac.ports import Published
 
 DATASOURCE = "events"
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from carnac.core.tasks.model import Attempt
 from carnac.metadata import open_metadata
+from carnac.metadata.store import MetadataStore
 from carnac.overlord import Lockbox, TaskService
 from carnac.overlord.attempt import run_attempt
 from carnac.overlord.loop import LoopSettings, OverlordLoop
-from carnac.ports import MetadataStore
 from carnac.specs.tasks.spec import load_task
 from tests.support.clock import FakeClock, SequentialIds
 from tests.support.databases import lay_database

@@ -11,14 +11,14 @@ import pytest
 
 from carnac.metadata import open_metadata
 from carnac.metadata.sql.columns import TABLES
-from carnac.metadata.store import SqlMetadataStore
+from carnac.metadata.store import MetadataStore
 from tests.support.clock import DEFAULT_START_MS, FakeClock, SequentialIds
 from tests.support.databases import lay_database
 from tests.support.postgresql import PostgreSQLServer
 
 STORES = ["sqlite", pytest.param("postgresql", marks=pytest.mark.sql)]
 
-Store = SqlMetadataStore
+Store = MetadataStore
 
 
 @pytest.fixture

@@ -8,7 +8,8 @@ from carnac.core.log.commits import CommitKind
 from carnac.core.segments.lateness import LateRows
 from carnac.core.segments.segment import Column, ColumnType
 from carnac.core.time.intervals import IntervalSet
-from carnac.ports import LeaseKind, MetadataStore
+from carnac.metadata.store import MetadataStore
+from carnac.ports import LeaseKind
 from tests.contract.conftest import Store
 from tests.logs import append, append_of, day, days, replacement, segment
 from tests.support.clock import FakeClock

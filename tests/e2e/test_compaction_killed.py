@@ -24,7 +24,7 @@ from carnac.core.compaction.control.states import ChunkStatus
 from carnac.core.tasks.model import Attempt, AttemptState
 from carnac.overlord import TaskService
 from carnac.overlord.runners.identity import parse_handle
-from carnac.ports.task_records import TaskFilter
+from carnac.ports.tasks import TaskFilter
 from tests import waiting
 from tests.e2e.cli import append_rows
 from tests.e2e.test_overlord import RunningOverlord

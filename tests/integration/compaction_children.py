@@ -21,9 +21,10 @@ from carnac.clock import RandomIds
 from carnac.config import Settings
 from carnac.core.compaction.control.states import ChunkStatus
 from carnac.errors import CarnacError
+from carnac.metadata.store import MetadataStore
 from carnac.overlord.compactor.controller import Controller
 from carnac.overlord.compactor.local import LocalRunner
-from carnac.ports import Clock, DeepStorage, MetadataStore, RewriteJob, RewriteResult
+from carnac.ports import Clock, DeepStorage, RewriteJob, RewriteResult
 from tests.support.clock import FakeClock
 from tests.support.faulty import Faults, FaultyDeepStorage, faulty_metadata
 from tests.support.pipeline import LocalPipeline

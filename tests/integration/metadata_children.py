@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection
 from carnac.clock import RandomIds, SystemClock
 from carnac.core.log.commits import Change, CommitKind, LookupChange, Publication
 from carnac.metadata import open_metadata
-from carnac.metadata.store import SqlMetadataStore
+from carnac.metadata.store import MetadataStore
 from carnac.ports import LeaseKind
 from tests.logs import append, append_of, day, replacement, segment
 from tests.support.clock import FakeClock, SequentialIds
@@ -37,7 +37,7 @@ def kill_before(number: int) -> Callable[[str], None]:
     return hook
 
 
-def write_base(store: SqlMetadataStore) -> None:
+def write_base(store: MetadataStore) -> None:
     """Three commits for the big one to change."""
     append(store, segment("a", day(1)), segment("b", day(2)))
     append(store, segment("c", day(1)))
@@ -46,7 +46,7 @@ def write_base(store: SqlMetadataStore) -> None:
     store.acquire_lease(LeaseKind.WRITER, holder="child", ttl_ms=1000)
 
 
-def big_publication(store: SqlMetadataStore) -> Publication:
+def big_publication(store: MetadataStore) -> Publication:
     """One that touches every table: two datasources, drops, carving, a new schema, a lookup, a batch, a lease."""
     change = replacement(
         store,

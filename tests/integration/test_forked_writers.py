@@ -13,23 +13,23 @@ import pytest
 from carnac.clock import RandomIds, SystemClock
 from carnac.errors import Unavailable
 from carnac.metadata import open_metadata
-from carnac.metadata.store import SqlMetadataStore
+from carnac.metadata.store import MetadataStore
 from tests.logs import append_of, day, segment
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.sql)])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SqlMetadataStore]:
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[MetadataStore]:
     url = f"sqlite:///{tmp_path}/metadata.db"
     if request.param == "postgresql":
         url = request.getfixturevalue("postgresql_url")
     found = open_metadata(url, clock=SystemClock(), ids=RandomIds())
-    assert isinstance(found, SqlMetadataStore)
+    assert isinstance(found, MetadataStore)
     yield found
     found.close()
 
 
 @contextmanager
-def busy(store: SqlMetadataStore) -> Iterator[None]:
+def busy(store: MetadataStore) -> Iterator[None]:
     """Keep a thread of the store inside a transaction."""
     is_inside, may_go_on = threading.Event(), threading.Event()
 
@@ -47,7 +47,7 @@ def busy(store: SqlMetadataStore) -> Iterator[None]:
         thread.join(60)
 
 
-def test_a_forked_child_may_not_write(store: SqlMetadataStore) -> None:
+def test_a_forked_child_may_not_write(store: MetadataStore) -> None:
     """Nor does it close what is its parent's."""
     store.publish(append_of(segment("parent", day(1))))
     with busy(store):

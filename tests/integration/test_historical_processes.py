@@ -19,7 +19,8 @@ from carnac.config import Settings
 from carnac.core.log.commits import Change, CommitKind, Publication
 from carnac.errors import CarnacError, Unavailable
 from carnac.flight import FlightSegmentServer
-from carnac.ports.serving import Inventory, Role, ServerRecord, ServerRecords
+from carnac.metadata.records.server_records import ServerRecords
+from carnac.ports.serving import Inventory, Role, ServerRecord
 from tests.support.historicals import request_of, rows_of, settled, states, write_hours
 from tests.waiting import until
 

@@ -18,7 +18,7 @@ import pytest
 from carnac.bootstrap.tasks import run_task_attempt
 from carnac.core.compaction.control.states import ChunkStatus
 from carnac.core.tasks.model import TaskState
-from carnac.ports.task_records import TaskFilter
+from carnac.ports.tasks import TaskFilter
 from tests.appending import (
     ROWS_PER_SEGMENT,
     SURPLUS_MAX,

@@ -13,7 +13,7 @@ import pytest
 from carnac.clock import SystemClock
 from carnac.core.locks.model import LockState
 from carnac.metadata import open_metadata
-from carnac.metadata.store import SqlMetadataStore
+from carnac.metadata.store import MetadataStore
 from carnac.overlord.lockbox import LONGEST_PAUSE_MS
 from tests.forking import FORK
 from tests.integration import lock_children as children
@@ -99,7 +99,7 @@ def test_processes_take_turns_and_never_hold_together(database_url: str) -> None
 
 @pytest.mark.timeout(300)
 def test_killed_at_any_statement_an_event_happened_wholly_or_not(
-    database_url: str, memory_store: SqlMetadataStore
+    database_url: str, memory_store: MetadataStore
 ) -> None:
     store = open_metadata(database_url, clock=FakeClock(), ids=SequentialIds())
     store.change_locks(wants("low", hours(0, 24), priority=25))

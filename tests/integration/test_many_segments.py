@@ -14,7 +14,7 @@ from carnac.core.log.commits import Change, CommitKind, ConservationProof, Drop,
 from carnac.core.segments.segment import Segment
 from carnac.core.time.intervals import Interval, IntervalSet
 from carnac.metadata import open_metadata
-from carnac.metadata.store import SqlMetadataStore
+from carnac.metadata.store import MetadataStore
 from tests.support.clock import FakeClock, SequentialIds
 
 pytestmark = pytest.mark.slow
@@ -41,17 +41,17 @@ def made(number: int) -> Segment:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[SqlMetadataStore]:
+def store(tmp_path: Path) -> Iterator[MetadataStore]:
     opened = open_metadata(
         f"sqlite:///{tmp_path}/metadata.db", clock=FakeClock(), ids=SequentialIds()
     )
-    assert isinstance(opened, SqlMetadataStore)
+    assert isinstance(opened, MetadataStore)
     yield opened
     opened.close()
 
 
 @pytest.mark.timeout(900)
-def test_a_hundred_thousand_in_one_hour(store: SqlMetadataStore) -> None:
+def test_a_hundred_thousand_in_one_hour(store: MetadataStore) -> None:
     segments = [made(number) for number in range(COUNT)]
     change = Change(datasource="events", adds=tuple(segments), segment_granularity="hour")
     started = time.process_time()
@@ -80,7 +80,7 @@ def test_a_hundred_thousand_in_one_hour(store: SqlMetadataStore) -> None:
     fold_most(store, segments)
 
 
-def fold_most(store: SqlMetadataStore, segments: list[Segment]) -> None:
+def fold_most(store: MetadataStore, segments: list[Segment]) -> None:
     """A minor compaction of most of them."""
     whole = replace(
         segments[0], segment_id="folded", path="segments/folded.parquet", rows=10 * FOLDED,

@@ -18,15 +18,15 @@ from carnac.metadata.schema import migrate
 from carnac.metadata.schema.layout import layout
 from carnac.metadata.session import POSTGRESQL, SQLITE
 from carnac.metadata.sql.dialects import statement
-from carnac.metadata.store import SqlMetadataStore
+from carnac.metadata.store import MetadataStore
 from tests.logs import append, append_of, day, names, segment
 from tests.support.clock import FakeClock, SequentialIds
 from tests.support.databases import edited
 
 
-def open_store(url: str) -> SqlMetadataStore:
+def open_store(url: str) -> MetadataStore:
     store = open_metadata(url, clock=FakeClock(), ids=SequentialIds())
-    assert isinstance(store, SqlMetadataStore)
+    assert isinstance(store, MetadataStore)
     return store
 
 

@@ -13,7 +13,7 @@ from typing import cast
 import pytest
 
 from carnac.metadata import open_metadata
-from carnac.metadata.store import SqlMetadataStore
+from carnac.metadata.store import MetadataStore
 from tests.contract.conftest import Store
 from tests.forking import FORK
 from tests.integration import metadata_children as children
@@ -44,9 +44,9 @@ def run_all(work: Callable[..., None], arguments: list[tuple[object, ...]]) -> l
     return [process.exitcode for process in processes]
 
 
-def open_store(url: str) -> SqlMetadataStore:
+def open_store(url: str) -> MetadataStore:
     store = open_metadata(url, clock=FakeClock(), ids=SequentialIds())
-    assert isinstance(store, SqlMetadataStore)
+    assert isinstance(store, MetadataStore)
     return store
 
 
@@ -100,7 +100,7 @@ def test_many_processes_create_one_store(database_url: str) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_killed_at_any_statement_a_publish_is_there_wholly_or_not(
-    database_url: str, memory_store: SqlMetadataStore
+    database_url: str, memory_store: MetadataStore
 ) -> None:
     children.write_base(memory_store)
     store = open_store(database_url)

@@ -31,10 +31,10 @@ from carnac.bootstrap.tasks import open_loop, open_tasks
 from carnac.clock import RandomIds, SystemClock
 from carnac.config import Settings
 from carnac.errors import CarnacError
+from carnac.metadata.store import MetadataStore
 from carnac.overlord import TaskService
 from carnac.overlord.compactor.service import CompactionService
 from carnac.overlord.runners import ProcessRunner
-from carnac.ports import MetadataStore
 from carnac.ports.loops import Loop
 from tests import hostile
 from tests.tasks import wants

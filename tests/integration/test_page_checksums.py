@@ -17,7 +17,7 @@ from carnac.metadata import open_metadata
 from carnac.metadata.backends.sqlite import WRITER_PRAGMAS, SqliteDatabase
 from carnac.metadata.backends.sqlite_driver import READER_PRAGMAS, connect
 from carnac.metadata.sql import statements as s
-from carnac.metadata.store import SqlMetadataStore
+from carnac.metadata.store import MetadataStore
 from tests.nightly import IS_FAST, IS_NIGHTLY
 from tests.support.clock import FakeClock, SequentialIds
 from tests.support.databases import lay_database, wrong_pages
@@ -38,7 +38,7 @@ def path() -> Iterator[Path]:
         yield Path(folder) / "metadata.db"
 
 
-def open_store(path: Path) -> SqlMetadataStore:
+def open_store(path: Path) -> MetadataStore:
     return open_metadata(f"sqlite:///{path}", clock=FakeClock(), ids=SequentialIds())
 
 
@@ -158,7 +158,7 @@ class Storm:
         except CarnacError as error:
             self.failures.append(f"thread {number}: {error}")
 
-    def _close(self, store: SqlMetadataStore) -> None:
+    def _close(self, store: MetadataStore) -> None:
         database = store._database
         assert isinstance(database, SqliteDatabase)
         kept = [*database._readers._idle, *([database._writer] if database._writer else [])]
@@ -166,7 +166,7 @@ class Storm:
             self.failures.append("a connection does not know of checksums")
         store.close()
 
-    def _step(self, store: SqlMetadataStore, rng: random.Random, text: str) -> None:
+    def _step(self, store: MetadataStore, rng: random.Random, text: str) -> None:
         database = store._database
         assert isinstance(database, SqliteDatabase)
         deed = rng.random()

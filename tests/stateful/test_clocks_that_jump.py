@@ -19,8 +19,9 @@ from carnac.core.locks.events import Granted
 from carnac.core.tasks.events import Dispatched
 from carnac.core.tasks.model import is_lost
 from carnac.metadata import open_metadata
+from carnac.metadata.store import MetadataStore
 from carnac.overlord.loop import LoopSettings, OverlordLoop
-from carnac.ports import LeaseKind, MetadataStore
+from carnac.ports import LeaseKind
 from tests.locks import hours
 from tests.locks import wants as wants_lock
 from tests.support.clock import DEFAULT_START_MS, FakeClock, SequentialIds

@@ -23,7 +23,7 @@ from carnac.errors import CarnacError
 from carnac.metadata import open_metadata
 from carnac.metadata.publish.queue import Job, commit_group
 from carnac.metadata.publish.writer import encode_segments, write_publication
-from carnac.metadata.store import SqlMetadataStore
+from carnac.metadata.store import MetadataStore
 from carnac.ports import LeaseKind
 from tests.logs import append_of, day, folding, replacement, segment
 from tests.support.clock import DEFAULT_START_MS, FakeClock, SequentialIds
@@ -100,18 +100,18 @@ def outcome_of(found: object) -> object:
 
 
 @contextmanager
-def sql_store(clock: FakeClock) -> Iterator[SqlMetadataStore]:
+def sql_store(clock: FakeClock) -> Iterator[MetadataStore]:
     with fast_folder() as name:
         url = lay_database(Path(name) / "metadata.db", created_at_ms=DEFAULT_START_MS)
         store = open_metadata(url, clock=clock, ids=SequentialIds())
-        assert isinstance(store, SqlMetadataStore)
+        assert isinstance(store, MetadataStore)
         try:
             yield store
         finally:
             store.close()
 
 
-def run_group(store: SqlMetadataStore, group: list[tuple[Publication, int]]) -> list[object]:
+def run_group(store: MetadataStore, group: list[tuple[Publication, int]]) -> list[object]:
     """Publish all in one transaction, each at its time; return results and errors."""
     jobs = [
         Job(

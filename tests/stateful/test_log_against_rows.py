@@ -24,7 +24,7 @@ from carnac.core.time.granularity import parse_granularity
 from carnac.core.time.intervals import Interval, IntervalSet
 from carnac.errors import Conflict
 from carnac.metadata import open_metadata
-from carnac.ports import MetadataStore
+from carnac.metadata.store import MetadataStore
 from tests.support.clock import FakeClock, SequentialIds
 from tests.support.databases import lay_database
 from tests.support.log_algebra import State, apply_commit, invert_commit

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from carnac.errors import Unavailable
-from carnac.ports import DeepStorage, MetadataStore, StoredFile
+from carnac.metadata.store import MetadataStore
+from carnac.ports import DeepStorage, StoredFile
 
 
 class Crash(BaseException):

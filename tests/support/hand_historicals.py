@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from carnac.core.segments.segment import Segment
 from carnac.errors import Invalid, Revoked, Unavailable
-from carnac.ports import MetadataStore
+from carnac.metadata.store import MetadataStore
 from carnac.ports.queries import LeafReport, LeafRequest
 from carnac.ports.serving import Holding, HoldState, Inventory, Role, ServerRecord
 

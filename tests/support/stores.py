@@ -9,7 +9,8 @@ from carnac.bootstrap.store import DEEP_STORAGE_FOLDER, DEEP_STORAGE_KEY, METADA
 from carnac.config import Settings
 from carnac.deep_storage import open_deep_storage
 from carnac.metadata import open_metadata
-from carnac.ports import Clock, DataPipeline, DeepStorage, IdSource, MetadataStore
+from carnac.metadata.store import MetadataStore
+from carnac.ports import Clock, DataPipeline, DeepStorage, IdSource
 from carnac.query import DuckDbQueryEngine
 from carnac.store import Store
 from tests.support.databases import lay_database

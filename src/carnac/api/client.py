@@ -31,7 +31,7 @@ from carnac.errors import (
 from carnac.overlord.waiting import wait_until_over
 from carnac.ports import Clock
 from carnac.ports.closing import Closing
-from carnac.ports.task_records import EVERY_TASK, TaskFilter
+from carnac.ports.tasks import EVERY_TASK, TaskFilter
 
 TIMEOUT_S = 30.0
 """For each step of a request: to connect, and for each piece of the answer."""

@@ -20,7 +20,7 @@ from carnac.api.tasks import (
 from carnac.core.json_form import to_json
 from carnac.core.tasks.model import TaskState, attempt_to_json, task_to_json
 from carnac.core.texts import WHOLE_MAX
-from carnac.ports.task_records import TaskFilter
+from carnac.ports.tasks import TaskFilter
 
 OWN_PREFIX = "/carnac/v1"
 LIST_DEFAULT = 100

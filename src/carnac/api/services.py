@@ -10,7 +10,7 @@ from carnac.api.admission import Admission
 from carnac.core.locks.waits import LockPicture
 from carnac.core.tasks.leadership import Leadership
 from carnac.core.tasks.model import Attempt, Task
-from carnac.ports.task_records import EVERY_TASK, TaskFilter
+from carnac.ports.tasks import EVERY_TASK, TaskFilter
 
 
 class TaskCalls(Protocol):

@@ -29,7 +29,7 @@ from carnac.core.tasks.model import Attempt, Task, TaskState
 from carnac.core.texts import WHOLE_MAX
 from carnac.core.time.intervals import Interval, parse_interval
 from carnac.errors import Invalid, NotFound
-from carnac.ports.task_records import TaskFilter
+from carnac.ports.tasks import TaskFilter
 
 PREFIX = "/druid/indexer/v1"
 COMPLETE_DEFAULT = 1_000

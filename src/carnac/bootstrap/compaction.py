@@ -19,11 +19,12 @@ from carnac.overlord.compactor.controller import Controller
 from carnac.overlord.compactor.local import LocalRunner
 from carnac.overlord.compactor.overlord import OverlordRunner
 from carnac.overlord.compactor.service import CompactionService
-from carnac.ports import Clock, JobProgress, MetadataStore, TaskRunner
+from carnac.ports import Clock, JobProgress, TaskRunner
 from carnac.ports.compaction import GroupEnd
 from carnac.spark.interrupts import give_up, go_on
 
 if TYPE_CHECKING:
+    from carnac.metadata.store import MetadataStore
     from carnac.store import Store
     from carnac.store.compacting.reports import GroupReport
 

@@ -14,7 +14,8 @@ from carnac.ports.loops import safely
 
 if TYPE_CHECKING:
     from carnac.config import Settings
-    from carnac.ports import DeepStorage, MetadataStore
+    from carnac.metadata.store import MetadataStore
+    from carnac.ports import DeepStorage
     from carnac.query import DuckDbQueryEngine
     from carnac.query.keeping.store import KeptResults
 

@@ -32,13 +32,14 @@ from carnac.config import SecretUrl, Settings, load_settings
 from carnac.core.redaction import is_readable, secrets_of, show_url
 from carnac.durable import find_stranger, make_folders
 from carnac.errors import Invalid, NotFound
-from carnac.ports import Clock, DataPipeline, DeepStorage, IdSource, MetadataStore
+from carnac.ports import Clock, DataPipeline, DeepStorage, IdSource
 from carnac.store import Store
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from carnac.core.log.allocation import AllocationReply, AllocationRequest
+    from carnac.metadata.store import MetadataStore
     from carnac.overlord import Lockbox
 
 T = TypeVar("T")

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from carnac.bootstrap.spark import giving_way
 from carnac.bootstrap.store import (
@@ -25,8 +26,11 @@ from carnac.overlord.attempt import run_attempt
 from carnac.overlord.clearing import note_waste
 from carnac.overlord.loop import LoopSettings, OverlordLoop
 from carnac.overlord.tasks import TaskHead, TaskService
-from carnac.ports import Clock, DataPipeline, DeepStorage, IdSource, MetadataStore, TaskRunner
+from carnac.ports import Clock, DataPipeline, DeepStorage, IdSource, TaskRunner
 from carnac.ports.loops import safely
+
+if TYPE_CHECKING:
+    from carnac.metadata.store import MetadataStore
 
 _log = logging.getLogger(__name__)
 

@@ -12,7 +12,8 @@ from carnac.ports.loops import Loop, safely
 from carnac.ports.serving import Held, HoldState, Role
 
 if TYPE_CHECKING:
-    from carnac.ports.serving import Inventory, SegmentServer, ServerRecord, ServerRecords
+    from carnac.metadata.records.server_records import ServerRecords
+    from carnac.ports.serving import Inventory, SegmentServer, ServerRecord
 
 FOLLOW_PERIOD_MS = 200
 """Between two looks at who lives: so soon a server that came or drains is known."""

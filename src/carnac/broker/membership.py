@@ -20,7 +20,8 @@ from carnac.ports.loops import Loop, safely
 
 if TYPE_CHECKING:
     from carnac.broker.embedded import Reading
-    from carnac.ports import Clock, MetadataStore
+    from carnac.metadata.store import MetadataStore
+    from carnac.ports import Clock
     from carnac.ports.serving import ServerRecord
 
 FOLLOW_PERIOD_MS = 100

@@ -28,7 +28,8 @@ from carnac.ports.serving import Role, ServerRecord
 
 if TYPE_CHECKING:
     from carnac.core.balancing.live.picture import LiveSegment
-    from carnac.ports import Clock, MetadataStore
+    from carnac.metadata.store import MetadataStore
+    from carnac.ports import Clock
     from carnac.ports.serving import SegmentServer
 
 RENEWALS_IN_LEASE = 3

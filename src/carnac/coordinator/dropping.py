@@ -12,7 +12,8 @@ from carnac.errors import CarnacError
 if TYPE_CHECKING:
     from carnac.coordinator.rules import Rules
     from carnac.core.time.intervals import Interval
-    from carnac.ports import Clock, MetadataStore
+    from carnac.metadata.store import MetadataStore
+    from carnac.ports import Clock
 
 Delete = Callable[[str, "Interval", str], int | None]
 """Deletes an interval of a datasource with a message; returns the revision, None if there was nothing."""

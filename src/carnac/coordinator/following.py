@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from carnac.core.log.commits import Commit
     from carnac.core.log.entries import Entry
     from carnac.core.segments.segment import Segment
-    from carnac.ports import MetadataStore
+    from carnac.metadata.store import MetadataStore
 
 RECORDS_KEPT = 10_000
 """Records of segments that are kept in memory: those that came last are assigned next."""

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from carnac.coordinator.following import LogView
     from carnac.coordinator.planner import Planner
     from carnac.core.balancing.live.picture import ServerView
-    from carnac.ports import Clock, MetadataStore
+    from carnac.metadata.store import MetadataStore
+    from carnac.ports import Clock
     from carnac.ports.serving import ServerRecord
 
 LOOK_AGAIN_MS = 1_000

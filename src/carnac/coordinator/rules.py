@@ -13,7 +13,8 @@ from carnac.errors import CarnacError, Invalid
 
 if TYPE_CHECKING:
     from carnac.core.balancing.plan.rules import Rule, RuleSet
-    from carnac.ports import Clock, MetadataStore
+    from carnac.metadata.store import MetadataStore
+    from carnac.ports import Clock
 
 DEFAULT = "_default"
 """The name under which the rules are kept that are tried after a datasource's own."""

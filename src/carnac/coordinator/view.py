@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from carnac.core.balancing.live.picture import LiveSegment
     from carnac.core.log.entries import VisibleSegment
     from carnac.core.tasks.leadership import Leadership
-    from carnac.ports import DatasourceInfo, MetadataStore
+    from carnac.metadata.store import MetadataStore
+    from carnac.ports import DatasourceInfo
     from carnac.ports.serving import RuleChange
 
 DEFAULT_TIER = "_default_tier"

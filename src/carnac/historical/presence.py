@@ -11,8 +11,9 @@ from carnac.ports.loops import Loop, safely
 
 if TYPE_CHECKING:
     from carnac.historical.server import Historical
+    from carnac.metadata.records.server_records import ServerRecords
     from carnac.ports import Clock
-    from carnac.ports.serving import ServerRecord, ServerRecords
+    from carnac.ports.serving import ServerRecord
 
 RENEWALS_IN_LEASE = 3
 """Heartbeats within a lease, so that one that is late loses nothing."""

@@ -19,7 +19,7 @@ from carnac.ports import Clock, IdSource
 
 if TYPE_CHECKING:
     from carnac.metadata.database import Database
-    from carnac.metadata.store import SqlMetadataStore
+    from carnac.metadata.store import MetadataStore
 
 __all__ = ["back_up", "find_obstacle", "open_metadata"]
 
@@ -35,7 +35,7 @@ def open_metadata(
     create: bool = True,
     patience_ms: int | None = None,
     on_statement: Callable[[str], None] | None = None,
-) -> SqlMetadataStore:
+) -> MetadataStore:
     """Open the metadata store at `url`.
 
     Args:
@@ -55,7 +55,7 @@ def open_metadata(
     """
     from carnac.metadata.database import PATIENCE_MS
     from carnac.metadata.schema.migrate import migrate_if_needed
-    from carnac.metadata.store import SqlMetadataStore
+    from carnac.metadata.store import MetadataStore
 
     patience = PATIENCE_MS if patience_ms is None else patience_ms
     database: Database
@@ -81,7 +81,7 @@ def open_metadata(
     except BaseException:
         database.close()
         raise
-    return SqlMetadataStore(database, clock=clock, ids=ids)
+    return MetadataStore(database, clock=clock, ids=ids)
 
 
 def find_obstacle(url: str) -> str | None:

@@ -1,4 +1,4 @@
-"""The metadata store on SQL: `MetadataStore` over a `Database`."""
+"""The metadata store over a `Database`: the log and what is derived from it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from carnac.metadata.read import history, reader
 from carnac.metadata.read.reader import load_head
 from carnac.metadata.read.retention import require_whole
 from carnac.metadata.read.rows import lease_of
-from carnac.metadata.records.allocation_records import SqlAllocationRecords
-from carnac.metadata.records.compaction_records import SqlCompactionRecords
-from carnac.metadata.records.server_records import SqlServerRecords
-from carnac.metadata.records.task_records import SqlTaskRecords
+from carnac.metadata.records.allocation_records import AllocationRecords
+from carnac.metadata.records.compaction_records import CompactionRecords
+from carnac.metadata.records.server_records import ServerRecords
+from carnac.metadata.records.task_records import TaskRecords
 from carnac.metadata.sql import pending_rows as pending_sql
 from carnac.metadata.sql import queries as q
 from carnac.metadata.sql import statements as s
@@ -45,15 +45,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class SqlMetadataStore(
-    SqlTaskRecords, SqlAllocationRecords, SqlCompactionRecords, SqlServerRecords
-):
-    """A store in a database: see `MetadataStore` for what its methods promise."""
+class MetadataStore(TaskRecords, AllocationRecords, CompactionRecords, ServerRecords):
+    """The log and what is derived from it. Safe for use by many threads and processes at once.
+
+    Errors, besides those named: Unavailable when the database does not answer; Corrupt when a record is not readable.
+    """
 
     # ------------------------------------------------------------------------------------------------ the log
 
     def settings(self) -> Mapping[str, str]:
-        """Return the store's own settings."""
+        """Return the store's own settings (for example `deep_storage`)."""
         with self._read() as session:
             return {row[0]: row[1] for row in session.rows(s.SETTINGS)}
 
@@ -68,7 +69,13 @@ class SqlMetadataStore(
             return load_head(session)
 
     def publish(self, publication: Publication) -> Published:
-        """Publish in one transaction, or change nothing."""
+        """Publish in one transaction, or change nothing.
+
+        Raises:
+            Conflict: A requirement does not hold; names the commit in the way.
+            Invalid: The publication contradicts itself.
+            Revoked: Its lease is gone, or a lock that it is published under.
+        """
         from carnac.metadata.publish.writer import encode_segments, write_publication
 
         encoded = encode_segments(publication)
@@ -84,12 +91,24 @@ class SqlMetadataStore(
             return None if row is None else row[0]
 
     def resolve(self, at: int | str | None) -> Head:
-        """Return the retained revision that `at` means."""
+        """Return the retained revision that `at` means.
+
+        Args:
+            at: None: the newest. An int or a string of digits: that revision. A tag's name. Else a time as
+                `parse_instant` takes it: the last revision published at or before it.
+
+        Raises:
+            NotFound: No such revision, tag or commit, or it has been trimmed; says what there is.
+        """
         with self._read() as session:
             return history.resolve(session, at)
 
     def changes(self, *, after: int, limit: int = 1000) -> tuple[Commit, ...]:
-        """Return the commits after revision `after`, oldest first, whole."""
+        """Return the commits after revision `after`, oldest first, whole.
+
+        Raises:
+            NotFound: A commit after `after` has been trimmed, so the changes are no longer whole: start anew.
+        """
         with self._read() as session:
             newest = load_head(session).revision
             commits = history.load_commits(session, after, limit)
@@ -103,7 +122,11 @@ class SqlMetadataStore(
             return tuple(history.load_log(session, datasource, before, limit))
 
     def commit(self, revision: int) -> Commit:
-        """Return one commit, whole."""
+        """Return one commit, whole.
+
+        Raises:
+            NotFound: No such commit, or trimmed.
+        """
         with self._read() as session:
             return history.load_commit(session, revision)
 
@@ -117,6 +140,20 @@ class SqlMetadataStore(
                 return tuple(reader.load_infos(session, load_head(session).revision))
             return tuple(reader.load_past_infos(session, past))
 
+    def require_datasource(self, datasource: str, revision: int | None = None) -> None:
+        """Refuse a datasource that has no rows at a revision (None: the newest). Costs no scan of segments.
+
+        Raises:
+            NotFound: It has none; says which there are.
+        """
+        if not self.count_visible(datasource, revision=revision):
+            names = ", ".join(info.name for info in self.datasources(revision))
+            where = "" if revision in {None, self.head().revision} else f" at revision {revision}"
+            raise NotFound(
+                f"there is no datasource '{datasource}'{where}; there are {names or 'none yet'}",
+                datasource=datasource,
+            )
+
     def chunks(self, datasource: str, *, interval: Interval | None = None) -> tuple[Chunk, ...]:
         """Return the live chunks that overlap `interval` (None: all), in order of time."""
         with self._read() as session:
@@ -128,13 +165,18 @@ class SqlMetadataStore(
     def visible(
         self, datasource: str, *, revision: int | None = None, intervals: IntervalSet | None = None
     ) -> Sequence[VisibleSegment]:
-        """Return the entries visible at the revision, with their segments, in order of chunk and partition id."""
+        """Return the entries visible at the revision, with their segments, in order of chunk and partition id.
+
+        Args:
+            revision: Must be retained; None is the newest.
+            intervals: Only entries whose visible instants overlap these; None: all.
+        """
         return self._visible(datasource, revision, intervals, reader.SEGMENTS)
 
     def visible_late(
         self, datasource: str, *, revision: int | None = None, intervals: IntervalSet | None = None
     ) -> Sequence[VisibleSegment]:
-        """Return those of the visible entries whose segments hold late rows."""
+        """Return those of `visible` whose segments hold late rows; no other record is read."""
         found = self._visible(datasource, revision, intervals, reader.LATE)
         return tuple(one for one in found if one.segment.late is not None)
 
@@ -153,14 +195,19 @@ class SqlMetadataStore(
             return tuple(reader.load_visible(session, found, past, intervals, wanted))
 
     def columns(self, datasource: str, *, revision: int | None = None) -> Mapping[str, ColumnType]:
-        """Return the united schema of the segments visible at the revision, without `__time`."""
+        """Return the united schema of the segments visible at the revision, without `__time`.
+
+        A column that differs between segments has the widest of its types (`core.schemas.unite_types`). In order of
+        first appearance. Cheap: through the distinct schemas of the datasource, not through its segments. Empty if
+        nothing is visible.
+        """
         with self._read() as session:
             past = _past(session, revision)
             found = reader.find_datasource(session, datasource)
             return {} if found is None else reader.load_columns(session, found, past)
 
     def count_visible(self, datasource: str, *, revision: int | None = None) -> int:
-        """Return the number of entries visible at the revision."""
+        """Return the number of entries visible at the revision. Cheap for the newest one (from the chunks)."""
         with self._read() as session:
             past = _past(session, revision)
             found = reader.find_datasource(session, datasource)
@@ -173,7 +220,12 @@ class SqlMetadataStore(
             return None if row is None else load_segment(row[0])
 
     def segments(self, *, after: str = "", limit: int = 1000) -> tuple[Segment, ...]:
-        """Return the segments that a retained revision names, in order of id, a page at a time."""
+        """Return the segments that a retained revision names (all but the trash), in order of id, a page at a time.
+
+        Args:
+            after: Only those with an id after this one: the last id of the page before.
+            limit: Most segments to return.
+        """
         with self._read() as session:
             rows = session.rows(q.SEGMENTS_AFTER, after=after, limit=limit)
             return tuple(load_segment(record) for (record,) in rows)
@@ -201,7 +253,11 @@ class SqlMetadataStore(
         return self._write(work)
 
     def remove_tag(self, name: str) -> None:
-        """Remove a tag."""
+        """Remove a tag.
+
+        Raises:
+            NotFound: There is no such tag.
+        """
 
         def work(session: Session) -> None:
             if session.row(s.FIND_TAG, name=name) is None:
@@ -221,7 +277,11 @@ class SqlMetadataStore(
     def acquire_lease(
         self, kind: LeaseKind, *, holder: str, ttl_ms: int, revision: int | None = None
     ) -> Lease:
-        """Return a new lease on `revision` (None: the newest) and later ones."""
+        """Return a new lease on `revision` (None: the newest) and later ones.
+
+        Raises:
+            NotFound: The revision is not retained.
+        """
         lease_id = self._ids.new_id()
         now_ms = self._clock.now_ms()
 
@@ -260,7 +320,11 @@ class SqlMetadataStore(
         return self._write_lease(work)
 
     def renew_lease(self, lease_id: str, *, ttl_ms: int, revision: int | None = None) -> Lease:
-        """Prolong a lease, and move it to a newer revision if one is given."""
+        """Prolong a lease, and move it to a newer revision if one is given.
+
+        Raises:
+            Revoked: It has expired or was released.
+        """
         now_ms = self._clock.now_ms()
 
         def work(session: Session) -> Lease:
@@ -302,7 +366,14 @@ class SqlMetadataStore(
     # -------------------------------------------------------------------------------------------------- locks
 
     def change_locks(self, event: LockEvent) -> LockReply:
-        """Let an event happen to the lockbox, in one transaction; return what it answers."""
+        """Let an event happen to the lockbox, in one transaction; return what it answers.
+
+        What the lockbox decides is `core.locks.machine.decide`, at the store's own time.
+
+        Raises:
+            Invalid: The event contradicts itself.
+            NotFound: There is no such lock to break.
+        """
         from carnac.metadata.locking import locks as sql_locks
 
         return self._write(
@@ -310,7 +381,7 @@ class SqlMetadataStore(
         )
 
     def locks(self, datasource: str | None = None) -> tuple[Lock, ...]:
-        """Return the locks of a datasource (None: of all), in order of arrival."""
+        """Return the locks of a datasource (None: of all), waiting and revoked ones too, in order of arrival."""
         from carnac.metadata.locking import locks as sql_locks
 
         with self._read() as session:
@@ -325,7 +396,15 @@ class SqlMetadataStore(
         dry_run: bool,
         batches_before_ms: int | None = None,
     ) -> TrimReport:
-        """Forget revisions that are not kept, and mark as trash the segments that only they named."""
+        """Forget revisions that are not kept, and mark as trash the segments that only they named.
+
+        The newest revision, tagged revisions, and those from the oldest live reader lease on are always kept.
+
+        Args:
+            keep: Given all retained revisions, oldest first, returns those that the retention rules keep.
+            batches_before_ms: Also forget each `(writer, batch)` that was published before, unless it is the newest
+                of its writer: one that comes again is new. None: none.
+        """
         from carnac.metadata.upkeep import trimming
 
         def work(session: Session) -> TrimReport:
@@ -374,7 +453,7 @@ class SqlMetadataStore(
             return checks.table_counts(session)
 
     def check(self) -> tuple[str, ...]:
-        """Return what in the store contradicts itself, a sentence each; nothing if all is well."""
+        """Return what in the records contradicts itself, a sentence each; nothing if all is well. Reads all of them."""
         from carnac.metadata.upkeep import checks
 
         with self._read() as session:

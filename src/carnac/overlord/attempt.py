@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 from carnac.core.locks.choice import parse_lock_context
 from carnac.core.locks.model import Lock, describe_end
@@ -24,8 +25,11 @@ from carnac.errors import CarnacError, Revoked, Unavailable
 from carnac.overlord.guard import TaskGuard
 from carnac.overlord.keeper import LockKeeper
 from carnac.overlord.lockbox import Lockbox
-from carnac.ports import Clock, JobProgress, MetadataStore, TaskJobs
+from carnac.ports import Clock, JobProgress, TaskJobs
 from carnac.ports.loops import Loop, Wait
+
+if TYPE_CHECKING:
+    from carnac.metadata.store import MetadataStore
 
 BEATS_IN_LEASE = 4
 PROGRESS_MS = 1_000

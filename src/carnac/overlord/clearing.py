@@ -7,12 +7,15 @@ import logging
 import threading
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from carnac.core.tasks.events import FinishAttempt, SettleAttempt
 from carnac.core.tasks.model import Attempt
-from carnac.ports import Clock, MetadataStore
+from carnac.ports import Clock
 from carnac.ports.loops import Loop, safely
+
+if TYPE_CHECKING:
+    from carnac.metadata.store import MetadataStore
 
 STALE_MS = 3_600_000
 """How long clearing up may take at a time: deep storage may be slow, or away."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from carnac.core.locks.choice import LockChoice, LockContext, choose_lock
 from carnac.core.locks.events import (
@@ -33,9 +34,11 @@ from carnac.core.log.commits import LockHeld
 from carnac.core.time.intervals import interval_text
 from carnac.core.time.leases import is_over
 from carnac.errors import CarnacError, Conflict, Revoked, Unavailable
-from carnac.ports import Clock, MetadataStore
+from carnac.ports import Clock
 from carnac.ports.closing import Closing
-from carnac.ports.metadata import require_datasource
+
+if TYPE_CHECKING:
+    from carnac.metadata.store import MetadataStore
 
 FIRST_PAUSE_MS = 20
 LONGEST_PAUSE_MS = 1_000
@@ -200,7 +203,7 @@ class Lockbox(Closing):
             NotFound: There is neither.
         """
         if not self._metadata.locks(datasource):
-            require_datasource(self._metadata, datasource)
+            self._metadata.require_datasource(datasource)
 
     def break_lock(self, lock_id: int) -> Lock:
         """Revoke a lock or a wait, whoever has it; return it. Safe: its task cannot publish under it any more.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from carnac.core.tasks.events import (
     Changed,
@@ -30,8 +30,11 @@ from carnac.core.tasks.model import Attempt, AttemptState, Task, is_lost
 from carnac.core.time.leases import is_over
 from carnac.errors import CarnacError, Unavailable
 from carnac.overlord.clearing import Clearing
-from carnac.ports import Clock, MetadataStore, TaskRunner
+from carnac.ports import Clock, TaskRunner
 from carnac.ports.loops import STALE_PERIODS, Loop, Wait, is_bug, log_failure, reason_of
+
+if TYPE_CHECKING:
+    from carnac.metadata.store import MetadataStore
 
 VOUCHES_IN_LEASE = 4
 

@@ -8,7 +8,7 @@ import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from carnac.core.arguments import checked
 from carnac.core.redaction import show_submitted
@@ -28,11 +28,13 @@ from carnac.core.time.intervals import format_ms
 from carnac.core.time.leases import is_over
 from carnac.errors import NotFound
 from carnac.overlord.waiting import wait_until_over
-from carnac.ports import Clock, IdSource, MetadataStore, TaskFilter, TaskRunner
+from carnac.ports import Clock, IdSource, TaskFilter, TaskRunner
 from carnac.ports.closing import Closing
 from carnac.ports.loops import safely
-from carnac.ports.metadata import require_datasource
-from carnac.ports.task_records import EVERY_TASK
+from carnac.ports.tasks import EVERY_TASK
+
+if TYPE_CHECKING:
+    from carnac.metadata.store import MetadataStore
 
 OVER = (TaskState.SUCCEEDED, TaskState.FAILED, TaskState.CANCELLED)
 LONGEST_PAUSE_MS = 1_000
@@ -158,7 +160,7 @@ class TaskService(Closing):
             NotFound: There is neither.
         """
         if not self._metadata.tasks(TaskFilter(datasource=datasource), limit=1):
-            require_datasource(self._metadata, datasource)
+            self._metadata.require_datasource(datasource)
 
     def attempts(self, task_id: str) -> Sequence[Attempt]:
         """Return the attempts of a task, the first one first.

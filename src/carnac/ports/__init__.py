@@ -1,5 +1,7 @@
-"""What the shell must offer: protocols between services and adapters.
+"""What the shell must offer: protocols between services and adapters, and the values that they exchange.
 
+A class that is the only one of its kind needs no protocol: `MetadataStore` is named for its type where it is used, and
+`bootstrap` hands it over.
 Every adapter of a port, and its in-memory fake, passes the one behaviour suite of that port in `tests/contract/`.
 """
 
@@ -24,7 +26,6 @@ from carnac.ports.metadata import (
     Head,
     Lease,
     LeaseKind,
-    MetadataStore,
     Published,
     Tag,
     TrashedSegment,
@@ -40,11 +41,8 @@ from carnac.ports.storage import (
     DeepStorage,
     StoredFile,
 )
-from carnac.ports.task_records import (
-    TaskFilter,
-    TaskRecords,
-)
 from carnac.ports.tasks import (
+    TaskFilter,
     TaskJobs,
     TaskRunner,
     WriteGuard,
@@ -65,7 +63,6 @@ __all__ = [
     "JobResult",
     "Lease",
     "LeaseKind",
-    "MetadataStore",
     "Published",
     "QueryEngine",
     "QueryResult",
@@ -78,7 +75,6 @@ __all__ = [
     "Tag",
     "TaskFilter",
     "TaskJobs",
-    "TaskRecords",
     "TaskRunner",
     "TrashedSegment",
     "TrimReport",

@@ -6,7 +6,7 @@ historical holds is asked of the historical itself (`SegmentServer`), so that a 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
@@ -106,73 +106,6 @@ class Held:
 
     used_bytes: int = 0
     segment_ids: Collection[str] = ()
-
-
-class ServerRecords(Protocol):
-    """Servers, the told revision and load rules: a part of the metadata store. Safe for threads and processes.
-
-    Errors, besides those named: Unavailable when the database does not answer.
-    """
-
-    @property
-    def store_id(self) -> str:
-        """The store's random id, from when it was made: the same wherever and whenever it is opened."""
-        ...
-
-    def put_server(self, server: ServerRecord) -> ServerRecord:
-        """Keep a heartbeat; return it as it is kept: at the store's time, `is_decommissioning` as operators set it.
-
-        Raises:
-            Revoked: Another store is there now.
-        """
-        ...
-
-    def remove_server(self, server_id: str) -> None:
-        """Say goodbye: the server counts as gone at once. Idempotent."""
-        ...
-
-    def servers(
-        self, role: Role | None = None, *, live_only: bool = True
-    ) -> Sequence[ServerRecord]:
-        """Return servers by id: those whose lease is not over, or all that are known."""
-        ...
-
-    def decommission(self, server_id: str, *, wanted: bool) -> None:
-        """Have a server emptied, or not any more. Idempotent.
-
-        Raises:
-            NotFound: No such server is known.
-        """
-        ...
-
-    def told(self) -> Told | None:
-        """Return the revision that brokers are to plan on; None if no coordinator has said: then the newest."""
-        ...
-
-    def tell(self, revision: int, *, fence: int) -> Told:
-        """Tell brokers of a revision, if it is higher than the told one; return what they are told now.
-
-        Raises:
-            Revoked: A coordinator with a higher fence leads, or has told something.
-            NotFound: There is no such revision yet.
-        """
-        ...
-
-    def rules(self) -> Mapping[str, str]:
-        """Return the rules in force as Druid's JSON lists, by datasource; `_default` among them if it was set."""
-        ...
-
-    def put_rules(
-        self, datasource: str, rules: str | None, *, author: str = "", comment: str = ""
-    ) -> None:
-        """Set the rules of a datasource or of `_default`; None: it has none of its own."""
-        ...
-
-    def rule_history(
-        self, datasource: str | None = None, *, limit: int = 25
-    ) -> Sequence[RuleChange]:
-        """Return changes of rules, the newest first; None: of all. Rules that were removed show as `[]`."""
-        ...
 
 
 class HoldState(StrEnum):

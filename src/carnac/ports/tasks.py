@@ -4,14 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from carnac.core.log.commits import LockHeld
-    from carnac.core.tasks.model import Attempt, Task
-    from carnac.core.time.intervals import IntervalSet
+    from carnac.core.tasks.model import Attempt, Task, TaskState
+    from carnac.core.time.intervals import Interval, IntervalSet
     from carnac.ports.jobs import JobProgress
     from carnac.ports.places import PlaceTerms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskFilter:
+    """Which tasks are wanted; None: whatever.
+
+    Attributes:
+        states: In one of these.
+        datasource: About this one.
+        type: Of this type.
+        group_id: Of this group.
+        created: Submitted within.
+        finished_until_ms: Over at this time or before.
+        before: With a lower arrival number than this: the next page of a list.
+    """
+
+    states: tuple[TaskState, ...] | None = None
+    datasource: str | None = None
+    type: str | None = None
+    group_id: str | None = None
+    created: Interval | None = None
+    finished_until_ms: int | None = None
+    before: int | None = None
+
+
+EVERY_TASK = TaskFilter()
 
 
 class TaskRunner(Protocol):

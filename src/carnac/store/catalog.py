@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from carnac.core.segments.sql_columns import HIDDEN_PREFIX
 from carnac.core.time.intervals import IntervalSet
 from carnac.ports import SegmentInput
-from carnac.ports.metadata import require_datasource
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from carnac.core.log.entries import Chunk, VisibleSegment
     from carnac.core.log.late_ledger import LateLedger
     from carnac.core.time.intervals import Interval
-    from carnac.ports import MetadataStore
+    from carnac.metadata.store import MetadataStore
 
 
 class StoreCatalog:
@@ -32,7 +31,7 @@ class StoreCatalog:
         where = None if within is None else IntervalSet((within,))
         found = self._metadata.visible(datasource, revision=revision, intervals=where)
         if not found:
-            require_datasource(self._metadata, datasource, revision)
+            self._metadata.require_datasource(datasource, revision)
         return found
 
     def inputs(
@@ -55,7 +54,7 @@ class StoreCatalog:
         revision = self._metadata.resolve(at).revision
         found = self._metadata.columns(datasource, revision=revision)
         if not found:
-            require_datasource(self._metadata, datasource, revision)
+            self._metadata.require_datasource(datasource, revision)
         return {
             name: kind.value for name, kind in found.items() if not name.startswith(HIDDEN_PREFIX)
         }
@@ -64,7 +63,7 @@ class StoreCatalog:
         """Return the live time chunks, in order of time."""
         found = self._metadata.chunks(datasource)
         if not found:
-            require_datasource(self._metadata, datasource, self._metadata.head().revision)
+            self._metadata.require_datasource(datasource, self._metadata.head().revision)
         return found
 
     def late(self, datasource: str, at: int | str | None, within: Interval | None) -> LateLedger:
@@ -75,7 +74,7 @@ class StoreCatalog:
         where = None if within is None else IntervalSet((within,))
         found = self._metadata.visible_late(datasource, revision=head.revision, intervals=where)
         if not found:
-            require_datasource(self._metadata, datasource, head.revision)
+            self._metadata.require_datasource(datasource, head.revision)
         return draw_up_ledger(
             found, datasource=datasource, revision=head.revision, at_ms=head.at_ms, within=within
         )
@@ -88,5 +87,5 @@ class StoreCatalog:
         if datasource is not None and not found:
             is_known = limit == 0 or before is not None
             if not (is_known and self._metadata.log(datasource=datasource, limit=1)):
-                require_datasource(self._metadata, datasource)
+                self._metadata.require_datasource(datasource)
         return found

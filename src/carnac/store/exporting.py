@@ -16,7 +16,8 @@ from carnac.errors import DiskFull, Invalid, NotFound, ReadOnly
 from carnac.store.querying import READ_ATTEMPTS_MAX, RevisionCatalog, under_lease
 
 if TYPE_CHECKING:
-    from carnac.ports import ExportResult, MetadataStore, QueryEngine
+    from carnac.metadata.store import MetadataStore
+    from carnac.ports import ExportResult, QueryEngine
     from carnac.store.leases import LeaseKeeper
 
 FORMS = ("csv", "jsonl", "parquet", "arrow")

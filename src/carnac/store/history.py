@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from carnac.core.log.commits import Commit, CommitKind, LookupChange, Publication
 from carnac.core.log.entries import VisibleSegment
@@ -12,7 +13,10 @@ from carnac.core.log.reverting import plan_revert, restored_segments
 from carnac.core.segments.segment import Segment
 from carnac.core.time.intervals import Interval, IntervalSet, interval_set
 from carnac.errors import Corrupt, Invalid, NotFound
-from carnac.ports import Head, MetadataStore, Published
+from carnac.ports import Head, Published
+
+if TYPE_CHECKING:
+    from carnac.metadata.store import MetadataStore
 
 DIFF_COMMITS_MAX = 1000
 """Revisions further apart are compared by all that they show."""

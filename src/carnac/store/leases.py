@@ -16,7 +16,8 @@ from carnac.ports import LeaseKind
 from carnac.ports.loops import Loop
 
 if TYPE_CHECKING:
-    from carnac.ports import Clock, Head, Lease, MetadataStore
+    from carnac.metadata.store import MetadataStore
+    from carnac.ports import Clock, Head, Lease
     from carnac.ports.loops import Wait
 
 RENEWALS_IN_TTL = 3

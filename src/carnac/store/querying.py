@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from carnac.core.log.entries import VisibleSegment
     from carnac.core.segments.segment import ColumnType
     from carnac.core.time.intervals import IntervalSet
-    from carnac.ports import MetadataStore, QueryEngine, QueryResult
+    from carnac.metadata.store import MetadataStore
+    from carnac.ports import QueryEngine, QueryResult
     from carnac.ports.distributed import SparkPlans, SparkRunner
     from carnac.ports.serving import Held
     from carnac.store.leases import LeaseKeeper

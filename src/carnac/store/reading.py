@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from carnac.core.log.entries import Chunk, VisibleSegment
     from carnac.core.log.late_ledger import LateLedger
     from carnac.core.time.intervals import Interval
+    from carnac.metadata.store import MetadataStore
     from carnac.ports import (
         DataPipeline,
         DatasourceInfo,
         ExportResult,
         Head,
-        MetadataStore,
         QueryEngine,
         QueryResult,
         Tag,

@@ -17,7 +17,8 @@ from carnac.store.querying import RevisionCatalog, under_lease
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from carnac.ports import MetadataStore, QueryEngine
+    from carnac.metadata.store import MetadataStore
+    from carnac.ports import QueryEngine
     from carnac.ports.queries import OpenQuery, QueryBasis
     from carnac.store.leases import LeaseKeeper
 

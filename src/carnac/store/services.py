@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from carnac.config import Settings
     from carnac.core.time.intervals import Interval
-    from carnac.ports import Clock, DataPipeline, DeepStorage, MetadataStore, WriteGuard
+    from carnac.metadata.store import MetadataStore
+    from carnac.ports import Clock, DataPipeline, DeepStorage, WriteGuard
     from carnac.ports.places import Allocator
     from carnac.store.catalog import StoreCatalog
     from carnac.store.compacting.compactor import Compactor

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from carnac.config import Settings
     from carnac.core.compaction.plan.groups import CompactionGroup
     from carnac.core.time.intervals import Interval
+    from carnac.metadata.store import MetadataStore
     from carnac.ports import (
         Clock,
         DataPipeline,
         DeepStorage,
         Lease,
-        MetadataStore,
         Published,
         QueryEngine,
         WriteGuard,

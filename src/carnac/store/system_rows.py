@@ -16,7 +16,8 @@ from carnac.ports.serving import Held, Role
 if TYPE_CHECKING:
     from carnac.core.log.entries import VisibleSegment
     from carnac.core.time.intervals import Interval
-    from carnac.ports import Catalog, MetadataStore
+    from carnac.metadata.store import MetadataStore
+    from carnac.ports import Catalog
     from carnac.ports.serving import ServerRecord
 
 LEADING = (Role.OVERLORD, Role.COORDINATOR)

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from carnac.core.segments.segment import ColumnType, Segment
     from carnac.core.time.intervals import IntervalSet
-    from carnac.ports import MetadataStore, QueryEngine
+    from carnac.metadata.store import MetadataStore
+    from carnac.ports import QueryEngine
     from carnac.ports.queries import QueryBasis
     from carnac.store.leases import LeaseKeeper
 

@@ -26,7 +26,8 @@ from carnac.core.tasks.events import DispatchTasks
 from carnac.core.time.intervals import parse_interval
 from carnac.errors import Unavailable
 from carnac.jobs.pipeline import SparkPipeline
-from carnac.ports import DeepStorage, IdSource, JobResult, MetadataStore
+from carnac.metadata.store import MetadataStore
+from carnac.ports import DeepStorage, IdSource, JobResult
 from carnac.spark.session import SparkHolder
 from tests.locks import wants
 from tests.logs import append, segment

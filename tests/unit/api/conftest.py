@@ -24,11 +24,11 @@ from carnac.core.tasks.events import (
     TaskReply,
 )
 from carnac.metadata import open_metadata
+from carnac.metadata.store import MetadataStore
 from carnac.overlord import Lockbox
 from carnac.overlord.loop import LoopSettings, OverlordLoop
 from carnac.overlord.runners import ProcessRunner
 from carnac.overlord.tasks import TaskService
-from carnac.ports import MetadataStore
 from carnac.specs.tasks.spec import load_task
 from tests.support.clock import FakeClock, SequentialIds
 from tests.tasks import candidacy, dispatch

@@ -37,7 +37,7 @@ from carnac.core.log.commits import Numbered, Place
 from carnac.core.time.intervals import Interval
 from carnac.errors import CarnacError, Conflict, Invalid, Revoked, Unavailable
 from carnac.jobs.ingest.places import PlaceTaker
-from carnac.metadata.store import SqlMetadataStore
+from carnac.metadata.store import MetadataStore
 from carnac.rows.merge_task import Ask, Given, Own
 from tests.locks import hours, wants
 from tests.waiting import until
@@ -57,12 +57,12 @@ FIRST = AllocationRequest(
 
 
 @pytest.fixture
-def store(memory_store: SqlMetadataStore) -> SqlMetadataStore:
+def store(memory_store: MetadataStore) -> MetadataStore:
     return memory_store
 
 
 @pytest.fixture
-def url(store: SqlMetadataStore) -> Iterator[str]:
+def url(store: MetadataStore) -> Iterator[str]:
     with serve(store) as found:
         yield found
 
@@ -115,7 +115,7 @@ def test_who_is_denied_hears_why(kind: type[CarnacError]) -> None:
 @pytest.mark.http
 class TestOverHttp:
     def test_a_merge_gets_one_place_after_the_other(
-        self, store: SqlMetadataStore, url: str, tmp_path: Path
+        self, store: MetadataStore, url: str, tmp_path: Path
     ) -> None:
         ask = Ask(url=url, first=FIRST)
         assert taken(PlaceTaker(ask), tmp_path, "a", "b") == ["a 0", "b 1"]
@@ -126,7 +126,7 @@ class TestOverHttp:
             assert [one["partition_id"] for one in json.load(answer)] == [0, 1, 2]
 
     def test_who_waits_for_a_lock_asks_again(
-        self, store: SqlMetadataStore, url: str, tmp_path: Path
+        self, store: MetadataStore, url: str, tmp_path: Path
     ) -> None:
         store.change_locks(wants("alone", hours(0, 24)))
         pauses: list[float] = []
@@ -139,7 +139,7 @@ class TestOverHttp:
         assert taken(PlaceTaker(Ask(url=url, first=FIRST), pause=pause), tmp_path, "a") == ["a 0"]
         assert pauses == [0.05, 0.1]
 
-    def test_and_gives_up_in_time(self, store: SqlMetadataStore, url: str, tmp_path: Path) -> None:
+    def test_and_gives_up_in_time(self, store: MetadataStore, url: str, tmp_path: Path) -> None:
         store.change_locks(wants("alone", hours(0, 24)))
         pauses: list[float] = []
         taker = PlaceTaker(Ask(url=url, first=FIRST), pause=pauses.append)
@@ -148,7 +148,7 @@ class TestOverHttp:
         assert sum(pauses) >= 1
 
     def test_a_preempted_owner_is_told_to_stop(
-        self, store: SqlMetadataStore, url: str, tmp_path: Path
+        self, store: MetadataStore, url: str, tmp_path: Path
     ) -> None:
         taker = PlaceTaker(Ask(url=url, first=FIRST))
         taken(taker, tmp_path, "a")
@@ -218,7 +218,7 @@ def answering(status: int, body: bytes) -> Iterator[str]:
 
 @pytest.mark.http
 def test_clients_who_ask_together_share_a_transaction_and_nonsense_of_one_is_its_own(
-    store: SqlMetadataStore, url: str
+    store: MetadataStore, url: str
 ) -> None:
     """All but the first ask while the queue of the store is at work for another."""
     commits: list[str] = []
@@ -281,7 +281,7 @@ def test_own_numbers_and_given_places(tmp_path: Path) -> None:
     assert taken(given, tmp_path, "a", "b") == ["a 4"], "what is beyond is left to publish"
 
 
-def test_a_place_as_a_word(store: SqlMetadataStore) -> None:
+def test_a_place_as_a_word(store: MetadataStore) -> None:
     (reply,) = store.allocate([FIRST])
     assert isinstance(reply, PendingSegment)
     assert read_reply(reply_to_json(reply)) == pending_id_of(reply) == reply.pending_id

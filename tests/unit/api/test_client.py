@@ -18,7 +18,7 @@ from carnac.core.tasks.events import BeatAttempt
 from carnac.core.tasks.model import Task, TaskState
 from carnac.core.time.intervals import Interval
 from carnac.errors import CarnacError, Conflict, Invalid, NotFound, Unavailable
-from carnac.ports.task_records import TaskFilter
+from carnac.ports.tasks import TaskFilter
 from tests.hostile import as_json, places, replaced, values
 from tests.support.clock import FakeClock
 from tests.unit.api.conftest import Overlord, Submit

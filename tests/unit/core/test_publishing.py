@@ -17,8 +17,7 @@ from carnac.core.log.commits import (
 )
 from carnac.core.time.intervals import IntervalSet
 from carnac.errors import Conflict, Corrupt, Invalid
-from carnac.metadata.store import SqlMetadataStore
-from carnac.ports import MetadataStore
+from carnac.metadata.store import MetadataStore
 from tests.logs import (
     DATASOURCE,
     append,
@@ -38,7 +37,7 @@ MONTH = "2013-01-01/2013-02-01"
 
 
 @pytest.fixture
-def store(memory_store: SqlMetadataStore) -> MetadataStore:
+def store(memory_store: MetadataStore) -> MetadataStore:
     return memory_store
 
 

@@ -17,7 +17,7 @@ from carnac.core.timeline import (
     check_unchanged,
 )
 from carnac.errors import Invalid, InvariantError
-from carnac.metadata.store import SqlMetadataStore
+from carnac.metadata.store import MetadataStore
 from tests.logs import DATASOURCE, append, append_of, day, folding, interval, replacement, segment
 from tests.support.told_timelines import Told, retired_by
 from tests.timelines import entry, hours
@@ -217,13 +217,13 @@ class TestFollowingTheLog:
     """Source 3, on the real log: both orders of completion, and what needs no tombstone."""
 
     @pytest.fixture
-    def store(self, memory_store: SqlMetadataStore) -> SqlMetadataStore:
+    def store(self, memory_store: MetadataStore) -> MetadataStore:
         return memory_store
 
     @pytest.mark.parametrize("ingestion_first", [True, False])
     @pytest.mark.parametrize("kind", ["minor", "major"])
     def test_both_orders_of_completion(
-        self, store: SqlMetadataStore, ingestion_first: bool, kind: str
+        self, store: MetadataStore, ingestion_first: bool, kind: str
     ) -> None:
         append(store, *(segment(f"S{n}", day(1)) for n in range(1, 5)))
         seventh = segment("S7", day(1), rows=40)
@@ -246,9 +246,7 @@ class TestFollowingTheLog:
             visible = {e.segment_id for e in timeline.now().entries(Visibility.VISIBLE)}
             assert visible == {"S5", "S6", "S7"}
 
-    def test_a_deletion_shows_nothing_and_brings_nothing_back(
-        self, store: SqlMetadataStore
-    ) -> None:
+    def test_a_deletion_shows_nothing_and_brings_nothing_back(self, store: MetadataStore) -> None:
         append(store, segment("S1", day(1)), segment("S2", day(1)))
         store.publish(folding(store, ("S1", "S2"), segment("C1", day(1), rows=20)))
         store.publish(replacement(store, day(1), kind=CommitKind.DELETE))

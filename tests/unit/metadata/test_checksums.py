@@ -12,7 +12,7 @@ import pytest
 
 from carnac.errors import Corrupt, ReadOnly, Unavailable
 from carnac.metadata import open_metadata
-from carnac.metadata.store import SqlMetadataStore
+from carnac.metadata.store import MetadataStore
 from carnac.metadata.upkeep.checksums import examine, mend
 from tests.nightly import IS_FAST, IS_NIGHTLY
 from tests.support.clock import FakeClock, SequentialIds
@@ -33,7 +33,7 @@ def path() -> Iterator[Path]:
         yield path
 
 
-def open_store(path: Path) -> SqlMetadataStore:
+def open_store(path: Path) -> MetadataStore:
     url = lay_database(path, created_at_ms=0)
     return open_metadata(url, clock=FakeClock(), ids=SequentialIds())
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from carnac.clock import RandomIds, SystemClock
 from carnac.metadata import open_metadata
-from carnac.metadata.store import SqlMetadataStore
+from carnac.metadata.store import MetadataStore
 from carnac.ports import LeaseKind
 from tests.logs import append_of, day, segment
 
@@ -23,7 +23,7 @@ def test_only_leases_do_not_wait_for_the_disk(tmp_path: Path) -> None:
 
     url = f"sqlite:///{tmp_path}/metadata.db"
     store = open_metadata(url, clock=SystemClock(), ids=RandomIds(), on_statement=look)
-    assert isinstance(store, SqlMetadataStore)
+    assert isinstance(store, MetadataStore)
     database: Any = store._database
     lease = store.acquire_lease(LeaseKind.WRITER, holder="test", ttl_ms=60_000)
     store.renew_lease(lease.lease_id, ttl_ms=60_000)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from carnac.metadata import open_metadata
-from carnac.metadata.store import SqlMetadataStore
+from carnac.metadata.store import MetadataStore
 from carnac.metadata.upkeep.log_pages import LogPages, examine_log
 from tests.nightly import IS_FAST, IS_NIGHTLY
 from tests.support.clock import FakeClock, SequentialIds
@@ -32,7 +32,7 @@ def path() -> Iterator[Path]:
 
 
 @pytest.fixture
-def store(path: Path) -> Iterator[SqlMetadataStore]:
+def store(path: Path) -> Iterator[MetadataStore]:
     url = lay_database(path, created_at_ms=0)
     with closing(open_metadata(url, clock=FakeClock(), ids=SequentialIds())) as store:
         for number in range(WRITES):
@@ -49,7 +49,7 @@ def flip(path: Path, place: int, bit: int) -> None:
 
 
 def test_every_flipped_bit_of_a_log_is_found_and_its_page_named(
-    store: SqlMetadataStore, path: Path
+    store: MetadataStore, path: Path
 ) -> None:
     log, rng = Path(f"{path}-wal"), random.Random(SEED)
     whole = examine_log(path)
@@ -66,7 +66,7 @@ def test_every_flipped_bit_of_a_log_is_found_and_its_page_named(
     assert store.settings() == {"name": f"{WRITES - 1:05}"}
 
 
-def test_what_is_in_the_file_already_is_not_asked_for(store: SqlMetadataStore, path: Path) -> None:
+def test_what_is_in_the_file_already_is_not_asked_for(store: MetadataStore, path: Path) -> None:
     with edited(path) as link:
         link.pragma("wal_checkpoint", "PASSIVE")
         flip(Path(f"{path}-wal"), HEADER_BYTES + FRAME_BYTES // 2, 0)
@@ -74,7 +74,7 @@ def test_what_is_in_the_file_already_is_not_asked_for(store: SqlMetadataStore, p
 
 
 def test_no_log_that_others_write_is_taken_for_a_damaged_one(
-    store: SqlMetadataStore, path: Path
+    store: MetadataStore, path: Path
 ) -> None:
     is_over = threading.Event()
 

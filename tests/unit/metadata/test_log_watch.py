@@ -14,7 +14,7 @@ from carnac.metadata import back_up, open_metadata
 from carnac.metadata.backends import sqlite_log
 from carnac.metadata.backends.sqlite import WRITER_PRAGMAS
 from carnac.metadata.backends.sqlite_driver import READER_PRAGMAS, connect
-from carnac.metadata.store import SqlMetadataStore
+from carnac.metadata.store import MetadataStore
 from tests.support.clock import FakeClock, SequentialIds
 from tests.support.databases import lay_database, wrong_pages
 from tests.unit.store.events import fast_folder
@@ -33,13 +33,13 @@ def path() -> Iterator[Path]:
         yield Path(folder) / "metadata.db"
 
 
-def open_store(path: Path) -> SqlMetadataStore:
+def open_store(path: Path) -> MetadataStore:
     url = lay_database(path, created_at_ms=0)
     return open_metadata(url, clock=FakeClock(), ids=SequentialIds())
 
 
 @pytest.fixture
-def store(path: Path) -> Iterator[SqlMetadataStore]:
+def store(path: Path) -> Iterator[MetadataStore]:
     with closing(open_store(path)) as store:
         store.put_settings({"name": "value"})
         yield store
@@ -55,7 +55,7 @@ def damage_log(path: Path) -> None:
 
 
 def test_a_damaged_page_is_not_moved_into_the_file_and_is_not_forgotten(
-    store: SqlMetadataStore, path: Path
+    store: MetadataStore, path: Path
 ) -> None:
     assert store.settings() == {"name": "value"}
     damage_log(path)
@@ -73,7 +73,7 @@ def test_a_damaged_page_is_not_moved_into_the_file_and_is_not_forgotten(
 
 
 def test_what_is_found_when_the_log_is_moved_is_not_forgotten(
-    store: SqlMetadataStore, path: Path
+    store: MetadataStore, path: Path
 ) -> None:
     damage_log(path)
     before = path.read_bytes()
@@ -109,7 +109,7 @@ def test_a_transaction_larger_than_its_cache_is_not_taken_for_damage(path: Path)
 
 
 def test_what_interrupts_a_read_comes_out(
-    store: SqlMetadataStore, path: Path, monkeypatch: pytest.MonkeyPatch
+    store: MetadataStore, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A signal's handler may raise while a page is verified, through which nothing passes."""
 
@@ -125,7 +125,7 @@ def test_what_interrupts_a_read_comes_out(
     assert store.settings() == {"name": "value"}
 
 
-def test_a_backup_that_was_put_back_has_a_log(store: SqlMetadataStore, path: Path) -> None:
+def test_a_backup_that_was_put_back_has_a_log(store: MetadataStore, path: Path) -> None:
     copy = path.with_name("copy.db")
     back_up(f"sqlite:///{path}", copy)
     with closing(connect(copy, READER_PRAGMAS)) as link:

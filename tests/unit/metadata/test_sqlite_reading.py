@@ -11,8 +11,7 @@ from carnac.metadata import open_metadata
 from carnac.metadata.backends.sqlite_reading import ReadOnlySqliteDatabase
 from carnac.metadata.schema.migrate import migrate_if_needed
 from carnac.metadata.sql import statements as s
-from carnac.metadata.store import SqlMetadataStore
-from carnac.ports import MetadataStore
+from carnac.metadata.store import MetadataStore
 from tests.support.clock import FakeClock, SequentialIds
 from tests.support.databases import edited, lay_database
 
@@ -36,9 +35,9 @@ def path(tmp_path: Path) -> Path:
     return place
 
 
-def open_reader(path: Path) -> SqlMetadataStore:
+def open_reader(path: Path) -> MetadataStore:
     database = ReadOnlySqliteDatabase(path, "it is so in this test")
-    return SqlMetadataStore(database, clock=FakeClock(), ids=SequentialIds())
+    return MetadataStore(database, clock=FakeClock(), ids=SequentialIds())
 
 
 def test_each_read_sees_what_was_written_and_checkpointed_before_it(path: Path) -> None:

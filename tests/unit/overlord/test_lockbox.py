@@ -12,8 +12,8 @@ from carnac.core.locks.choice import LockContext
 from carnac.core.locks.model import Lock, LockGranularity, LockState, LockType, Reason
 from carnac.errors import Conflict, Invalid, NotFound, Revoked, Unavailable
 from carnac.metadata import open_metadata
+from carnac.metadata.store import MetadataStore
 from carnac.overlord import Lockbox, LockKeeper
-from carnac.ports import MetadataStore
 from tests.locks import LEASE_MS, hours, wants
 from tests.logs import append_of, day, segment
 from tests.support.clock import FakeClock, SequentialIds

@@ -11,8 +11,8 @@ from carnac.core.tasks.events import ClaimAttempt
 from carnac.core.tasks.machine import START_MAX_MS
 from carnac.core.tasks.model import AttemptState, TaskState
 from carnac.metadata import open_metadata
+from carnac.metadata.store import MetadataStore
 from carnac.overlord.loop import LoopSettings, OverlordLoop
-from carnac.ports import MetadataStore
 from tests.support.clock import FakeClock, SequentialIds
 from tests.support.tasks import FakeRunner
 from tests.tasks import LEASE_MS, wants

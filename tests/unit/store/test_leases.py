@@ -11,7 +11,8 @@ import pytest
 
 from carnac.errors import Invalid, NotFound, Revoked
 from carnac.metadata import open_metadata
-from carnac.ports import LeaseKind, MetadataStore
+from carnac.metadata.store import MetadataStore
+from carnac.ports import LeaseKind
 from carnac.store import Store
 from carnac.store.leases import LeaseKeeper
 from tests.logs import append as append_segments

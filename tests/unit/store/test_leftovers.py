@@ -6,7 +6,7 @@ from carnac.clock import MarkedIds
 from carnac.core.ids import mark_of
 from carnac.core.log.commits import Change, CommitKind, Publication
 from carnac.deep_storage.memory import MemoryDeepStorage
-from carnac.metadata.store import SqlMetadataStore
+from carnac.metadata.store import MetadataStore
 from carnac.store.upkeep.maintenance import remove_leftovers
 from tests.support.segments import write_segment
 
@@ -15,7 +15,7 @@ ROW = {"__time": "2013-01-01T12:00:00Z", "carrier": "AA"}
 
 
 def test_only_what_the_attempt_wrote_and_no_commit_names_is_removed(
-    memory_store: SqlMetadataStore,
+    memory_store: MetadataStore,
 ) -> None:
     metadata = memory_store
     storage = MemoryDeepStorage()

@@ -49,7 +49,8 @@ if TYPE_CHECKING:
     from carnac.broker.execution import Executor
     from carnac.broker.record import QueryRecord
     from carnac.config import Settings
-    from carnac.ports import Clock, DataPipeline, DeepStorage, MetadataStore
+    from carnac.metadata.store import MetadataStore
+    from carnac.ports import Clock, DataPipeline, DeepStorage
     from carnac.ports.answers import QueryService
     from carnac.ports.distributed import SparkRunner
     from carnac.ports.loops import Loop

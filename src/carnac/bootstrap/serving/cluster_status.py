@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from carnac.config import Settings
     from carnac.core.balancing.live.picture import LiveSegment, ServerView
     from carnac.core.balancing.plan.rules import RuleSet
-    from carnac.ports import Clock, MetadataStore
+    from carnac.metadata.store import MetadataStore
+    from carnac.ports import Clock
     from carnac.ports.serving import Inventory, ServerRecord
 
 ASKED_AT_ONCE = 16

@@ -31,7 +31,8 @@ from carnac.store.upkeep.verifying import Scrubber
 
 if TYPE_CHECKING:
     from carnac.bootstrap.serving.assembly import Assembly
-    from carnac.ports import Clock, DataPipeline, DeepStorage, IdSource, MetadataStore
+    from carnac.metadata.store import MetadataStore
+    from carnac.ports import Clock, DataPipeline, DeepStorage, IdSource
 
 COMPACTION_STALE_MS = 1_800_000
 """How long a round of compaction may take: the first one looks at every segment of the store."""

@@ -13,7 +13,7 @@ from carnac.simulation.cluster.storage import ROOT, name_of
 
 if TYPE_CHECKING:
     from carnac.core.segments.segment import Segment
-    from carnac.ports import MetadataStore
+    from carnac.metadata.store import MetadataStore
     from carnac.simulation.cluster.kernel import Kernel
     from carnac.simulation.cluster.storage import Disk
 

@@ -16,7 +16,7 @@ from carnac.core.ids import COUNT_DIGITS, MARK_DIGITS, TIME_DIGITS, digits
 from carnac.deep_storage.objects import ObjectDeepStorage
 from carnac.errors import CarnacError, Corrupt, Unavailable
 from carnac.metadata.backends.temporary import TemporarySqliteDatabase
-from carnac.metadata.store import SqlMetadataStore
+from carnac.metadata.store import MetadataStore
 from carnac.ports.segment_files import check_file
 from carnac.simulation.cluster import storage
 from carnac.simulation.cluster.database import SimulatedDatabase
@@ -27,7 +27,7 @@ from carnac.store import Store
 
 if TYPE_CHECKING:
     from carnac.core.segments.segment import Segment
-    from carnac.ports import Clock, DeepStorage, IdSource, MetadataStore, QueryEngine
+    from carnac.ports import Clock, DeepStorage, IdSource, QueryEngine
     from carnac.store.leases import LeaseKeeper
 
 MINUTE_MS = 60_000
@@ -142,7 +142,7 @@ class World:
         self.answers = 0
 
     def _past_faults(self) -> MetadataStore:
-        return SqlMetadataStore(
+        return MetadataStore(
             self._database,
             clock=MachineClock(self.kernel, self.god),
             ids=SeededIds(self.kernel, self.god),
@@ -151,7 +151,7 @@ class World:
     def open_metadata(self, clock: Clock, ids: IdSource) -> MetadataStore:
         """Return a process's own way to the metadata."""
         database = SimulatedDatabase(self._database, self.kernel, self.faults, self.auditor.look)
-        return SqlMetadataStore(database, clock=clock, ids=ids)
+        return MetadataStore(database, clock=clock, ids=ids)
 
     def add(self, name: str, role: Callable[[Host], object]) -> None:
         """Let a process live, which has a role; one that has died begins it anew."""

@@ -7,15 +7,18 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from carnac.core.locks.events import LockReply, RequestLock, Waits
 from carnac.core.locks.model import Lock
 from carnac.core.tasks.model import Task
 from carnac.errors import Conflict, Revoked
 from carnac.overlord import Lockbox
-from carnac.ports import Clock, JobProgress, MetadataStore, TaskJobs, WriteGuard
+from carnac.ports import Clock, JobProgress, TaskJobs, WriteGuard
 from carnac.store.compacting.reports import GroupOutcome, GroupReport
+
+if TYPE_CHECKING:
+    from carnac.metadata.store import MetadataStore
 
 End: TypeAlias = Literal["finished", "revoked", "conflicted", "failed"]
 COMPACT = "compact"

@@ -16,11 +16,19 @@ if TYPE_CHECKING:
     )
 
 
-class SqlAllocationRecords(SqlTransactions):
-    """Pending segments in a database."""
+class AllocationRecords(SqlTransactions):
+    """Pending segments. What ends with a task is released by the end of its attempt, what ends with a lease by that."""
 
     def allocate(self, requests: Sequence[AllocationRequest]) -> tuple[AllocationReply, ...]:
-        """Keep places for segments, and get the locks that they need, all in one transaction."""
+        """Keep places for segments, and get the locks that they need, all in one transaction.
+
+        Returns:
+            One for each request, in order. One that is denied, or waits for a lock, does not keep the others from
+            getting theirs.
+
+        Raises:
+            Invalid: A request contradicts itself (an unknown granularity); none of them got anything.
+        """
         from carnac.metadata.records.allocation import allocate
 
         return self._write(lambda session: allocate(session, requests, self._clock.now_ms()))
@@ -39,7 +47,7 @@ class SqlAllocationRecords(SqlTransactions):
             return in_order(map(rows.pending_of, found), datasource)
 
     def release_pending(self, owner: str) -> int:
-        """Give up all reservations of an owner; return how many there were."""
+        """Give up all reservations of an owner; return how many there were. Idempotent."""
         from carnac.metadata.records.allocation import release_pending
 
         return self._write(lambda session: release_pending(session, owner))

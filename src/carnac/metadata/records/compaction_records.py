@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from carnac.metadata.session import Session
 
 
-class SqlCompactionRecords(SqlTransactions):
-    """What a store on SQL keeps for compaction."""
+class CompactionRecords(SqlTransactions):
+    """Specs and states. Losing the states costs an analysis, and the counts of bytes; nothing else."""
 
     def compaction_specs(self) -> Mapping[str, str]:
         """Return how datasources are to be compacted, as JSON text, by name."""
@@ -22,7 +22,7 @@ class SqlCompactionRecords(SqlTransactions):
             return {row[0]: row[1] for row in session.rows(sql.SPECS)}
 
     def put_compaction_spec(self, datasource: str, spec: str | None) -> None:
-        """Set how a datasource is to be compacted; None: not at all."""
+        """Set how a datasource is to be compacted; None: not at all, and its states are forgotten. Idempotent."""
         now_ms = self._clock.now_ms()
 
         def work(session: Session) -> None:
@@ -44,7 +44,7 @@ class SqlCompactionRecords(SqlTransactions):
             )
 
     def put_compaction_states(self, datasource: str, states: Iterable[ChunkState]) -> None:
-        """Keep states; those of chunks without segments are forgotten."""
+        """Keep states, each in place of the one of the same chunk; those of chunks without segments are forgotten."""
         from carnac.metadata.records import compaction_rows as rows
 
         known = list(states)

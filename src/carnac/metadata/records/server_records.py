@@ -11,11 +11,18 @@ if TYPE_CHECKING:
     from carnac.ports.serving import Role, RuleChange, ServerRecord, Told
 
 
-class SqlServerRecords(SqlTransactions):
-    """Servers in a database; `serving` does the work when it is needed."""
+class ServerRecords(SqlTransactions):
+    """Servers, the told revision and load rules: a part of the metadata store. Safe for threads and processes.
+
+    Errors, besides those named: Unavailable when the database does not answer.
+    """
 
     def put_server(self, server: ServerRecord) -> ServerRecord:
-        """Keep a heartbeat; return it as it is kept."""
+        """Keep a heartbeat; return it as it is kept: at the store's time, `is_decommissioning` as operators set it.
+
+        Raises:
+            Revoked: Another store is there now.
+        """
         from carnac.metadata.records import serving
 
         serving.check_server(server)
@@ -40,20 +47,29 @@ class SqlServerRecords(SqlTransactions):
             return serving.load_servers(session, role, self._clock.now_ms() if live_only else None)
 
     def decommission(self, server_id: str, *, wanted: bool) -> None:
-        """Have a server emptied, or not any more. Idempotent."""
+        """Have a server emptied, or not any more. Idempotent.
+
+        Raises:
+            NotFound: No such server is known.
+        """
         from carnac.metadata.records import serving
 
         self._write(lambda session: serving.decommission(session, server_id, wanted=wanted))
 
     def told(self) -> Told | None:
-        """Return the revision that brokers are to plan on; None if no coordinator has said."""
+        """Return the revision that brokers are to plan on; None if no coordinator has said: then the newest."""
         from carnac.metadata.records import serving
 
         with self._read() as session:
             return serving.load_told(session)
 
     def tell(self, revision: int, *, fence: int) -> Told:
-        """Tell brokers of a revision, if it is higher than the told one; return what they are told now."""
+        """Tell brokers of a revision, if it is higher than the told one; return what they are told now.
+
+        Raises:
+            Revoked: A coordinator with a higher fence leads, or has told something.
+            NotFound: There is no such revision yet.
+        """
         from carnac.metadata.records import serving
 
         return self._write(
@@ -61,7 +77,7 @@ class SqlServerRecords(SqlTransactions):
         )
 
     def rules(self) -> Mapping[str, str]:
-        """Return the rules in force as Druid's JSON lists, by datasource."""
+        """Return the rules in force as Druid's JSON lists, by datasource; `_default` among them if it was set."""
         from carnac.metadata.sql import serving as sql
 
         with self._read() as session:
@@ -87,7 +103,7 @@ class SqlServerRecords(SqlTransactions):
     def rule_history(
         self, datasource: str | None = None, *, limit: int = 25
     ) -> tuple[RuleChange, ...]:
-        """Return changes of rules, the newest first; None: of all."""
+        """Return changes of rules, the newest first; None: of all. Rules that were removed show as `[]`."""
         from carnac.metadata.records import serving
 
         with self._read() as session:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from carnac.core.time.leases import CLOCKS_AGREE_MS
 from carnac.metadata.sql import checks
 from carnac.metadata.transactions import SqlTransactions
-from carnac.ports.task_records import EVERY_TASK
+from carnac.ports.tasks import EVERY_TASK
 
 if TYPE_CHECKING:
     from carnac.core.tasks.events import TaskEvent, TaskReply
@@ -17,11 +17,21 @@ if TYPE_CHECKING:
     from carnac.ports import TaskFilter
 
 
-class SqlTaskRecords(SqlTransactions):
-    """Tasks in a database."""
+class TaskRecords(SqlTransactions):
+    """Tasks, attempts and who leads. Safe for use by many threads and processes at once.
+
+    Errors, besides those named: Unavailable when the database does not answer.
+    """
 
     def change_tasks(self, event: TaskEvent) -> TaskReply:
-        """Let an event happen to the tasks, in one transaction; return what is answered."""
+        """Let an event happen to the tasks, in one transaction; return what is answered.
+
+        What becomes of it is `core.tasks.machine.decide`, at the store's own time. Locks of attempts that end with it
+        are released in the same transaction.
+
+        Raises:
+            Invalid, NotFound, Conflict: As `decide`.
+        """
         from carnac.metadata.records import tasks as sql
 
         return self._write(lambda session: sql.change_tasks(session, event, self._clock.now_ms()))
@@ -48,7 +58,7 @@ class SqlTaskRecords(SqlTransactions):
             return sql.load_payload(session, task_id)
 
     def task_report(self, task_id: str, number: int | None = None) -> str | None:
-        """Return what an attempt did, as JSON text (None: the last one that said)."""
+        """Return what an attempt did, as JSON text (None: the last one that said); None if there is nothing."""
         from carnac.metadata.records import tasks as sql
 
         with self._read() as session:
@@ -75,7 +85,7 @@ class SqlTaskRecords(SqlTransactions):
             return None if row is None else row[0]
 
     def ahead(self) -> Mapping[str, int]:
-        """Return whose last sign of life is from ahead of now, and by how much."""
+        """Return whose last sign of life is from ahead of now by more than `CLOCKS_AGREE_MS`, and by how many ms."""
         now_ms = self._clock.now_ms()
         with self._read() as session:
             signs = {

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from carnac.core.compaction.control.conductor import Conductor
 from carnac.core.compaction.control.manager import Capacity
@@ -21,9 +22,12 @@ from carnac.core.log.entries import Chunk, VisibleSegment
 from carnac.core.time.intervals import ETERNITY, Interval, IntervalSet, interval_set
 from carnac.errors import CarnacError, NotFound, Unavailable
 from carnac.overlord.compactor.status import StatusBoard, read_status
-from carnac.ports import Clock, MetadataStore
+from carnac.ports import Clock
 from carnac.ports.compaction import CompactionRunner, RunEnd, RunTerms
 from carnac.specs.compaction.spec import CompactionSpec, load_compaction
+
+if TYPE_CHECKING:
+    from carnac.metadata.store import MetadataStore
 
 _log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from carnac.core.tasks.model import Attempt, Task, TaskState
 from carnac.errors import NotFound
 from carnac.ports import IdSource, JobProgress
 from carnac.ports.compaction import GroupEnd, LiveRun, RunEnd, RunTerms
-from carnac.ports.task_records import TaskFilter
+from carnac.ports.tasks import TaskFilter
 
 ID_PREFIX = "compaction-"
 LIVE_STATES = tuple(state for state in TaskState if not state.is_over)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from carnac.core.arguments import checked
 from carnac.core.compaction.control.states import ChunkState, standing_of
@@ -22,10 +22,12 @@ from carnac.core.time.intervals import Interval, IntervalSet, parse_interval, ti
 from carnac.errors import Invalid, NotFound
 from carnac.overlord.compactor.status import is_silent, read_status
 from carnac.overlord.compactor.waiting import find_waits
-from carnac.ports import Clock, MetadataStore
+from carnac.ports import Clock
 from carnac.ports.closing import Closing
-from carnac.ports.metadata import require_datasource
 from carnac.specs.compaction.spec import CompactionSpec, load_compaction
+
+if TYPE_CHECKING:
+    from carnac.metadata.store import MetadataStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +89,7 @@ class CompactionService(Closing):
         """
         names = self._metadata.compaction_specs()
         if datasource not in names:
-            require_datasource(self._metadata, datasource)
+            self._metadata.require_datasource(datasource)
             there = f"there are {', '.join(names)}" if names else "there are none"
             raise NotFound(
                 f"datasource '{datasource}' has no compaction spec; {there}: set one with carnac compaction set",
@@ -132,7 +134,7 @@ class CompactionService(Closing):
         reach = None if interval is None else IntervalSet((_widened(interval, settings),))
         visible = self._metadata.visible(datasource, revision=head.revision, intervals=reach)
         if not visible:
-            require_datasource(self._metadata, datasource)
+            self._metadata.require_datasource(datasource)
         states = self._metadata.compaction_states(datasource)
         return plan_compaction(
             datasource,

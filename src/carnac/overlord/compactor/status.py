@@ -8,13 +8,16 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from carnac.core.compaction.control.conductor import Conductor
 from carnac.core.time.intervals import Interval, interval_set
 from carnac.core.time.leases import is_over
-from carnac.ports import JobProgress, MetadataStore
+from carnac.ports import JobProgress
 from carnac.ports.compaction import LiveRun
+
+if TYPE_CHECKING:
+    from carnac.metadata.store import MetadataStore
 
 STATUS_KEY = "compaction_status"
 TASKS_SHOWN_MAX = 50

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from carnac.core.locks.model import Lock, LockState, is_due
 from carnac.core.locks.waits import picture
 from carnac.core.time.intervals import Interval, time_text
-from carnac.ports import MetadataStore
+
+if TYPE_CHECKING:
+    from carnac.metadata.store import MetadataStore
 
 TASK_TYPE = "compact"
 BLOCKERS_SHOWN_MAX = 3

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from carnac.core.compaction.plan.groups import (
     CompactionGroup,
@@ -19,19 +19,14 @@ from carnac.core.compaction.plan.groups import (
 )
 from carnac.core.time.intervals import Interval, IntervalSet
 from carnac.errors import Invalid, NotFound
-from carnac.ports import (
-    Clock,
-    DataPipeline,
-    DeepStorage,
-    JobProgress,
-    MetadataStore,
-    WriteGuard,
-)
-from carnac.ports.metadata import require_datasource
+from carnac.ports import Clock, DataPipeline, DeepStorage, JobProgress, WriteGuard
 from carnac.store.compacting.reports import CompactionReport, GroupReport
 from carnac.store.compacting.run import CompactionRun
 from carnac.store.compacting.store_view import CompactionStore
 from carnac.store.leases import LeaseKeeper
+
+if TYPE_CHECKING:
+    from carnac.metadata.store import MetadataStore
 
 ProgressListener: TypeAlias = Callable[[JobProgress], None]
 
@@ -123,7 +118,7 @@ class Compactor:
         Raises:
             NotFound: There is no such datasource, or a segment is not visible.
         """
-        require_datasource(self._metadata, datasource)
+        self._metadata.require_datasource(datasource)
         where = None if interval is None else IntervalSet((interval,))
         found = self._metadata.visible(datasource, intervals=where)
         if segments is None:

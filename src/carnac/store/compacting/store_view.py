@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from carnac.core.compaction.plan.groups import CHUNKS_MAX, CompactionGroup, GroupKind
 from carnac.core.log.commits import Publication
@@ -13,8 +14,11 @@ from carnac.core.segments.segment import Segment
 from carnac.core.time.granularity import parse_granularity
 from carnac.core.time.intervals import Interval, IntervalSet, interval_text
 from carnac.errors import CarnacError, Conflict, Invalid
-from carnac.ports import Clock, DeepStorage, Lease, MetadataStore
+from carnac.ports import Clock, DeepStorage, Lease
 from carnac.store.leases import LeaseKeeper
+
+if TYPE_CHECKING:
+    from carnac.metadata.store import MetadataStore
 
 
 class CompactionStore:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
 
 from carnac.core.ids import bears_mark
 from carnac.core.log.retention import RetentionRules, plan_retention
@@ -13,17 +14,11 @@ from carnac.core.segments.segment import Segment, safe_name
 from carnac.core.time.intervals import Interval, format_ms
 from carnac.core.words import counted
 from carnac.errors import DiskFull
-from carnac.ports import (
-    Clock,
-    DeepStorage,
-    Head,
-    LeaseKind,
-    MetadataStore,
-    StoredFile,
-    TrashedSegment,
-    TrimReport,
-)
+from carnac.ports import Clock, DeepStorage, Head, LeaseKind, StoredFile, TrashedSegment, TrimReport
 from carnac.store.upkeep.verifying import VERIFY_PAGE, Finding, find_fault
+
+if TYPE_CHECKING:
+    from carnac.metadata.store import MetadataStore
 
 SEGMENTS_PREFIX = "segments"
 STAGING_PREFIX = "staging"

@@ -7,13 +7,17 @@ import json
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from carnac.core.segments.segment import Segment
 from carnac.core.time.leases import is_over
 from carnac.core.words import counted
 from carnac.errors import CarnacError, Unavailable
-from carnac.ports import Clock, DeepStorage, MetadataStore
+from carnac.ports import Clock, DeepStorage
 from carnac.ports.segment_files import blocks_of, find_damage
+
+if TYPE_CHECKING:
+    from carnac.metadata.store import MetadataStore
 
 VERIFY_PAGE = 1000
 """Records that are held at once."""

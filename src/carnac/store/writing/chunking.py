@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from carnac.core.log.entries import Chunk
 from carnac.core.time.intervals import Interval
-from carnac.ports import ChunkLayout, MetadataStore
+from carnac.ports import ChunkLayout
 
 if TYPE_CHECKING:
+    from carnac.metadata.store import MetadataStore
     from carnac.specs.ingest.spec import IngestSpec
 
 

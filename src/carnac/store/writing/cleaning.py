@@ -6,12 +6,16 @@ segments carry them. Entered anew under a new major version, the same segments n
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from carnac.core.log.commits import Change, CommitKind, ConservationProof, Publication
 from carnac.core.time.intervals import Interval, IntervalSet
-from carnac.ports import MetadataStore, WriteGuard
-from carnac.ports.metadata import require_datasource
+from carnac.ports import WriteGuard
 from carnac.store.writing import guarding
 from carnac.store.writing.writer import WriteOutcome
+
+if TYPE_CHECKING:
+    from carnac.metadata.store import MetadataStore
 
 CHUNKS_MAX = 1_000
 """Most chunks that one commit folds."""
@@ -35,7 +39,7 @@ def clean(
         NotFound: There is no such datasource.
         Conflict, Unavailable, Revoked: As locks and publish say.
     """
-    require_datasource(metadata, datasource)
+    metadata.require_datasource(datasource)
     chunks = [
         chunk.interval
         for chunk in metadata.chunks(datasource, interval=interval)

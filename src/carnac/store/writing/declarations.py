@@ -6,9 +6,9 @@ import json
 from typing import TYPE_CHECKING
 
 from carnac.errors import Corrupt, Unavailable
-from carnac.ports import MetadataStore
 
 if TYPE_CHECKING:
+    from carnac.metadata.store import MetadataStore
     from carnac.specs.ingest.spec import IngestSpec
 
 NOT_DECLARED = (

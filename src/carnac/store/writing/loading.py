@@ -9,11 +9,11 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from carnac.errors import Invalid
-from carnac.ports import MetadataStore
 from carnac.specs.base import NO_INPUT
 from carnac.store.writing import declarations
 
 if TYPE_CHECKING:
+    from carnac.metadata.store import MetadataStore
     from carnac.rows.infer.sampling import Inferred
     from carnac.specs.ingest.inference import TimeHints
     from carnac.specs.ingest.spec import IngestSpec

@@ -15,10 +15,11 @@ from carnac.core.segments.evolution import (
 )
 from carnac.core.segments.segment import ColumnType
 from carnac.errors import Invalid, Unavailable
-from carnac.ports import JobResult, MetadataStore
+from carnac.ports import JobResult
 from carnac.store.writing import declarations
 
 if TYPE_CHECKING:
+    from carnac.metadata.store import MetadataStore
     from carnac.specs.ingest.spec import IngestSpec
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from carnac.core.log.commits import Drop
 from carnac.core.log.entries import VisibleSegment
@@ -19,7 +19,9 @@ from carnac.core.time.intervals import (
     interval_text,
 )
 from carnac.errors import Invalid
-from carnac.ports import MetadataStore
+
+if TYPE_CHECKING:
+    from carnac.metadata.store import MetadataStore
 
 Shown: TypeAlias = Mapping[str, tuple[Segment, IntervalSet]]
 """Segments by id, and what their entries show."""

@@ -29,13 +29,11 @@ from carnac.ports import (
     JobReport,
     JobResult,
     Lease,
-    MetadataStore,
     Published,
     SegmentInput,
     SegmentRewrite,
     WriteGuard,
 )
-from carnac.ports.metadata import require_datasource
 from carnac.ports.places import Allocator
 from carnac.store.leases import LeaseKeeper
 from carnac.store.writing import declarations, deleting, guarding
@@ -44,6 +42,7 @@ from carnac.store.writing.noticing import Allowed, with_notes
 from carnac.store.writing.shown import drops_of, require_aligned, shown_whole, shown_within
 
 if TYPE_CHECKING:
+    from carnac.metadata.store import MetadataStore
     from carnac.specs.ingest.spec import IngestSpec
     from carnac.store.writing.loading import LoadPlan
 
@@ -307,7 +306,7 @@ class Writer:
         covers = IntervalSet((interval,))
         writer, number = batch or (None, None)
         for attempt in range(1, DELETE_ATTEMPTS_MAX + 1):
-            require_datasource(self._metadata, datasource)
+            self._metadata.require_datasource(datasource)
             self._lock(guard, datasource, covers)
             with self._leases.reading(None) as reading:
                 base = reading.head.revision
@@ -369,7 +368,7 @@ class Writer:
         """
         condition = predicate if interval is None else deleting.within(predicate, interval)
         writer, number = batch or (None, None)
-        require_datasource(self._metadata, datasource)
+        self._metadata.require_datasource(datasource)
         self._lock(guard, datasource, None if interval is None else IntervalSet((interval,)))
         with self._leases.reading(None) as reading, self._leases.writing() as lease:
             base = reading.head.revision

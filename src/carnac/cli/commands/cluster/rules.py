@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from carnac.cli.output import Output
-    from carnac.ports import MetadataStore
+    from carnac.metadata.store import MetadataStore
     from carnac.ports.serving import RuleChange
 
 DEFAULT = "_default"

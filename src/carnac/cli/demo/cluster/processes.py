@@ -18,7 +18,8 @@ from carnac.ports.serving import Role, ServerRecord
 
 if TYPE_CHECKING:
     from carnac.config import Settings
-    from carnac.ports import Clock, MetadataStore
+    from carnac.metadata.store import MetadataStore
+    from carnac.ports import Clock
     from carnac.store import Store
 
 _T = TypeVar("_T")

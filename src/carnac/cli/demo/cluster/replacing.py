@@ -25,7 +25,7 @@ from carnac.simulation.replacement import AnswerKind, Course, Death, Second
 
 if TYPE_CHECKING:
     from carnac.cli.session import Session
-    from carnac.ports import MetadataStore
+    from carnac.metadata.store import MetadataStore
     from carnac.store import Store
 
 WAY = "real processes: rollout, cold reads"

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from carnac.cli.session import Session
     from carnac.console.cluster import ClusterStory
-    from carnac.ports import MetadataStore
+    from carnac.metadata.store import MetadataStore
     from carnac.store import Store
 
 HISTORICALS = 3

@@ -16,7 +16,8 @@ from carnac.ports.serving import HoldState, Role
 if TYPE_CHECKING:
     from carnac.cli.demo.cluster.checks import Judged
     from carnac.cli.demo.cluster.processes import Life
-    from carnac.ports import Clock, MetadataStore
+    from carnac.metadata.store import MetadataStore
+    from carnac.ports import Clock
     from carnac.store import Store
 
 PERIOD_S = 0.5
