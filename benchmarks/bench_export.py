@@ -19,7 +19,7 @@ import duckdb
 from benchmarks.bench_sql import fill
 from benchmarks.harness import RUNS, ratio, seconds, write_results
 from carnac.deep_storage.local import LocalDeepStorage
-from carnac.query import DuckDbQueryEngine
+from carnac.query import QueryEngine
 
 OPTIONS = {
     "csv": "FORMAT csv",
@@ -33,7 +33,7 @@ def compare(root: Path, rows: int) -> dict[str, Any]:
     storage = LocalDeepStorage(root)
     catalog = fill(storage, root, rows)
     files = [str(storage.local_path(item.segment.path)) for item in catalog.visible("clicks", None)]
-    engine = DuckDbQueryEngine(storage, threads=2)
+    engine = QueryEngine(storage, threads=2)
     plain = duckdb.connect(config={"threads": 2})
     plain.execute("SET TimeZone = 'UTC'; SET parquet_metadata_cache = true")
     figures: dict[str, Any] = {}

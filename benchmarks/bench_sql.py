@@ -31,7 +31,7 @@ from carnac.core.segments.segment import ColumnType, Segment
 from carnac.core.time.intervals import Interval
 from carnac.deep_storage.local import LocalDeepStorage
 from carnac.metadata import open_metadata
-from carnac.query import DuckDbQueryEngine
+from carnac.query import QueryEngine
 from carnac.rows.segment_writer import SegmentWriter
 from carnac.store.querying import RevisionCatalog
 from tests.support.clock import SequentialIds
@@ -80,7 +80,7 @@ def fixed_overhead(root: Path) -> dict[str, float]:
     storage = LocalDeepStorage(root / "small")
     segment = write_segment(storage, [{"__time": i, "a": i} for i in range(100)])
     catalog = MemoryCatalog().add(segment)
-    engine = DuckDbQueryEngine(storage, threads=2)
+    engine = QueryEngine(storage, threads=2)
     plain = duckdb.connect(config={"threads": 2})
     plain.execute("SET TimeZone = 'UTC'; SET parquet_metadata_cache = true")
     query = "SELECT sum(a) FROM {t} WHERE a >= 10"
@@ -150,7 +150,7 @@ def pruning(root: Path) -> dict[str, Any]:
         )
     )
     stored = RevisionCatalog(metadata, metadata.head().revision)
-    engine = DuckDbQueryEngine(storage, threads=2)
+    engine = QueryEngine(storage, threads=2)
     query = (
         "SELECT count(*) FROM events WHERE __time >= TIMESTAMPTZ '1970-02-01 00:00:00+00'"
         " AND __time < TIMESTAMPTZ '1970-02-01 10:00:00+00'"

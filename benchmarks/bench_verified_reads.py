@@ -23,7 +23,7 @@ from benchmarks.bench_sql import fill
 from benchmarks.dashboard import STATEMENTS, over
 from benchmarks.harness import ratio, seconds, write_results
 from carnac.deep_storage.local import LocalDeepStorage
-from carnac.query import DuckDbQueryEngine
+from carnac.query import QueryEngine
 from carnac.query.intact import IntactFiles, Located
 from tests.support.segments import MemoryCatalog, write_segment
 
@@ -35,7 +35,7 @@ FIRST_RUNS = 5
 
 def compare(storage: LocalDeepStorage, catalog: MemoryCatalog, query: str, runs: int) -> Any:
     """Run a query warm on both engines, in turn; who is first changes each time."""
-    engines = [DuckDbQueryEngine(storage, threads=2, verify_reads=on) for on in (True, False)]
+    engines = [QueryEngine(storage, threads=2, verify_reads=on) for on in (True, False)]
     times: tuple[list[float], list[float]] = ([], [])
     for run in range(runs + 2):
         for which in (0, 1) if run % 2 else (1, 0):
@@ -58,7 +58,7 @@ def first_query(storage: LocalDeepStorage, catalog: MemoryCatalog, query: str) -
     times: tuple[list[float], list[float]] = ([], [])
     for run in range(FIRST_RUNS):
         for which in (0, 1) if run % 2 else (1, 0):
-            engine = DuckDbQueryEngine(storage, threads=2, verify_reads=which == 0)
+            engine = QueryEngine(storage, threads=2, verify_reads=which == 0)
             times[which].append(seconds(lambda one=engine: one.run_query(query, catalog))[0])
             engine.close()
     checked, unchecked = map(statistics.median, times)

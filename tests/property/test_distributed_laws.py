@@ -18,7 +18,7 @@ from carnac.errors import CarnacError
 from carnac.ports import Catalog, DeepStorage
 from carnac.ports.distributed import Way
 from carnac.ports.queries import LeafFiles, LeafRequest
-from carnac.query import DuckDbQueryEngine
+from carnac.query import QueryEngine
 from carnac.query.distributed import distributing
 from carnac.query.distributed.groups import part, split_groups
 from carnac.query.distributed.sorting import Select
@@ -39,7 +39,7 @@ class World:
     """A store, at one revision."""
 
     catalog: Catalog
-    engines: Sequence[DuckDbQueryEngine]
+    engines: Sequence[QueryEngine]
     storage: DeepStorage
 
     def half_elsewhere(self, request: LeafRequest) -> LeafFiles:
@@ -65,7 +65,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         assert sum(one.entry.clip is not None for one in visible) >= 5
         assert len({one.segment.columns for one in visible}) >= 4
         storage = open_deep_storage(str(folder / DEEP_STORAGE_FOLDER))
-        engines = [DuckDbQueryEngine(storage, threads=1) for _ in range(5)]
+        engines = [QueryEngine(storage, threads=1) for _ in range(5)]
         yield World(RevisionCatalog(store._metadata, store.head().revision), engines, storage)
         for engine in engines:
             engine.close()

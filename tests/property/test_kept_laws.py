@@ -20,7 +20,7 @@ from carnac.deep_storage import open_deep_storage
 from carnac.errors import CarnacError
 from carnac.ports import DeepStorage
 from carnac.ports.queries import READ_ALL, LeafSlice
-from carnac.query import DuckDbQueryEngine
+from carnac.query import QueryEngine
 from carnac.query.keeping import leaf, pieces, whole
 from carnac.query.keeping.store import KeptResults
 from carnac.query.syntax import Node
@@ -129,7 +129,7 @@ def run(world: World, *, seed: int, steps: int, entry_bytes_max: int = 1 << 20) 
     """Ask the same statements of many states of the store, with kept results and without."""
     rng = random.Random(seed)
     kept = KeptResults(1 << 20, entry_bytes_max, rows_min=0)
-    engine = DuckDbQueryEngine(world.storage, threads=1, kept=kept)
+    engine = QueryEngine(world.storage, threads=1, kept=kept)
     made = [asked(rng.randrange(1000)) for _ in range(8)]
     pool = [one for one in made if one.all_rows is None] + [windows(rng) for _ in range(6)]
     try:
@@ -152,7 +152,7 @@ def run_many(world: World) -> None:
         run(world, seed=seed, steps=2 * STEPS)
 
 
-def same(engine: DuckDbQueryEngine, one: Asked, catalog: Drawn) -> None:
+def same(engine: QueryEngine, one: Asked, catalog: Drawn) -> None:
     how = {"parameters": one.parameters}
     try:
         wanted = engine.run_query(one.sql, catalog, keeping=READ_ALL, **how)  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ from carnac.core.segments.segment import ColumnType, HashedPartition
 from carnac.core.time.intervals import Interval, parse_instant
 from carnac.deep_storage.local import LocalDeepStorage
 from carnac.errors import CarnacError
-from carnac.query import DuckDbQueryEngine
+from carnac.query import QueryEngine
 from tests.support.segments import DAY_MS, MemoryCatalog, write_segment
 
 START_MS = parse_instant("2013-01-01")
@@ -31,7 +31,7 @@ class World:
     """Two datasources as segment files and as plain tables."""
 
     def __init__(self, storage: LocalDeepStorage) -> None:
-        self.engine = DuckDbQueryEngine(storage, threads=1)
+        self.engine = QueryEngine(storage, threads=1)
         self.catalog = MemoryCatalog()
         self.oracle = duckdb.connect(config={"threads": 1})
         self.oracle.execute("SET TimeZone = 'UTC'")

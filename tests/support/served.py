@@ -18,7 +18,7 @@ from carnac.errors import Unavailable
 from carnac.historical import Historical
 from carnac.ports.queries import LeafReport, LeafRequest
 from carnac.ports.serving import Inventory, Role, ServerRecord
-from carnac.query import DuckDbQueryEngine
+from carnac.query import QueryEngine
 from carnac.query.intact import IntactFiles
 from carnac.query.keeping.store import KeptResults
 
@@ -127,9 +127,7 @@ class ServedStore:
         """Start a historical and let it say that it lives."""
         storage = open_deep_storage(str(self.folder / "store" / "deep-storage"))
         folder = self.folder / f"historical-{number}"
-        engine = DuckDbQueryEngine(
-            storage, threads=1, folders=[folder], kept=KeptResults(rows_min=0)
-        )
+        engine = QueryEngine(storage, threads=1, folders=[folder], kept=KeptResults(rows_min=0))
         self._steps.callback(engine.close)
         historical = Historical(
             folder,

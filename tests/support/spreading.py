@@ -13,7 +13,7 @@ import pyarrow as pa
 from carnac.ports import Catalog
 from carnac.ports.distributed import Distribution
 from carnac.ports.queries import LeafFiles, LeafReport, LeafRequest, LeafSlice
-from carnac.query import DuckDbQueryEngine
+from carnac.query import QueryEngine
 from carnac.query.parameters import Parameters
 
 
@@ -35,7 +35,7 @@ class Spread:
 
 
 def spread_query(
-    engines: Sequence[DuckDbQueryEngine],
+    engines: Sequence[QueryEngine],
     sql: str,
     catalog: Catalog,
     *,
@@ -71,7 +71,7 @@ def spread_query(
 
 
 def ask(
-    engine: DuckDbQueryEngine,
+    engine: QueryEngine,
     request: LeafRequest,
     files: Callable[[LeafRequest], LeafFiles] | None = None,
 ) -> tuple[pa.Table, LeafReport]:

@@ -11,7 +11,7 @@ from carnac.deep_storage import open_deep_storage
 from carnac.metadata import open_metadata
 from carnac.metadata.store import MetadataStore
 from carnac.ports import Clock, DataPipeline, DeepStorage, IdSource
-from carnac.query import DuckDbQueryEngine
+from carnac.query import QueryEngine
 from carnac.store import Store
 from tests.support.databases import lay_database
 from tests.support.faulty import Faults, FaultyDeepStorage, faulty_metadata
@@ -56,9 +56,7 @@ def open_local_store(
         else pipeline(deep_storage)
     )
     settings = settings or Settings()
-    engine = DuckDbQueryEngine(
-        deep_storage, threads=1, verify_reads=settings.verify_reads == "once"
-    )
+    engine = QueryEngine(deep_storage, threads=1, verify_reads=settings.verify_reads == "once")
 
     def close_all() -> None:
         jobs_close = getattr(jobs, "close", None)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from carnac.config import Settings
     from carnac.metadata.store import MetadataStore
     from carnac.ports import DeepStorage
-    from carnac.query import DuckDbQueryEngine
+    from carnac.query import QueryEngine
     from carnac.query.keeping.store import KeptResults
 
 _log = logging.getLogger(__name__)
@@ -24,11 +24,11 @@ _log = logging.getLogger(__name__)
 
 def make_engine(
     deep_storage: DeepStorage, settings: Settings, *, folders: Sequence[Path] = ()
-) -> DuckDbQueryEngine:
+) -> QueryEngine:
     """Return the query engine over the segment files, and those of other folders; whoever makes it closes it."""
-    from carnac.query import DuckDbQueryEngine
+    from carnac.query import QueryEngine
 
-    return DuckDbQueryEngine(
+    return QueryEngine(
         deep_storage,
         threads=settings.query_threads,
         memory_limit_bytes=settings.query_memory_limit_bytes,
@@ -52,7 +52,7 @@ def _kept_by(settings: Settings) -> KeptResults:
     return KeptResults(bytes_max, settings.query_kept_result_bytes)
 
 
-def make_ready(engine: DuckDbQueryEngine, metadata: MetadataStore, steps: ExitStack) -> None:
+def make_ready(engine: QueryEngine, metadata: MetadataStore, steps: ExitStack) -> None:
     """Have a thread do what an engine's first statement would wait for, such as loading DuckDB; returns at once.
 
     Args:

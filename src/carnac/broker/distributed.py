@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from carnac.broker.cluster import Cluster
     from carnac.core.answers.receipts import SliceKey
     from carnac.ports import Catalog
-    from carnac.ports.distributed import BrokerEngine
     from carnac.ports.queries import LeafRequest, QueryBasis
+    from carnac.query.engine import QueryEngine
 
 NAMED_MAX = 5
 """Segments that an error names."""
@@ -66,7 +66,7 @@ class Tools:
         part_bytes: Of a query's files, asked of one server before another one is.
     """
 
-    engine: BrokerEngine
+    engine: QueryEngine
     cluster: Cluster
     planned: Planned
     catalog: Callable[[int], Catalog]

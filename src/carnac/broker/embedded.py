@@ -11,8 +11,10 @@ from carnac.errors import Corrupt, NotFound
 from carnac.ports.answers import Engine, Statement
 
 if TYPE_CHECKING:
-    from carnac.ports import Catalog, Head, QueryEngine
-    from carnac.ports.queries import OpenQuery, QueryBasis
+    from carnac.ports import Catalog, Head
+    from carnac.ports.queries import QueryBasis
+    from carnac.query.engine import QueryEngine
+    from carnac.query.streams.streaming import StreamedQuery
 
 ATTEMPTS_MAX = 3
 """How often a statement is planned and started when its lease runs out meanwhile, as it does when a machine sleeps."""
@@ -82,7 +84,7 @@ class EmbeddedExecution:
 
     engine = Engine.EMBEDDED
 
-    def __init__(self, query: OpenQuery, revision: int, why: str, steps: ExitStack) -> None:
+    def __init__(self, query: StreamedQuery, revision: int, why: str, steps: ExitStack) -> None:
         self.revision = revision
         self.why = why
         self._query = query

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
     from carnac.broker.distributed import Planned
     from carnac.ports import Catalog
-    from carnac.ports.distributed import SparkPlan, SparkPlans, SparkRunner
+    from carnac.ports.distributed import SparkPlan, SparkRunner
     from carnac.ports.queries import QueryBasis
+    from carnac.query.engine import QueryEngine
 
 ASKED = "Spark was asked for"
 BEYOND = "more rows would have to come together at the broker than may"
@@ -38,7 +39,7 @@ class SparkExecutor:
         catalog: Returns what a query may see of a revision.
     """
 
-    engine: SparkPlans
+    engine: QueryEngine
     runner: Callable[[], SparkRunner]
     planned: Planned
     catalog: Callable[[int], Catalog]

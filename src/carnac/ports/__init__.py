@@ -34,7 +34,6 @@ from carnac.ports.metadata import (
 from carnac.ports.queries import (
     Catalog,
     ExportResult,
-    QueryEngine,
     QueryResult,
 )
 from carnac.ports.storage import (
@@ -64,7 +63,6 @@ __all__ = [
     "Lease",
     "LeaseKind",
     "Published",
-    "QueryEngine",
     "QueryResult",
     "RejectedRows",
     "RewriteJob",

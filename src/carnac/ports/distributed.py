@@ -15,7 +15,7 @@ from carnac.errors import Invalid
 if TYPE_CHECKING:
     from carnac.core.segments.segment import ColumnType
     from carnac.errors import CarnacError
-    from carnac.ports.queries import Catalog, LeafRequest, LeafSlice, QueryBasis, QueryResult
+    from carnac.ports.queries import LeafRequest, LeafSlice, QueryBasis
 
 
 class Way(StrEnum):
@@ -227,81 +227,4 @@ class SparkRunner(Protocol):
             Invalid: Spark refuses the statement, or it fails for some row.
             Unavailable: Spark failed, or does not start. Else as a segment's file is read.
         """
-        ...
-
-
-class SparkPlans(Protocol):
-    """Plans statements for Spark."""
-
-    def plan_spark(self, sql: str, catalog: Catalog, asked: SparkAsked) -> SparkPlan:
-        """Return how a statement is run on Spark over the revision of `catalog`.
-
-        Raises:
-            Invalid: As `QueryEngine.run_query`; it cannot be run on Spark with the same meaning.
-            NotFound: As `QueryEngine.run_query`.
-        """
-        ...
-
-    def run_final(
-        self,
-        distribution: Distribution,
-        answers: Mapping[str, Sequence[object]],
-        *,
-        timeout_ms: int | None = None,
-    ) -> QueryResult:
-        """Cast rows to the types of the answer; as `BrokerEngine.run_final`."""
-        ...
-
-    def cancel(self, query_id: str) -> None:
-        """Stop what runs for a query. Idempotent."""
-        ...
-
-
-class BrokerEngine(Protocol):
-    """Plans statements for many servers, and merges what they answer."""
-
-    def plan_distributed(
-        self,
-        sql: str,
-        catalog: Catalog,
-        *,
-        parameters: Sequence[object] | Mapping[str, object] = (),
-        query_id: str = "",
-        timeout_ms: int | None = None,
-    ) -> Distribution:
-        """Return how a statement is run over the revision of `catalog`.
-
-        Args:
-            query_id: Of the leaf requests.
-            timeout_ms: Of planning, and of each leaf request; None: the engine's own; 0: no limit.
-
-        Raises:
-            Invalid: As `QueryEngine.run_query`; it cannot be run over many servers.
-            NotFound: As `QueryEngine.run_query`.
-        """
-        ...
-
-    def run_final(
-        self,
-        distribution: Distribution,
-        answers: Mapping[str, Sequence[object]],
-        *,
-        timeout_ms: int | None = None,
-        is_whole: bool = False,
-    ) -> QueryResult:
-        """Merge what the leaves answered; `cancel` stops it by the id that its leaf requests have.
-
-        Args:
-            answers: By the views of the requests, `pyarrow.Table`s or `pyarrow.RecordBatchReader`s, one for each server
-                that was asked, in any order.
-            is_whole: They are one server's tables, in order, by `whole_sql`.
-
-        Raises:
-            Invalid: They are more than the distribution's limit.
-            Unavailable: It took too long, needs more memory than there is, or was interrupted.
-        """
-        ...
-
-    def cancel(self, query_id: str) -> None:
-        """Stop what is planned or merged for a query; it raises Cancelled. Idempotent."""
         ...

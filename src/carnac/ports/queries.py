@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from carnac.core.log.entries import VisibleSegment
@@ -72,39 +72,6 @@ class QueryBasis:
     is_volatile: bool
     segments_total: int
     sums: Sequence[int] | None = None
-
-
-class OpenQuery(Protocol):
-    """A statement that is planned and, once started, hands over its rows as they come. To be closed.
-
-    `cancel` and `close` may be called by any thread; the rest by one at a time.
-    """
-
-    @property
-    def basis(self) -> QueryBasis:
-        """What its answer rests on."""
-        ...
-
-    @property
-    def kept(self) -> int:
-        """Of how many segments partial results were taken; known once it is started."""
-        ...
-
-    def start(self) -> object:
-        """Run it; return the `pyarrow.Schema` of the rows. Once."""
-        ...
-
-    def batches(self) -> Iterator[object]:
-        """Yield the rows as `pyarrow.RecordBatch`es, once, after `start`. Closed at the end, and by an error."""
-        ...
-
-    def cancel(self) -> None:
-        """Stop what runs: whoever waits for rows gets Unavailable. Returns at once. Idempotent."""
-        ...
-
-    def close(self) -> None:
-        """Stop what runs, and let go of files and memory. Idempotent."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -288,67 +255,4 @@ class Catalog(Protocol):
 
     def system(self, table: str) -> Iterable[Sequence[object]]:
         """Return the rows of a table of `sys`; those of servers and tasks as they are now, whatever the revision."""
-        ...
-
-
-class QueryEngine(Protocol):
-    """Reads SQL SELECT statements over the segments of a catalog, and can reach nothing else."""
-
-    def run_query(
-        self,
-        sql: str,
-        catalog: Catalog,
-        *,
-        parameters: Sequence[object] | Mapping[str, object] = (),
-        keeping: Keeping = KEEP,
-    ) -> QueryResult:
-        """Run one SELECT statement.
-
-        Args:
-            keeping: What may be done with kept partial results.
-
-        Raises:
-            Invalid: The SQL is not one SELECT statement, does not parse, or names what a query may not reach.
-            NotFound: It names a datasource that is not in the revision.
-        """
-        ...
-
-    def open_query(
-        self,
-        sql: str,
-        catalog: Catalog,
-        *,
-        parameters: Sequence[object] | Mapping[str, object] = (),
-        timeout_ms: int | None = None,
-        keeping: Keeping = KEEP,
-    ) -> OpenQuery:
-        """Plan one SELECT statement, and run it when it is started; memory does not grow with its rows.
-
-        Args:
-            timeout_ms: After which it is stopped, from now on until it is closed; None: the engine's own; 0: no limit.
-            keeping: What may be done with kept partial results.
-
-        Raises:
-            TimedOut: It took longer. Else as `run_query`; what is returned raises the same.
-        """
-        ...
-
-    def export_query(
-        self,
-        sql: str,
-        catalog: Catalog,
-        target: BinaryIO,
-        *,
-        form: str,
-        parameters: Sequence[object] | Mapping[str, object] = (),
-        rows_max: int | None = None,
-    ) -> ExportResult:
-        """Run one SELECT statement and write its rows to a file as they come, `rows_max` at most.
-
-        Args:
-            form: `csv`, `jsonl`, `parquet` or `arrow`.
-
-        Raises:
-            OSError: The target does not take them. Else as `run_query`; what was written by then stays in the target.
-        """
         ...

@@ -1,5 +1,5 @@
 """SQL over segments: parse, check, prune, scan, run."""
 
-from carnac.query.engine import DuckDbQueryEngine
+from carnac.query.engine import QueryEngine
 
-__all__ = ["DuckDbQueryEngine"]
+__all__ = ["QueryEngine"]

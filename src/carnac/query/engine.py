@@ -58,8 +58,8 @@ DEFAULT_HOT_PART = 8
 """Of the memory limit, one part in so many is for hot segments."""
 
 
-class DuckDbQueryEngine:
-    """Runs SELECT statements (port `QueryEngine`). Safe for threads: each query has a cursor of its own.
+class QueryEngine:
+    """Runs SELECT statements over segments, and can reach nothing else. Safe for threads: each has a cursor of its own.
 
     Args:
         storage: Where segment files are.
@@ -154,7 +154,10 @@ class DuckDbQueryEngine:
         parameters: Parameters = (),
         rows_max: int | None = None,
     ) -> ExportResult:
-        """Run one SELECT statement and write its rows to a file as they come.
+        """Run one SELECT statement and write its rows to a file as they come, `rows_max` at most.
+
+        Args:
+            form: `csv`, `jsonl`, `parquet` or `arrow`.
 
         Raises:
             OSError: The target does not take them. Else as `run_query`; what was written by then stays in the target.
@@ -183,7 +186,16 @@ class DuckDbQueryEngine:
         query_id: str = "",
         timeout_ms: int | None = None,
     ) -> Distribution:
-        """Return how a SELECT statement is run over many servers (port `BrokerEngine`)."""
+        """Return how a statement is run over the revision of `catalog`.
+
+        Args:
+            query_id: Of the leaf requests.
+            timeout_ms: Of planning, and of each leaf request; None: the engine's own; 0: no limit.
+
+        Raises:
+            Invalid: As `QueryEngine.run_query`; it cannot be run over many servers.
+            NotFound: As `QueryEngine.run_query`.
+        """
         columns: set[str] = set()
         with self._query(sql, columns, timeout_ms) as query:
             asked = Asked(query_id, timeout_ms)
@@ -191,7 +203,12 @@ class DuckDbQueryEngine:
             return distributor.distribute(sql, columns)
 
     def plan_spark(self, sql: str, catalog: Catalog, asked: SparkAsked) -> SparkPlan:
-        """Return how a SELECT statement is run on Spark (port `SparkPlans`)."""
+        """Return how a statement is run on Spark over the revision of `catalog`.
+
+        Raises:
+            Invalid: As `QueryEngine.run_query`; it cannot be run on Spark with the same meaning.
+            NotFound: As `QueryEngine.run_query`.
+        """
         from carnac.query.spark_sql.planning import SparkPlanner
 
         columns: set[str] = set()
@@ -240,7 +257,17 @@ class DuckDbQueryEngine:
         timeout_ms: int | None = None,
         is_whole: bool = False,
     ) -> QueryResult:
-        """Merge what leaves answered (port `BrokerEngine`)."""
+        """Merge what the leaves answered; `cancel` stops it by the id that its leaf requests have.
+
+        Args:
+            answers: By the views of the requests, `pyarrow.Table`s or `pyarrow.RecordBatchReader`s, one for each server
+                that was asked, in any order.
+            is_whole: They are one server's tables, in order, by `whole_sql`.
+
+        Raises:
+            Invalid: They are more than the distribution's limit.
+            Unavailable: It took too long, needs more memory than there is, or was interrupted.
+        """
         plan, bytes_max = distribution, self._memory_bytes // 2
         with (
             self._query(plan.final_sql, set(), timeout_ms) as query,
@@ -263,14 +290,14 @@ class DuckDbQueryEngine:
         timeout_ms: int | None = None,
         keeping: Keeping = KEEP,
     ) -> StreamedQuery:
-        """Plan one SELECT statement, and run it when it is started; its rows are handed over as they come.
+        """Plan one SELECT statement, and run it when it is started; memory does not grow with its rows.
 
         Args:
             timeout_ms: After which it is stopped, from now on until it is closed; None: the engine's own; 0: no limit.
             keeping: What may be done with kept partial results.
 
         Raises:
-            As `run_query`, also what is returned.
+            TimedOut: It took longer. Else as `run_query`; what is returned raises the same.
         """
         return StreamedQuery(
             sql,

@@ -17,7 +17,8 @@ from carnac.store.querying import READ_ATTEMPTS_MAX, RevisionCatalog, under_leas
 
 if TYPE_CHECKING:
     from carnac.metadata.store import MetadataStore
-    from carnac.ports import ExportResult, QueryEngine
+    from carnac.ports import ExportResult
+    from carnac.query.engine import QueryEngine
     from carnac.store.leases import LeaseKeeper
 
 FORMS = ("csv", "jsonl", "parquet", "arrow")

@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from carnac.core.segments.segment import ColumnType
     from carnac.core.time.intervals import IntervalSet
     from carnac.metadata.store import MetadataStore
-    from carnac.ports import QueryEngine, QueryResult
-    from carnac.ports.distributed import SparkPlans, SparkRunner
+    from carnac.ports import QueryResult
+    from carnac.ports.distributed import SparkRunner
     from carnac.ports.serving import Held
+    from carnac.query.engine import QueryEngine
     from carnac.store.leases import LeaseKeeper
 
 T = TypeVar("T")
@@ -126,7 +127,7 @@ def run_query(
 
 
 def run_on_spark(
-    engine: SparkPlans,
+    engine: QueryEngine,
     runner: SparkRunner,
     metadata: MetadataStore,
     leases: LeaseKeeper,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 from carnac.core.arguments import checked
 from carnac.core.showing import Listing
@@ -24,17 +24,9 @@ if TYPE_CHECKING:
     from carnac.core.log.late_ledger import LateLedger
     from carnac.core.time.intervals import Interval
     from carnac.metadata.store import MetadataStore
-    from carnac.ports import (
-        DataPipeline,
-        DatasourceInfo,
-        ExportResult,
-        Head,
-        QueryEngine,
-        QueryResult,
-        Tag,
-    )
+    from carnac.ports import DataPipeline, DatasourceInfo, ExportResult, Head, QueryResult, Tag
     from carnac.ports.answers import Receipt
-    from carnac.ports.distributed import SparkPlans
+    from carnac.query.engine import QueryEngine
     from carnac.store.history import DatasourceDiff
     from carnac.store.leases import LeaseKeeper
     from carnac.store.receipts import ReceiptCheck
@@ -103,7 +95,7 @@ class StoreReading:
                 self._engine(), self._metadata, self._leases, text, at=at, parameters=parameters
             )
         return run_on_spark(
-            cast("SparkPlans", self._engine()),
+            self._engine(),
             self._pipeline(),
             self._metadata,
             self._leases,

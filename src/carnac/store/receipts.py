@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from carnac.metadata.store import MetadataStore
-    from carnac.ports import QueryEngine
-    from carnac.ports.queries import OpenQuery, QueryBasis
+    from carnac.ports.queries import QueryBasis
+    from carnac.query.engine import QueryEngine
+    from carnac.query.streams.streaming import StreamedQuery
     from carnac.store.leases import LeaseKeeper
 
 Parameters = Sequence[object] | Mapping[str, object]
@@ -146,7 +147,7 @@ def verify(
     )
 
 
-def _read(query: OpenQuery, planned: Receipt) -> Receipt:
+def _read(query: StreamedQuery, planned: Receipt) -> Receipt:
     from carnac.rows.answer_digest import AnswerMeter
 
     meter = AnswerMeter()

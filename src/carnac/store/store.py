@@ -24,16 +24,9 @@ if TYPE_CHECKING:
     from carnac.core.compaction.plan.groups import CompactionGroup
     from carnac.core.time.intervals import Interval
     from carnac.metadata.store import MetadataStore
-    from carnac.ports import (
-        Clock,
-        DataPipeline,
-        DeepStorage,
-        Lease,
-        Published,
-        QueryEngine,
-        WriteGuard,
-    )
+    from carnac.ports import Clock, DataPipeline, DeepStorage, Lease, Published, WriteGuard
     from carnac.ports.places import Allocator
+    from carnac.query.engine import QueryEngine
     from carnac.specs.ingest.spec import IngestSpec
     from carnac.store.compacting.reports import CompactionReport, GroupReport
     from carnac.store.upkeep.maintenance import GcReport

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from carnac.core.segments.segment import ColumnType, Segment
     from carnac.core.time.intervals import IntervalSet
     from carnac.metadata.store import MetadataStore
-    from carnac.ports import QueryEngine
     from carnac.ports.queries import QueryBasis
+    from carnac.query.engine import QueryEngine
     from carnac.store.leases import LeaseKeeper
 
 COMMITS_MAX = 10_000

@@ -16,7 +16,7 @@ from carnac.errors import CarnacError, Invalid
 from carnac.jobs.pipeline import SparkPipeline
 from carnac.ports.answers import Engine, Statement
 from carnac.ports.distributed import SparkAsked, SparkPlan, TooMuch
-from carnac.query import DuckDbQueryEngine
+from carnac.query import QueryEngine
 from carnac.query.spark_sql.kinds import NotInSpark
 from carnac.spark.session import SparkHolder
 from carnac.store.querying import RevisionCatalog
@@ -73,7 +73,7 @@ class World:
     """A store that two historicals serve, at one revision, and what runs statements over it."""
 
     served: ServedStore
-    engine: DuckDbQueryEngine
+    engine: QueryEngine
     runner: SparkPipeline
 
     @property
@@ -101,7 +101,7 @@ def world(
     fill(served.store)
     served.assign_all()
     storage = served.store.deep_storage
-    engine = DuckDbQueryEngine(storage, threads=1)
+    engine = QueryEngine(storage, threads=1)
     runner = SharedSpark(
         output_url=storage.url, clock=SystemClock(), ids=RandomIds(), spark=spark_holder
     )

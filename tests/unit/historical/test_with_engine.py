@@ -13,7 +13,7 @@ from carnac.deep_storage import open_deep_storage
 from carnac.errors import CarnacError, Corrupt, Invalid
 from carnac.historical import Historical
 from carnac.ports import DeepStorage
-from carnac.query import DuckDbQueryEngine
+from carnac.query import QueryEngine
 from tests.support.historicals import (
     hour_rows,
     open_historical,
@@ -59,7 +59,7 @@ def rich_rows(hour: int) -> list[dict[str, Any]]:
 
 
 def open_served(folder: Path, storage: DeepStorage) -> Historical:
-    engine = DuckDbQueryEngine(
+    engine = QueryEngine(
         storage, folders=[folder / "segments"], cache_folder=folder / "cache", threads=2
     )
     return open_historical(folder, storage, engine=engine)

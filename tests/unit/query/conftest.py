@@ -9,7 +9,7 @@ import pytest
 from carnac.core.segments.segment import ColumnType
 from carnac.deep_storage import open_deep_storage
 from carnac.ports import DeepStorage
-from carnac.query import DuckDbQueryEngine
+from carnac.query import QueryEngine
 from tests.support.segments import MemoryCatalog, build_catalog, write_segment
 
 AIRLINES = {"AA": "American", "UA": "United", "B6": "JetBlue"}
@@ -21,8 +21,8 @@ def storage(tmp_path_factory: pytest.TempPathFactory) -> DeepStorage:
 
 
 @pytest.fixture(scope="session")
-def engine(storage: DeepStorage) -> Iterator[DuckDbQueryEngine]:
-    engine = DuckDbQueryEngine(storage, threads=1)
+def engine(storage: DeepStorage) -> Iterator[QueryEngine]:
+    engine = QueryEngine(storage, threads=1)
     yield engine
     engine.close()
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from carnac.core.time.intervals import MAX_MS, MIN_MS
 from carnac.deep_storage.local import LocalDeepStorage
 from carnac.ports import DeepStorage
-from carnac.query import DuckDbQueryEngine
+from carnac.query import QueryEngine
 from carnac.query.bucketing import without_floor_to
 from tests.support.segments import MemoryCatalog, write_segment
 from tests.unit.query.test_engine import rows
@@ -46,7 +46,7 @@ def both(
     storage: DeepStorage, catalog: MemoryCatalog, sql: str, threads: int = 1
 ) -> tuple[pa.Table, pa.Table]:
     """Return what the engine answers, and what DuckDB does on the files."""
-    engine = DuckDbQueryEngine(storage, threads=threads)
+    engine = QueryEngine(storage, threads=threads)
     found = engine.run_query(sql, catalog).table
     engine.close()
     assert isinstance(found, pa.Table)
@@ -115,7 +115,7 @@ def test_statements_answer_as_in_duckdb(
 def test_a_condition_on_a_bucket_still_chooses_segments_and_row_groups(
     storage: DeepStorage, catalog: MemoryCatalog
 ) -> None:
-    engine = DuckDbQueryEngine(storage, threads=1)
+    engine = QueryEngine(storage, threads=1)
     sql = "SELECT count(*) FROM events WHERE date_trunc('day', __time) = '2013-01-04'"
     plan = "\n".join(str(line) for (line,) in rows(engine, catalog, f"EXPLAIN {sql}"))
     assert "make_timestamp" not in plan
@@ -148,7 +148,7 @@ def test_floor_to_is_date_trunc(sql: str, expected: str | None) -> None:
 
 
 def test_a_series_by_floor_to_is_answered(storage: DeepStorage, catalog: MemoryCatalog) -> None:
-    own = DuckDbQueryEngine(storage, threads=1)
+    own = QueryEngine(storage, threads=1)
     druid = "SELECT FLOOR(__time TO WEEK) AS w, count(*) FROM events GROUP BY FLOOR(__time TO WEEK)"
     ours = "SELECT date_trunc('week', __time) AS w, count(*) FROM events GROUP BY 1"
     assert sorted(rows(own, catalog, druid)) == sorted(rows(own, catalog, ours))

@@ -17,7 +17,7 @@ from carnac.errors import Cancelled, Corrupt, Invalid, NotFound
 from carnac.ports import DeepStorage
 from carnac.ports.distributed import GatherLimit, Way
 from carnac.ports.queries import LeafFiles
-from carnac.query import DuckDbQueryEngine
+from carnac.query import QueryEngine
 from carnac.query.distributed import distributing
 from carnac.query.distributed.aggregates import AGGREGATES, CLOCK_READERS, CLOCKS, VOLATILE
 from carnac.query.distributed.sorting import SMALL_ROWS_MAX
@@ -28,8 +28,8 @@ from tests.support.spreading import ask, spread_query
 
 
 @pytest.fixture(scope="module")
-def engines(storage: DeepStorage) -> Iterator[list[DuckDbQueryEngine]]:
-    engines = [DuckDbQueryEngine(storage, threads=1) for _ in range(3)]
+def engines(storage: DeepStorage) -> Iterator[list[QueryEngine]]:
+    engines = [QueryEngine(storage, threads=1) for _ in range(3)]
     yield engines
     for engine in engines:
         engine.close()
@@ -156,7 +156,7 @@ GATHERED = [
 
 
 def test_quantiles_of_many_servers_are_near_their_rank(
-    engines: list[DuckDbQueryEngine], catalog: MemoryCatalog
+    engines: list[QueryEngine], catalog: MemoryCatalog
 ) -> None:
     fractions = (0.01, 0.25, 0.5, 0.99)
     sql = ", ".join(f"approx_quantile(delay, {one})" for one in fractions)
@@ -171,7 +171,7 @@ def test_quantiles_of_many_servers_are_near_their_rank(
 
 @pytest.mark.parametrize(("sql", "parameters"), ONE_ROUND)
 def test_one_round_gives_what_one_engine_gives(
-    engines: list[DuckDbQueryEngine],
+    engines: list[QueryEngine],
     catalog: MemoryCatalog,
     sql: str,
     parameters: Parameters,
@@ -185,7 +185,7 @@ def test_one_round_gives_what_one_engine_gives(
 
 @pytest.mark.parametrize("mean", [0, 1_000_000_000])
 def test_moments_keep_their_digits_where_the_mean_is_large(
-    engines: list[DuckDbQueryEngine], catalog: MemoryCatalog, mean: float
+    engines: list[QueryEngine], catalog: MemoryCatalog, mean: float
 ) -> None:
     sql = (
         f"SELECT carrier, var_pop({mean} + delay % 3), stddev({mean} + delay % 3), covar_samp({mean} + delay % 3, "
@@ -202,7 +202,7 @@ def test_moments_keep_their_digits_where_the_mean_is_large(
 
 @pytest.mark.parametrize(("sql", "why"), GATHERED)
 def test_what_is_gathered_gives_what_one_engine_gives(
-    engines: list[DuckDbQueryEngine], catalog: MemoryCatalog, sql: str, why: str
+    engines: list[QueryEngine], catalog: MemoryCatalog, sql: str, why: str
 ) -> None:
     found = spread_query(engines, sql, catalog)
     assert found.plan.way is Way.GATHERED
@@ -211,7 +211,7 @@ def test_what_is_gathered_gives_what_one_engine_gives(
 
 
 def test_only_rows_and_columns_that_matter_are_gathered(
-    engines: list[DuckDbQueryEngine], catalog: MemoryCatalog
+    engines: list[QueryEngine], catalog: MemoryCatalog
 ) -> None:
     sql = (
         "SELECT name, median(delay) FROM flights f LEFT JOIN airlines a ON f.carrier = a.carrier AND "
@@ -229,7 +229,7 @@ def test_only_rows_and_columns_that_matter_are_gathered(
 
 
 def test_too_much_is_not_gathered(storage: DeepStorage, catalog: MemoryCatalog) -> None:
-    engine = DuckDbQueryEngine(storage, gather_limit=GatherLimit(rows=100, size_bytes=2_000))
+    engine = QueryEngine(storage, gather_limit=GatherLimit(rows=100, size_bytes=2_000))
     with pytest.raises(Invalid, match="needs more than 100 rows of the servers' rows"):
         engine.plan_distributed("SELECT median(delay) FROM flights", catalog)
     sql = "SELECT median(delay), max(__time), max(carrier) FROM flights WHERE delay > {}"
@@ -249,7 +249,7 @@ def test_too_much_is_not_gathered(storage: DeepStorage, catalog: MemoryCatalog) 
 
 
 def test_the_newest_rows_are_read_from_the_newest_files(
-    engines: list[DuckDbQueryEngine], catalog: MemoryCatalog, storage: DeepStorage
+    engines: list[QueryEngine], catalog: MemoryCatalog, storage: DeepStorage
 ) -> None:
     sql = "SELECT carrier FROM flights WHERE carrier = ? ORDER BY __time DESC LIMIT 5"
     [leaf] = engines[0].plan_distributed(sql, catalog, parameters=["AA"]).leaves
@@ -269,7 +269,7 @@ def test_the_newest_rows_are_read_from_the_newest_files(
 
 
 def test_files_may_be_elsewhere(
-    engines: list[DuckDbQueryEngine], catalog: MemoryCatalog, storage: DeepStorage
+    engines: list[QueryEngine], catalog: MemoryCatalog, storage: DeepStorage
 ) -> None:
     sql = "SELECT carrier, sum(delay), max(__time) FROM flights WHERE delay > 90 GROUP BY 1 ORDER BY 1"
     plan = engines[0].plan_distributed(sql, catalog)
@@ -290,7 +290,7 @@ def test_files_may_be_elsewhere(
 
 
 def test_segments_that_cannot_be_read_are_reported(
-    engines: list[DuckDbQueryEngine], catalog: MemoryCatalog
+    engines: list[QueryEngine], catalog: MemoryCatalog
 ) -> None:
     [leaf] = engines[0].plan_distributed("SELECT count(*) FROM flights", catalog).leaves
     gone = leaf.slices[0]
@@ -304,7 +304,7 @@ def test_segments_that_cannot_be_read_are_reported(
     assert len(report.slices) == 9
 
 
-def test_a_leaf_can_be_cancelled(engines: list[DuckDbQueryEngine], catalog: MemoryCatalog) -> None:
+def test_a_leaf_can_be_cancelled(engines: list[QueryEngine], catalog: MemoryCatalog) -> None:
     sql = "SELECT a.* FROM flights a WHERE delay >= 0"
     [leaf] = engines[0].plan_distributed(sql, catalog, query_id="q1").leaves
     batches, report = engines[1].run_leaf(replace(leaf, sql=leaf.sql + " ORDER BY 1"))
@@ -319,7 +319,7 @@ def test_a_leaf_can_be_cancelled(engines: list[DuckDbQueryEngine], catalog: Memo
 
 
 def test_a_large_lookup_stays_at_the_broker(
-    engines: list[DuckDbQueryEngine], catalog: MemoryCatalog
+    engines: list[QueryEngine], catalog: MemoryCatalog
 ) -> None:
     names = {str(number): "x" for number in range(SMALL_ROWS_MAX)} | {"AA": "American"}
     large = replace(catalog, named_lookups={"names": names})
@@ -331,7 +331,7 @@ def test_a_large_lookup_stays_at_the_broker(
 
 
 def test_a_large_datasource_does_not_go_along(
-    engines: list[DuckDbQueryEngine], catalog: MemoryCatalog, monkeypatch: pytest.MonkeyPatch
+    engines: list[QueryEngine], catalog: MemoryCatalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sql = "SELECT name, count(*) FROM flights {} JOIN airlines USING (carrier) GROUP BY ALL ORDER BY 1"
     inner = "SELECT count(*) FROM airlines WHERE carrier IN (SELECT carrier FROM flights {})"
@@ -355,9 +355,7 @@ def test_a_large_datasource_does_not_go_along(
     )
 
 
-def test_explain_says_which_way_and_why(
-    engines: list[DuckDbQueryEngine], catalog: MemoryCatalog
-) -> None:
+def test_explain_says_which_way_and_why(engines: list[QueryEngine], catalog: MemoryCatalog) -> None:
     sql = "EXPLAIN SELECT carrier, avg(delay) FROM flights WHERE __time >= '2013-01-09' GROUP BY 1"
     found = spread_query(engines, sql, catalog)
     first, segments, read, pruned, server, broker, whole = found.table["plan"].to_pylist()
@@ -373,7 +371,7 @@ def test_explain_says_which_way_and_why(
 
 
 def test_mistakes_are_told_before_anybody_is_asked(
-    engines: list[DuckDbQueryEngine], catalog: MemoryCatalog
+    engines: list[QueryEngine], catalog: MemoryCatalog
 ) -> None:
     for sql, kind in [
         ("SELECT carier FROM flights", NotFound),
@@ -402,16 +400,14 @@ def test_mistakes_are_told_before_anybody_is_asked(
     ],
 )
 def test_a_leaf_answers_for_its_slices_alone(
-    engines: list[DuckDbQueryEngine], catalog: MemoryCatalog, sql: str
+    engines: list[QueryEngine], catalog: MemoryCatalog, sql: str
 ) -> None:
     [leaf] = engines[0].plan_distributed("SELECT count(*) FROM flights", catalog).leaves
     with pytest.raises(Invalid):
         ask(engines[1], replace(leaf, sql=sql))
 
 
-def test_answers_may_come_as_readers(
-    engines: list[DuckDbQueryEngine], catalog: MemoryCatalog
-) -> None:
+def test_answers_may_come_as_readers(engines: list[QueryEngine], catalog: MemoryCatalog) -> None:
     sql = "SELECT carrier, count(*) FROM flights GROUP BY 1 ORDER BY 1"
     plan = engines[0].plan_distributed(sql, catalog)
     [leaf] = plan.leaves

@@ -18,12 +18,12 @@ from carnac.deep_storage import open_deep_storage
 from carnac.deep_storage.memory import MemoryDeepStorage
 from carnac.errors import CarnacError, Corrupt, Invalid, NotFound
 from carnac.ports import DeepStorage
-from carnac.query import DuckDbQueryEngine
+from carnac.query import QueryEngine
 from tests.support.segments import MemoryCatalog, build_catalog, without_file, write_segment
 
 
 def rows(
-    engine: DuckDbQueryEngine, catalog: MemoryCatalog, sql: str, parameters: Sequence[object] = ()
+    engine: QueryEngine, catalog: MemoryCatalog, sql: str, parameters: Sequence[object] = ()
 ) -> list[tuple[object, ...]]:
     table = engine.run_query(sql, catalog, parameters=parameters).table
     assert isinstance(table, pa.Table)
@@ -65,7 +65,7 @@ def rows(
     ],
 )
 def test_segments_that_cannot_match_are_not_read(
-    engine: DuckDbQueryEngine, catalog: MemoryCatalog, condition: str, segments: int
+    engine: QueryEngine, catalog: MemoryCatalog, condition: str, segments: int
 ) -> None:
     result = engine.run_query(f"SELECT count(*) FROM flights WHERE {condition}", catalog)
     assert (result.segments_read, result.segments_total, result.revision) == (segments, 10, 7)
@@ -93,12 +93,12 @@ def test_segments_that_cannot_match_are_not_read(
     ],
 )
 def test_each_place_of_a_table_is_pruned_by_its_own_conditions(
-    engine: DuckDbQueryEngine, catalog: MemoryCatalog, sql: str, segments: int
+    engine: QueryEngine, catalog: MemoryCatalog, sql: str, segments: int
 ) -> None:
     assert engine.run_query(sql, catalog).segments_read == segments
 
 
-def test_parameters_are_bound_and_prune(engine: DuckDbQueryEngine, catalog: MemoryCatalog) -> None:
+def test_parameters_are_bound_and_prune(engine: QueryEngine, catalog: MemoryCatalog) -> None:
     sql = "SELECT count(*) FROM flights WHERE __time >= ? AND __time < $2 AND carrier = $3"
     for start in (
         "2013-01-05",
@@ -113,9 +113,7 @@ def test_parameters_are_bound_and_prune(engine: DuckDbQueryEngine, catalog: Memo
         engine.run_query("SELECT ?", catalog)
 
 
-def test_datasources_join_at_one_revision(
-    engine: DuckDbQueryEngine, catalog: MemoryCatalog
-) -> None:
+def test_datasources_join_at_one_revision(engine: QueryEngine, catalog: MemoryCatalog) -> None:
     sql = """
         SELECT a.name, count(*) AS flights, l.v FROM flights f JOIN airlines a USING (carrier)
         JOIN lookup.names l ON l.k = f.carrier GROUP BY ALL ORDER BY 1
@@ -128,7 +126,7 @@ def test_datasources_join_at_one_revision(
 
 
 def test_results_are_arrow_with_utc_times_and_sums_of_longs_are_longs(
-    engine: DuckDbQueryEngine, catalog: MemoryCatalog
+    engine: QueryEngine, catalog: MemoryCatalog
 ) -> None:
     table = engine.run_query(
         "SELECT max(__time) t, sum(delay) s, avg(delay) a FROM flights", catalog
@@ -140,9 +138,7 @@ def test_results_are_arrow_with_utc_times_and_sums_of_longs_are_longs(
     assert huge.column("s").to_pylist() == [3 * (2**63 - 1)]
 
 
-def test_what_describes_the_store_is_there(
-    engine: DuckDbQueryEngine, catalog: MemoryCatalog
-) -> None:
+def test_what_describes_the_store_is_there(engine: QueryEngine, catalog: MemoryCatalog) -> None:
     assert rows(engine, catalog, "SHOW TABLES") == [("airlines",), ("flights",), ("latest",)]
     assert [row[0] for row in rows(engine, catalog, "DESCRIBE latest")] == ["__time", "a"]
     sql = "SELECT COLUMN_NAME, DATA_TYPE FROM INFORMATION_SCHEMA.COLUMNS WHERE TABLE_NAME = 'airlines' ORDER BY 1"
@@ -156,7 +152,7 @@ def test_what_describes_the_store_is_there(
 
 
 def test_columns_of_first_and_last_metrics_stay_hidden(
-    engine: DuckDbQueryEngine, catalog: MemoryCatalog
+    engine: QueryEngine, catalog: MemoryCatalog
 ) -> None:
     table = engine.run_query("SELECT * FROM latest", catalog).table
     assert isinstance(table, pa.Table)
@@ -165,7 +161,7 @@ def test_columns_of_first_and_last_metrics_stay_hidden(
         engine.run_query("SELECT __at_a FROM latest", catalog)
 
 
-def test_clips_hide_rows(engine: DuckDbQueryEngine, storage: DeepStorage) -> None:
+def test_clips_hide_rows(engine: QueryEngine, storage: DeepStorage) -> None:
     hours = [
         {"__time": f"2013-03-{day:02d}T{hour:02d}:00:00Z", "h": hour}
         for day in (1, 2)
@@ -191,7 +187,7 @@ def test_clips_hide_rows(engine: DuckDbQueryEngine, storage: DeepStorage) -> Non
 
 
 def test_a_segment_with_entries_in_many_chunks_is_read_once(
-    engine: DuckDbQueryEngine, storage: DeepStorage
+    engine: QueryEngine, storage: DeepStorage
 ) -> None:
     hours = [
         {"__time": f"2013-03-{day:02d}T{hour:02d}:00:00Z", "h": hour}
@@ -209,7 +205,7 @@ def test_a_segment_with_entries_in_many_chunks_is_read_once(
     assert result.segments_read == 1
 
 
-def test_schemas_are_united_by_name(engine: DuckDbQueryEngine, storage: DeepStorage) -> None:
+def test_schemas_are_united_by_name(engine: QueryEngine, storage: DeepStorage) -> None:
     long, text, double = ColumnType.LONG, ColumnType.STRING, ColumnType.DOUBLE
     tags = ColumnType.STRING_ARRAY
     day = "2013-01-01"
@@ -287,7 +283,7 @@ def test_schemas_are_united_by_name(engine: DuckDbQueryEngine, storage: DeepStor
     ],
 )
 def test_errors_are_one_clear_sentence(
-    engine: DuckDbQueryEngine,
+    engine: QueryEngine,
     catalog: MemoryCatalog,
     sql: str,
     kind: type[CarnacError],
@@ -299,9 +295,7 @@ def test_errors_are_one_clear_sentence(
     assert not caught.value.message.endswith(".")
 
 
-def test_a_missing_or_damaged_file_is_corrupt(
-    engine: DuckDbQueryEngine, storage: DeepStorage
-) -> None:
+def test_a_missing_or_damaged_file_is_corrupt(engine: QueryEngine, storage: DeepStorage) -> None:
     catalog = MemoryCatalog().add(
         without_file(storage, write_segment(storage, [{"__time": 0, "a": 1}]))
     )
@@ -321,20 +315,20 @@ def test_a_missing_or_damaged_file_is_corrupt(
     ],
 )
 def test_what_fails_in_the_middle_of_a_result_is_told_as_ever(
-    engine: DuckDbQueryEngine, catalog: MemoryCatalog, expression: str, message: str
+    engine: QueryEngine, catalog: MemoryCatalog, expression: str, message: str
 ) -> None:
     values = "SELECT if(range = 500000, 'x', range::VARCHAR) AS v FROM range(600000)"
     with pytest.raises(Invalid, match=message):
         engine.run_query(f"SELECT {expression} AS v FROM ({values})", catalog)
 
 
-def test_a_plan_is_shown_line_by_line(engine: DuckDbQueryEngine, catalog: MemoryCatalog) -> None:
+def test_a_plan_is_shown_line_by_line(engine: QueryEngine, catalog: MemoryCatalog) -> None:
     lines = [line for (line,) in rows(engine, catalog, "EXPLAIN SELECT * FROM airlines")]
     assert len(lines) > 3
     assert all("\n" not in str(line) for line in lines)
 
 
-def test_threads_query_at_the_same_time(engine: DuckDbQueryEngine, catalog: MemoryCatalog) -> None:
+def test_threads_query_at_the_same_time(engine: QueryEngine, catalog: MemoryCatalog) -> None:
     found: list[object] = []
 
     def run(day: int) -> None:
@@ -351,7 +345,7 @@ def test_threads_query_at_the_same_time(engine: DuckDbQueryEngine, catalog: Memo
 
 
 def test_a_closed_engine_starts_anew(storage: DeepStorage, catalog: MemoryCatalog) -> None:
-    engine = DuckDbQueryEngine(storage, threads=1)
+    engine = QueryEngine(storage, threads=1)
     for _ in range(2):
         assert rows(engine, catalog, "SELECT count(*) FROM airlines") == [(3,)]
         engine.close()
@@ -360,7 +354,7 @@ def test_a_closed_engine_starts_anew(storage: DeepStorage, catalog: MemoryCatalo
 def test_folders_with_wild_cards_and_quotes_in_their_names_are_read(tmp_path: Path) -> None:
     storage = open_deep_storage(str(tmp_path / "it's [a] *?"))
     catalog = build_catalog(storage, {"events": [[{"__time": 0, "a": 1}], [{"__time": 1, "a": 2}]]})
-    engine = DuckDbQueryEngine(storage, threads=1)
+    engine = QueryEngine(storage, threads=1)
     assert rows(engine, catalog, "SELECT sum(a) FROM events") == [(3,)]
     engine.close()
 
@@ -370,9 +364,7 @@ def test_files_of_an_object_store_are_fetched(tmp_path: Path) -> None:
     catalog = build_catalog(
         storage, {"events": [[{"__time": day * 86_400_000, "a": day}] for day in range(5)]}
     )
-    engine = DuckDbQueryEngine(
-        storage, threads=1, cache_folder=tmp_path / "cache", cache_bytes=1 << 20
-    )
+    engine = QueryEngine(storage, threads=1, cache_folder=tmp_path / "cache", cache_bytes=1 << 20)
     assert rows(engine, catalog, "SELECT sum(a) FROM events WHERE a >= 3") == [(7,)]
     assert len(list((tmp_path / "cache").glob("*.parquet"))) == 2
     engine.close()
@@ -385,14 +377,14 @@ def test_each_object_store_has_a_cache_of_its_own_in_the_users_folder(
     for url, value in (("memory://one", 1), ("memory://two", 2)):
         storage = MemoryDeepStorage(url)
         segment = write_segment(storage, [{"__time": 0, "a": value}], segment_id="same")
-        engine = DuckDbQueryEngine(storage, threads=1)
+        engine = QueryEngine(storage, threads=1)
         assert rows(engine, MemoryCatalog().add(segment), "SELECT a FROM events") == [(value,)]
         engine.close()
     assert len(list((tmp_path / "carnac" / "segments").iterdir())) == 2
 
 
 def test_names_differ_by_case_only_where_that_is_clear(
-    engine: DuckDbQueryEngine, storage: DeepStorage
+    engine: QueryEngine, storage: DeepStorage
 ) -> None:
     catalog = build_catalog(
         storage, {"Events": [[{"__time": 0, "a": 1}]], "other": [[{"__time": 0, "a": 2}]]}
@@ -407,10 +399,10 @@ def test_the_engine_imports_no_spark_and_sketches_only_when_named(tmp_path: Path
     code = (
         "import sys\n"
         "from carnac.deep_storage import open_deep_storage\n"
-        "from carnac.query import DuckDbQueryEngine\n"
+        "from carnac.query import QueryEngine\n"
         "from tests.support.segments import MemoryCatalog\n"
         "assert not {'duckdb', 'pyarrow', 'numpy'} & set(sys.modules), 'heavy at import'\n"
-        f"engine = DuckDbQueryEngine(open_deep_storage({str(tmp_path)!r}))\n"
+        f"engine = QueryEngine(open_deep_storage({str(tmp_path)!r}))\n"
         "engine.run_query('SELECT 1', MemoryCatalog())\n"
         "print(sorted({'pyspark', 'datasketches', 'pandas', 'fsspec', 'sqlalchemy'} & set(sys.modules)))\n"
     )
@@ -418,9 +410,7 @@ def test_the_engine_imports_no_spark_and_sketches_only_when_named(tmp_path: Path
     assert done.stdout == "[]\n"
 
 
-def test_a_time_that_is_none_is_told_as_such(
-    engine: DuckDbQueryEngine, catalog: MemoryCatalog
-) -> None:
+def test_a_time_that_is_none_is_told_as_such(engine: QueryEngine, catalog: MemoryCatalog) -> None:
     """Pruning evaluates the constant first; its failure must not hide the statement's own."""
     for literal in ("'2013-01-05T02'", "DATE 'soon'", "CAST('x' AS TIMESTAMP)"):
         with pytest.raises(Invalid) as caught:

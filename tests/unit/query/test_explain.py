@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from carnac.ports.queries import READ_ALL
-from carnac.query import DuckDbQueryEngine
+from carnac.query import QueryEngine
 from carnac.query.keeping.store import KeptResults
 from tests.support.segments import MemoryCatalog
 
@@ -15,19 +15,19 @@ BY_CARRIER = (
 
 
 @pytest.fixture
-def keeping(engine: DuckDbQueryEngine) -> DuckDbQueryEngine:
+def keeping(engine: QueryEngine) -> QueryEngine:
     storage = engine._files.storage
-    return DuckDbQueryEngine(storage, threads=1, kept=KeptResults(rows_min=0))
+    return QueryEngine(storage, threads=1, kept=KeptResults(rows_min=0))
 
 
-def explained(engine: DuckDbQueryEngine, catalog: MemoryCatalog, sql: str, **how: object) -> str:
+def explained(engine: QueryEngine, catalog: MemoryCatalog, sql: str, **how: object) -> str:
     table = engine.run_query(sql, catalog, **how).table  # type: ignore[arg-type]
     return "\n".join(table.column(0).to_pylist())  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("words", ["EXPLAIN", "explain plan  for", "EXPLAIN\nPLAN FOR"])
 def test_it_says_what_is_read_and_what_is_kept(
-    keeping: DuckDbQueryEngine, catalog: MemoryCatalog, words: str
+    keeping: QueryEngine, catalog: MemoryCatalog, words: str
 ) -> None:
     total = catalog.count_segments("flights")
     before = explained(keeping, catalog, f"{words} {BY_CARRIER}")
@@ -44,7 +44,7 @@ def test_it_says_what_is_read_and_what_is_kept(
 
 
 def test_it_says_which_values_leave_segments_out(
-    keeping: DuckDbQueryEngine, catalog: MemoryCatalog
+    keeping: QueryEngine, catalog: MemoryCatalog
 ) -> None:
     told = explained(keeping, catalog, "EXPLAIN SELECT * FROM flights WHERE carrier = 'nobody'")
     total = catalog.count_segments("flights")

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from carnac.errors import Invalid, Unavailable
-from carnac.query import DuckDbQueryEngine
+from carnac.query import QueryEngine
 from carnac.query.export import writing
 from tests.support.segments import MemoryCatalog
 
@@ -34,7 +34,7 @@ VALUES = {
 
 
 def exported(
-    engine: DuckDbQueryEngine,
+    engine: QueryEngine,
     catalog: MemoryCatalog,
     sql: str,
     form: str,
@@ -48,7 +48,7 @@ def exported(
 @pytest.mark.parametrize("kind", VALUES)
 @pytest.mark.parametrize("form", ["csv", "jsonl"])
 def test_lines_by_duckdb_say_what_lines_by_python_say(
-    engine: DuckDbQueryEngine,
+    engine: QueryEngine,
     catalog: MemoryCatalog,
     kind: str,
     form: str,
@@ -71,15 +71,13 @@ def test_lines_by_duckdb_say_what_lines_by_python_say(
 
 @pytest.mark.parametrize("time", ["DATE '-0001-01-01'", "TIMESTAMPTZ '12013-01-01 00:00Z'"])
 def test_a_time_beyond_the_years_of_iso_8601_is_one_sentence(
-    engine: DuckDbQueryEngine, catalog: MemoryCatalog, time: str
+    engine: QueryEngine, catalog: MemoryCatalog, time: str
 ) -> None:
     with pytest.raises(Invalid, match="outside of the years 1 to 9999; select it as text"):
         exported(engine, catalog, f"SELECT {time} AS t FROM flights", "csv")
 
 
-def test_types_are_kept_in_parquet_and_arrow(
-    engine: DuckDbQueryEngine, catalog: MemoryCatalog
-) -> None:
+def test_types_are_kept_in_parquet_and_arrow(engine: QueryEngine, catalog: MemoryCatalog) -> None:
     sql = "SELECT __time, carrier, delay, sum(delay) OVER () AS s, 1 AS s FROM flights ORDER BY 1"
     parquet = pq.read_table(io.BytesIO(exported(engine, catalog, sql, "parquet")[0]))
     arrow = pa.ipc.open_file(io.BytesIO(exported(engine, catalog, sql, "arrow")[0])).read_all()
@@ -101,7 +99,7 @@ def test_types_are_kept_in_parquet_and_arrow(
     ("rows_max", "rows"), [(None, 240), (0, 0), (7, 7), (240, 240), (999, 240)]
 )
 def test_a_limit_of_rows_holds_in_every_form(
-    engine: DuckDbQueryEngine, catalog: MemoryCatalog, form: str, rows_max: int | None, rows: int
+    engine: QueryEngine, catalog: MemoryCatalog, form: str, rows_max: int | None, rows: int
 ) -> None:
     data, written, is_cut = exported(engine, catalog, "SELECT * FROM flights", form, rows_max)
     assert (written, is_cut) == (rows, rows < 240)
@@ -117,9 +115,9 @@ def test_a_limit_of_rows_holds_in_every_form(
 
 
 def test_a_result_larger_than_the_memory_of_queries_is_written(
-    engine: DuckDbQueryEngine, catalog: MemoryCatalog, tmp_path: Path
+    engine: QueryEngine, catalog: MemoryCatalog, tmp_path: Path
 ) -> None:
-    small = DuckDbQueryEngine(engine._files.storage, threads=1, memory_limit_bytes=64 << 20)
+    small = QueryEngine(engine._files.storage, threads=1, memory_limit_bytes=64 << 20)
     sql = "SELECT repeat('x', 100) AS s, a.delay FROM flights a, flights b, range(10) c"
     with pytest.raises(Unavailable, match="memory"):
         small.run_query(sql, catalog)
@@ -130,7 +128,7 @@ def test_a_result_larger_than_the_memory_of_queries_is_written(
     assert (tmp_path / "rows.csv").stat().st_size > 57_000_000
 
 
-def test_a_plan_can_be_written(engine: DuckDbQueryEngine, catalog: MemoryCatalog) -> None:
+def test_a_plan_can_be_written(engine: QueryEngine, catalog: MemoryCatalog) -> None:
     assert (
         b"PARQUET" in exported(engine, catalog, "EXPLAIN SELECT * FROM flights", "csv")[0].upper()
     )

@@ -10,7 +10,7 @@ import pytest
 
 from carnac.errors import Invalid, NotFound
 from carnac.ports import DeepStorage
-from carnac.query import DuckDbQueryEngine
+from carnac.query import QueryEngine
 from carnac.query.functions import NAMES
 from carnac.query.sketching import SKETCH_FUNCTIONS
 from tests.support.segments import MemoryCatalog
@@ -176,7 +176,7 @@ WRITES = [
 
 @pytest.mark.parametrize("sql", READS_FILES + LEAKS + WRITES)
 def test_a_hostile_statement_is_refused(
-    engine: DuckDbQueryEngine, catalog: MemoryCatalog, storage: DeepStorage, sql: str
+    engine: QueryEngine, catalog: MemoryCatalog, storage: DeepStorage, sql: str
 ) -> None:
     path = storage.local_path(catalog.entries["flights"][0].segment.path)
     local_python_variable = duckdb  # what a replacement scan would find
@@ -191,7 +191,7 @@ def test_a_hostile_statement_is_refused(
 
 @pytest.mark.parametrize("sql", READS_FILES)
 def test_behind_the_gate_duckdb_itself_opens_nothing_outside(
-    engine: DuckDbQueryEngine, catalog: MemoryCatalog, sql: str
+    engine: QueryEngine, catalog: MemoryCatalog, sql: str
 ) -> None:
     """The second wall, tried without the first: no file but those in the folder of segments."""
     if "{file}" in sql:
@@ -219,7 +219,7 @@ def test_behind_the_gate_duckdb_itself_opens_nothing_outside(
     ],
 )
 def test_behind_the_gate_the_configuration_is_locked(
-    engine: DuckDbQueryEngine, catalog: MemoryCatalog, sql: str
+    engine: QueryEngine, catalog: MemoryCatalog, sql: str
 ) -> None:
     engine.run_query("SELECT 1", catalog)
     assert engine._connection is not None
@@ -267,9 +267,7 @@ def test_behind_the_gate_the_configuration_is_locked(
         "SELECT x.carrier FROM druid.flights x, main.airlines",
     ],
 )
-def test_a_harmless_statement_is_run(
-    engine: DuckDbQueryEngine, catalog: MemoryCatalog, sql: str
-) -> None:
+def test_a_harmless_statement_is_run(engine: QueryEngine, catalog: MemoryCatalog, sql: str) -> None:
     assert engine.run_query(sql, catalog).revision == 7
 
 
@@ -296,9 +294,7 @@ def test_every_function_that_is_let_pass_exists() -> None:
     assert {"hll_merge", "theta_estimate", "quantile"} <= SKETCH_FUNCTIONS
 
 
-def test_deep_nesting_is_refused_not_fatal(
-    engine: DuckDbQueryEngine, catalog: MemoryCatalog
-) -> None:
+def test_deep_nesting_is_refused_not_fatal(engine: QueryEngine, catalog: MemoryCatalog) -> None:
     for sql in (
         "SELECT " + "(" * 3000 + "1" + ")" * 3000,
         "SELECT " + "1+" * 20_000 + "1",

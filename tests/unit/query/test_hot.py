@@ -12,7 +12,7 @@ import pytest
 from carnac.core.time.intervals import Interval
 from carnac.deep_storage.local import LocalDeepStorage
 from carnac.errors import Corrupt
-from carnac.query import DuckDbQueryEngine, hot
+from carnac.query import QueryEngine, hot
 from tests.support.segments import MemoryCatalog, write_segment
 from tests.unit.query.test_engine import rows
 
@@ -54,17 +54,17 @@ def hours(storage: LocalDeepStorage) -> MemoryCatalog:
 
 
 @pytest.fixture
-def engine(storage: LocalDeepStorage) -> Iterator[DuckDbQueryEngine]:
-    with_hot = DuckDbQueryEngine(storage, threads=2)
+def engine(storage: LocalDeepStorage) -> Iterator[QueryEngine]:
+    with_hot = QueryEngine(storage, threads=2)
     yield with_hot
     with_hot.close()
 
 
-def is_hot(engine: DuckDbQueryEngine, catalog: MemoryCatalog, sql: str) -> bool:
+def is_hot(engine: QueryEngine, catalog: MemoryCatalog, sql: str) -> bool:
     return "READ_PARQUET" not in str(rows(engine, catalog, f"EXPLAIN {sql}")).upper()
 
 
-def heat(engine: DuckDbQueryEngine, catalog: MemoryCatalog, sql: str) -> None:
+def heat(engine: QueryEngine, catalog: MemoryCatalog, sql: str) -> None:
     """Ask often enough for segments of two schemas to be loaded."""
     for _ in range(3 * hot.READS):
         rows(engine, catalog, sql)
@@ -72,9 +72,9 @@ def heat(engine: DuckDbQueryEngine, catalog: MemoryCatalog, sql: str) -> None:
 
 
 def test_answers_are_those_of_files(
-    storage: LocalDeepStorage, hours: MemoryCatalog, engine: DuckDbQueryEngine
+    storage: LocalDeepStorage, hours: MemoryCatalog, engine: QueryEngine
 ) -> None:
-    plain = DuckDbQueryEngine(storage, threads=2, hot_bytes=0)
+    plain = QueryEngine(storage, threads=2, hot_bytes=0)
     for sql in STATEMENTS:  # some segments are hot while others are not yet
         assert rows(engine, hours, sql) == rows(plain, hours, sql)
     heat(engine, hours, STATEMENTS[0])
@@ -85,7 +85,7 @@ def test_answers_are_those_of_files(
     plain.close()
 
 
-def test_what_is_read_once_stays_in_files(hours: MemoryCatalog, engine: DuckDbQueryEngine) -> None:
+def test_what_is_read_once_stays_in_files(hours: MemoryCatalog, engine: QueryEngine) -> None:
     for _ in range(hot.READS - 1):
         rows(engine, hours, STATEMENTS[0])
     engine.hot.wait()
@@ -93,7 +93,7 @@ def test_what_is_read_once_stays_in_files(hours: MemoryCatalog, engine: DuckDbQu
 
 
 def test_a_file_that_is_damaged_later_is_still_found(
-    storage: LocalDeepStorage, hours: MemoryCatalog, engine: DuckDbQueryEngine
+    storage: LocalDeepStorage, hours: MemoryCatalog, engine: QueryEngine
 ) -> None:
     heat(engine, hours, STATEMENTS[0])
     segment = hours.visible("events", None)[3].segment
@@ -106,7 +106,7 @@ def test_a_file_that_is_damaged_later_is_still_found(
         rows(engine, hours, STATEMENTS[0])
 
 
-def test_a_closed_engine_starts_anew(hours: MemoryCatalog, engine: DuckDbQueryEngine) -> None:
+def test_a_closed_engine_starts_anew(hours: MemoryCatalog, engine: QueryEngine) -> None:
     expected = rows(engine, hours, STATEMENTS[1])
     heat(engine, hours, STATEMENTS[1])
     engine.close()
@@ -120,7 +120,7 @@ def test_what_fits_is_kept_and_the_rest_stays_in_files(
     storage: LocalDeepStorage, hours: MemoryCatalog
 ) -> None:
     size_bytes = max(one.segment.size_bytes for one in hours.visible("events", None))
-    engine = DuckDbQueryEngine(storage, threads=2, hot_bytes=3 * hot.GROWTH * size_bytes)
+    engine = QueryEngine(storage, threads=2, hot_bytes=3 * hot.GROWTH * size_bytes)
     expected = rows(engine, hours, STATEMENTS[1])
     heat(engine, hours, STATEMENTS[1])
     assert not is_hot(engine, hours, STATEMENTS[1])
@@ -133,8 +133,8 @@ def test_many_ask_while_segments_are_loaded_and_put_out(
 ) -> None:
     monkeypatch.setattr(hot, "STILL_USED", 1)
     monkeypatch.setattr(hot, "BATCHES_MAX", 2)
-    plain = DuckDbQueryEngine(storage, threads=2, hot_bytes=0)
-    engine = DuckDbQueryEngine(storage, threads=2, hot_bytes=200_000)
+    plain = QueryEngine(storage, threads=2, hot_bytes=0)
+    engine = QueryEngine(storage, threads=2, hot_bytes=200_000)
     windows = [
         "SELECT count(*), sum(a) FROM events WHERE __time >= make_timestamptz("
         f"{first * HOUR_MS * 1000}) AND __time < make_timestamptz({(first + 3) * HOUR_MS * 1000})"

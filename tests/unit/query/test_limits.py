@@ -35,10 +35,10 @@ import json, os, sys
 from pathlib import Path
 from carnac.deep_storage import open_deep_storage
 from carnac.errors import Unavailable
-from carnac.query import DuckDbQueryEngine
+from carnac.query import QueryEngine
 from tests.support.segments import MemoryCatalog
 
-engine = DuckDbQueryEngine(
+engine = QueryEngine(
     open_deep_storage(sys.argv[1]), threads=2, memory_limit_bytes=int(sys.argv[2]), timeout_ms=60_000
 )
 honest = "SELECT count(*) AS n FROM (SELECT DISTINCT i % 500000 FROM range(1000000) t(i))"
@@ -92,11 +92,11 @@ def test_the_limit_of_the_process_is_put_back(tmp_path: Path) -> None:
     import resource
 
     from carnac.deep_storage import open_deep_storage
-    from carnac.query import DuckDbQueryEngine
+    from carnac.query import QueryEngine
     from tests.support.segments import MemoryCatalog
 
     before = resource.getrlimit(resource.RLIMIT_DATA)
-    engine = DuckDbQueryEngine(open_deep_storage(str(tmp_path)), threads=1)
+    engine = QueryEngine(open_deep_storage(str(tmp_path)), threads=1)
     engine.run_query("SELECT 1", MemoryCatalog())
     engine.close()
     assert resource.getrlimit(resource.RLIMIT_DATA) == before

@@ -9,7 +9,7 @@ import pytest
 
 from carnac.core.time.intervals import Interval
 from carnac.deep_storage.local import LocalDeepStorage
-from carnac.query import DuckDbQueryEngine
+from carnac.query import QueryEngine
 from tests.support.segments import MemoryCatalog, write_segment
 from tests.unit.query.test_engine import rows
 
@@ -39,8 +39,8 @@ def hours(storage: LocalDeepStorage) -> MemoryCatalog:
 
 
 @pytest.fixture(scope="module")
-def engine(storage: LocalDeepStorage) -> Iterator[DuckDbQueryEngine]:
-    engine = DuckDbQueryEngine(storage, threads=1)
+def engine(storage: LocalDeepStorage) -> Iterator[QueryEngine]:
+    engine = QueryEngine(storage, threads=1)
     yield engine
     engine.close()
 
@@ -49,7 +49,7 @@ def engine(storage: LocalDeepStorage) -> Iterator[DuckDbQueryEngine]:
 @pytest.mark.parametrize("condition", ["true", "a = 2", "b LIKE '3%'", "a IS NULL", "a > 5"])
 @pytest.mark.parametrize("limit", ["1", "7", "30 OFFSET 11", "500"])
 def test_they_are_those_of_all_files(
-    engine: DuckDbQueryEngine, hours: MemoryCatalog, order: str, condition: str, limit: str
+    engine: QueryEngine, hours: MemoryCatalog, order: str, condition: str, limit: str
 ) -> None:
     sql = f"SELECT *, hour(__time) h FROM {{t}} WHERE {condition} ORDER BY __time {order}, b, a LIMIT {limit}"
     expected = rows(engine, hours, sql.format(t="(SELECT * FROM events)"))
@@ -66,7 +66,7 @@ def test_they_are_those_of_all_files(
     ],
 )
 def test_older_files_are_not_read(
-    engine: DuckDbQueryEngine, hours: MemoryCatalog, sql: str, most: int
+    engine: QueryEngine, hours: MemoryCatalog, sql: str, most: int
 ) -> None:
     assert engine.run_query(sql, hours).segments_read <= most
 
@@ -88,6 +88,6 @@ def test_older_files_are_not_read(
     ],
 )
 def test_other_statements_read_all_files(
-    engine: DuckDbQueryEngine, hours: MemoryCatalog, sql: str
+    engine: QueryEngine, hours: MemoryCatalog, sql: str
 ) -> None:
     assert engine.run_query(sql, hours).segments_read == SEGMENTS

@@ -11,7 +11,7 @@ import pytest
 
 from carnac.errors import CarnacError, Unavailable
 from carnac.ports import DeepStorage
-from carnac.query import DuckDbQueryEngine
+from carnac.query import QueryEngine
 from tests.support.segments import MemoryCatalog
 from tests.waiting import until
 
@@ -26,7 +26,7 @@ def test_a_query_that_takes_too_long_is_stopped(
     storage: DeepStorage, catalog: MemoryCatalog, timeout_ms: int
 ) -> None:
     """Also one whose time is over before it has begun to run."""
-    engine = DuckDbQueryEngine(storage, threads=1, timeout_ms=timeout_ms)
+    engine = QueryEngine(storage, threads=1, timeout_ms=timeout_ms)
     with pytest.raises(Unavailable, match=f"took longer than {timeout_ms} ms"):
         engine.run_query(HEAVY, catalog)
     if timeout_ms:
@@ -34,20 +34,20 @@ def test_a_query_that_takes_too_long_is_stopped(
     engine.close()
 
 
-def is_answered(engine: DuckDbQueryEngine, catalog: MemoryCatalog) -> bool:
+def is_answered(engine: QueryEngine, catalog: MemoryCatalog) -> bool:
     table = engine.run_query(LIGHT, catalog).table
     assert isinstance(table, pa.Table)
     return table.to_pylist() == [{"n": 3}]
 
 
-def is_answered_in_time(engine: DuckDbQueryEngine, catalog: MemoryCatalog) -> bool:
+def is_answered_in_time(engine: QueryEngine, catalog: MemoryCatalog) -> bool:
     with contextlib.suppress(Unavailable):
         return is_answered(engine, catalog)
     return False
 
 
 def test_a_running_query_can_be_interrupted(storage: DeepStorage, catalog: MemoryCatalog) -> None:
-    engine = DuckDbQueryEngine(storage, threads=1)
+    engine = QueryEngine(storage, threads=1)
     failures: list[CarnacError] = []
 
     def run() -> None:
@@ -68,7 +68,7 @@ def test_a_running_query_can_be_interrupted(storage: DeepStorage, catalog: Memor
 def test_ctrl_c_during_a_query_is_an_interrupt(
     storage: DeepStorage, catalog: MemoryCatalog
 ) -> None:
-    engine = DuckDbQueryEngine(storage, threads=1)
+    engine = QueryEngine(storage, threads=1)
     before = signal.signal(signal.SIGALRM, signal.default_int_handler)
 
     def run() -> None:
@@ -86,7 +86,7 @@ def test_ctrl_c_during_a_query_is_an_interrupt(
 
 
 def test_the_memory_limit_is_kept(storage: DeepStorage, catalog: MemoryCatalog) -> None:
-    engine = DuckDbQueryEngine(storage, threads=1, memory_limit_bytes=64 << 20)
+    engine = QueryEngine(storage, threads=1, memory_limit_bytes=64 << 20)
     with pytest.raises(Unavailable, match=r"more memory than .*67,108,864 bytes"):
         engine.run_query(
             "SELECT length(string_agg(repeat('x', 1000), '')) FROM range(400000)", catalog
@@ -97,7 +97,7 @@ def test_the_memory_limit_is_kept(storage: DeepStorage, catalog: MemoryCatalog) 
 def test_a_result_that_memory_does_not_hold_is_refused(
     storage: DeepStorage, catalog: MemoryCatalog
 ) -> None:
-    engine = DuckDbQueryEngine(storage, threads=1, memory_limit_bytes=64 << 20)
+    engine = QueryEngine(storage, threads=1, memory_limit_bytes=64 << 20)
     with pytest.raises(
         Unavailable, match=r"result of the query takes more than 33,554,432 bytes.* fewer rows"
     ):

@@ -9,7 +9,7 @@ from carnac import sketches
 from carnac.core.segments.segment import ColumnType
 from carnac.errors import CarnacError, Invalid
 from carnac.ports import DeepStorage
-from carnac.query import DuckDbQueryEngine
+from carnac.query import QueryEngine
 from tests.support.segments import MemoryCatalog, write_segment
 
 TYPES = {
@@ -87,7 +87,7 @@ def sketched(storage: DeepStorage) -> MemoryCatalog:
     ],
 )
 def test_sketches_are_merged_and_estimated(
-    engine: DuckDbQueryEngine, sketched: MemoryCatalog, expression: str, expected: float | None
+    engine: QueryEngine, sketched: MemoryCatalog, expression: str, expected: float | None
 ) -> None:
     table = engine.run_query(f"SELECT {expression} FROM s", sketched).table
     assert isinstance(table, pa.Table)
@@ -97,7 +97,7 @@ def test_sketches_are_merged_and_estimated(
 
 
 def test_sketches_work_in_groups_subqueries_and_joins(
-    engine: DuckDbQueryEngine, sketched: MemoryCatalog
+    engine: QueryEngine, sketched: MemoryCatalog
 ) -> None:
     sql = """
         WITH per AS (SELECT g, theta_merge(t) AS sketch FROM s GROUP BY g)
@@ -133,7 +133,7 @@ def test_sketches_work_in_groups_subqueries_and_joins(
     ],
 )
 def test_mistakes_are_named(
-    engine: DuckDbQueryEngine, sketched: MemoryCatalog, sql: str, message: str
+    engine: QueryEngine, sketched: MemoryCatalog, sql: str, message: str
 ) -> None:
     with pytest.raises(CarnacError, match=message) as caught:
         engine.run_query(sql, sketched)

@@ -11,7 +11,7 @@ import pytest
 import carnac
 from carnac.errors import CarnacError
 from carnac.ports.distributed import SparkAsked, SparkPlan
-from carnac.query import DuckDbQueryEngine
+from carnac.query import QueryEngine
 from carnac.query.spark_sql.kinds import NotInSpark
 from carnac.store.querying import RevisionCatalog
 from tests.support.merging import START_MS, spec
@@ -45,7 +45,7 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Planned]:
             store.append(
                 "events", [row | {"t": START_MS + day * 86_400_000}], spec=spec("day", columns)
             )
-        engine = DuckDbQueryEngine(store.deep_storage, threads=1)
+        engine = QueryEngine(store.deep_storage, threads=1)
         catalog = RevisionCatalog(store._metadata, store.head().revision)
         yield lambda sql: engine.plan_spark(sql, catalog, SparkAsked(reason="asked for"))
         engine.close()

@@ -9,15 +9,15 @@ import pyarrow as pa
 import pytest
 
 from carnac.errors import CarnacError, Invalid, NotFound, TimedOut, Unavailable
-from carnac.ports.queries import OpenQuery
-from carnac.query import DuckDbQueryEngine
+from carnac.query import QueryEngine
+from carnac.query.streams.streaming import StreamedQuery
 from tests.support.segments import MemoryCatalog
 from tests.unit.query.test_queries_that_end import HEAVY, LIGHT
 
 MANY = "SELECT range AS n, repeat('x', 100) AS t FROM range(3000000)"
 
 
-def rows_of(query: OpenQuery) -> list[dict[str, object]]:
+def rows_of(query: StreamedQuery) -> list[dict[str, object]]:
     schema = query.start()
     assert isinstance(schema, pa.Schema)
     batches = [one for one in query.batches() if isinstance(one, pa.RecordBatch)]
@@ -37,22 +37,20 @@ def rows_of(query: OpenQuery) -> list[dict[str, object]]:
     ],
 )
 def test_rows_are_those_of_a_whole_result(
-    engine: DuckDbQueryEngine, catalog: MemoryCatalog, sql: str
+    engine: QueryEngine, catalog: MemoryCatalog, sql: str
 ) -> None:
     table = engine.run_query(sql, catalog).table
     assert isinstance(table, pa.Table)
     assert rows_of(engine.open_query(sql, catalog)) == table.to_pylist()
 
 
-def test_a_plan_is_rows_too(engine: DuckDbQueryEngine, catalog: MemoryCatalog) -> None:
+def test_a_plan_is_rows_too(engine: QueryEngine, catalog: MemoryCatalog) -> None:
     query = engine.open_query("EXPLAIN SELECT 1 FROM flights", catalog)
     assert query.basis.is_volatile
     assert rows_of(query)
 
 
-def test_the_basis_names_segments_and_columns(
-    engine: DuckDbQueryEngine, catalog: MemoryCatalog
-) -> None:
+def test_the_basis_names_segments_and_columns(engine: QueryEngine, catalog: MemoryCatalog) -> None:
     sql = "SELECT  Carrier /* who */ FROM flights WHERE __time >= TIMESTAMP '2013-01-09'"
     query = engine.open_query(sql, catalog)
     basis = query.basis
@@ -76,7 +74,7 @@ def test_the_basis_names_segments_and_columns(
     ],
 )
 def test_columns_that_a_statement_may_see(
-    engine: DuckDbQueryEngine, catalog: MemoryCatalog, sql: str, columns: set[str]
+    engine: QueryEngine, catalog: MemoryCatalog, sql: str, columns: set[str]
 ) -> None:
     query = engine.open_query(sql, catalog)
     assert set(query.basis.columns["flights"]) == columns
@@ -97,7 +95,7 @@ def test_columns_that_a_statement_may_see(
     ],
 )
 def test_answers_that_depend_on_time_or_chance(
-    engine: DuckDbQueryEngine, catalog: MemoryCatalog, expression: str, is_volatile: bool
+    engine: QueryEngine, catalog: MemoryCatalog, expression: str, is_volatile: bool
 ) -> None:
     group = "" if "max(delay)" in expression else "LIMIT 1"
     query = engine.open_query(f"SELECT {expression} FROM flights {group}", catalog)
@@ -105,7 +103,7 @@ def test_answers_that_depend_on_time_or_chance(
     query.close()
 
 
-def test_a_sample_depends_on_chance(engine: DuckDbQueryEngine, catalog: MemoryCatalog) -> None:
+def test_a_sample_depends_on_chance(engine: QueryEngine, catalog: MemoryCatalog) -> None:
     query = engine.open_query("SELECT delay FROM flights TABLESAMPLE 10%", catalog)
     assert query.basis.is_volatile
     query.close()
@@ -121,7 +119,7 @@ def test_a_sample_depends_on_chance(engine: DuckDbQueryEngine, catalog: MemoryCa
     ],
 )
 def test_what_is_wrong_is_said_as_ever(
-    engine: DuckDbQueryEngine, catalog: MemoryCatalog, sql: str, kind: type[CarnacError]
+    engine: QueryEngine, catalog: MemoryCatalog, sql: str, kind: type[CarnacError]
 ) -> None:
     with pytest.raises(kind) as streamed:
         rows_of(engine.open_query(sql, catalog))
@@ -131,7 +129,7 @@ def test_what_is_wrong_is_said_as_ever(
 
 
 def test_rows_come_before_all_are_there_and_the_rest_can_be_left(
-    engine: DuckDbQueryEngine, catalog: MemoryCatalog
+    engine: QueryEngine, catalog: MemoryCatalog
 ) -> None:
     query = engine.open_query(MANY, catalog)
     query.start()
@@ -147,7 +145,7 @@ def test_rows_come_before_all_are_there_and_the_rest_can_be_left(
 
 
 def test_a_query_is_cancelled_from_another_thread(
-    engine: DuckDbQueryEngine, catalog: MemoryCatalog
+    engine: QueryEngine, catalog: MemoryCatalog
 ) -> None:
     query = engine.open_query(HEAVY, catalog)
     canceller = threading.Timer(0.1, query.cancel)
@@ -158,7 +156,7 @@ def test_a_query_is_cancelled_from_another_thread(
 
 
 def test_a_query_is_closed_by_another_thread_while_it_runs(
-    engine: DuckDbQueryEngine, catalog: MemoryCatalog
+    engine: QueryEngine, catalog: MemoryCatalog
 ) -> None:
     query = engine.open_query(HEAVY, catalog)
     closer = threading.Timer(0.1, query.close)
@@ -170,7 +168,7 @@ def test_a_query_is_closed_by_another_thread_while_it_runs(
 
 @pytest.mark.parametrize("moment", ["before", "after"])
 def test_what_is_cancelled_early_does_not_run(
-    engine: DuckDbQueryEngine, catalog: MemoryCatalog, moment: str
+    engine: QueryEngine, catalog: MemoryCatalog, moment: str
 ) -> None:
     query = engine.open_query(LIGHT, catalog)
     if moment == "after":
@@ -180,20 +178,20 @@ def test_what_is_cancelled_early_does_not_run(
         rows_of(query)
 
 
-def test_a_time_limit_of_its_own(engine: DuckDbQueryEngine, catalog: MemoryCatalog) -> None:
+def test_a_time_limit_of_its_own(engine: QueryEngine, catalog: MemoryCatalog) -> None:
     with pytest.raises(TimedOut, match="longer than 50 ms"):
         rows_of(engine.open_query(HEAVY, catalog, timeout_ms=50))
 
 
 @pytest.mark.parametrize("parameters", [[1], [3]])
 def test_parameters_take_their_places(
-    engine: DuckDbQueryEngine, catalog: MemoryCatalog, parameters: Sequence[object]
+    engine: QueryEngine, catalog: MemoryCatalog, parameters: Sequence[object]
 ) -> None:
     query = engine.open_query("SELECT ? AS n FROM airlines LIMIT 1", catalog, parameters=parameters)
     assert rows_of(query) == [{"n": parameters[0]}]
 
 
-def test_sums_are_longs(engine: DuckDbQueryEngine, catalog: MemoryCatalog) -> None:
+def test_sums_are_longs(engine: QueryEngine, catalog: MemoryCatalog) -> None:
     query = engine.open_query("SELECT sum(delay) AS d FROM flights", catalog)
     assert query.start() == pa.schema([("d", pa.int64())])
     query.close()

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from carnac.ports.answers import QueryService
     from carnac.ports.distributed import SparkRunner
     from carnac.ports.loops import Loop
-    from carnac.query import DuckDbQueryEngine
+    from carnac.query import QueryEngine
 
 QUERY_LOG_FILE = "query-log.jsonl"
 WHY_EMBEDDED = "this process reads the segment files itself: no historical serves the store"
@@ -226,7 +226,7 @@ def _spark_of(files: DeepStorage, settings: Settings, clock: Clock) -> Once[Data
 
 def _spark(
     settings: Settings,
-    engine: DuckDbQueryEngine,
+    engine: QueryEngine,
     runner: Callable[[], SparkRunner],
     planned: Planned,
     metadata: MetadataStore,
@@ -254,7 +254,7 @@ def _asks_historicals(host: BrokerHost, cluster: Cluster) -> Callable[[], bool]:
 
 
 def tools_of(
-    engine: DuckDbQueryEngine,
+    engine: QueryEngine,
     metadata: MetadataStore,
     membership: Membership,
     cluster: Cluster,

@@ -27,7 +27,8 @@ from carnac.store import Store
 
 if TYPE_CHECKING:
     from carnac.core.segments.segment import Segment
-    from carnac.ports import Clock, DeepStorage, IdSource, QueryEngine
+    from carnac.ports import Clock, DeepStorage, IdSource
+    from carnac.query.engine import QueryEngine
     from carnac.store.leases import LeaseKeeper
 
 MINUTE_MS = 60_000

@@ -1,6 +1,6 @@
 """One statement over many servers: sorted into one round or gathered, asked of leaves, merged at a broker.
 
-A broker's four steps, each a call of `DuckDbQueryEngine` (ports `BrokerEngine` and `LeafEngine`):
+A broker's four steps, each a call of `QueryEngine` (port `LeafEngine`):
 
     plan = engine.plan_distributed(sql, catalog, parameters=parameters, query_id="q1")        # a `Distribution`
     for leaf in plan.leaves:                            # a `LeafRequest` for each scan, with all slices that matter

@@ -27,7 +27,7 @@ def merged_table(
 
     Args:
         bytes_max: That the answers may take in memory, and the result as well.
-        is_whole: See `BrokerEngine.run_final`.
+        is_whole: See `QueryEngine.run_final`.
 
     Raises:
         Invalid: Something else was answered than was asked; it is more than the plan's limit.

@@ -41,7 +41,7 @@ Q = TypeVar("Q", bound=Running)
 
 
 class StreamedQuery:
-    """A planned query (port `OpenQuery`).
+    """A statement that is planned and, once started, hands over its rows as they come. To be closed.
 
     Args:
         planning: Gives the query and its plan; lives as long as the query.
@@ -71,7 +71,7 @@ class StreamedQuery:
             self.basis = basis_of(query.cursor, sql, self._plan)
 
     def start(self) -> pa.Schema:
-        """Run it; return the schema of the rows. Once."""
+        """Run it; return the `pyarrow.Schema` of the rows. Once."""
         with self._turn, self._failing():
             self._require_going()
             plan = self._steps.enter_context(self._shown)
@@ -88,7 +88,7 @@ class StreamedQuery:
             return schema
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows, once, after `start`. Closed at the end, and by an error."""
+        """Yield the rows as `pyarrow.RecordBatch`es, once, after `start`. Closed at the end, and by an error."""
         while True:
             with self._turn, self._failing():
                 self._require_going()
