@@ -125,7 +125,10 @@ class _Carnac:
 
     @staticmethod
     def live(folder: Path) -> tuple[int, int]:
-        found = _Carnac._metadata(folder).visible("events")
+        import carnac
+
+        with carnac.open(folder) as store:
+            found = store.segments("events")
         return len(found), sum(item.segment.rows for item in found)
 
 

@@ -203,6 +203,10 @@ class _Column:
         formats: tuple[str, ...] = ()
         if self._is_text:
             formats = self._text_formats(values)
+            if not formats and (formats := _number_formats(values, is_text=True)):
+                is_number = (
+                    True  # JSON that quotes its years: as numbers, they must be called a time
+                )
         elif is_number:
             formats = _number_formats(values, is_text=self._sql_type == "VARCHAR")
         return SeenColumn(
