@@ -34,8 +34,8 @@ def one_sentence(done: Ran) -> str:
     return sentence
 
 
-def revisions(store: Path, cwd: Path) -> list[int]:
-    log = run_process(["log", "--json", "--store", str(store)], cwd=cwd).json["commits"]
+def revisions(run: Run, store: Path) -> list[int]:
+    log = run("log", "--json", "--store", str(store)).json["commits"]
     return [commit["revision"] for commit in log]
 
 
@@ -86,14 +86,14 @@ def revisions(store: Path, cwd: Path) -> list[int]:
     ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
 )
 def test_mistakes_are_one_sentence_and_change_nothing(
-    run: Run, store: Path, tmp_path: Path, *, args: list[str], code: int, says: str
+    run: Run, store: Path, *, args: list[str], code: int, says: str
 ) -> None:
     done = run(*args, "--store", str(store), code=code)
     assert says in one_sentence(done)
     assert done.out == ""
     as_json = run(*args, "--store", str(store), "--json", code=code)
     assert says in as_json.json["error"]["message"]
-    assert revisions(store, tmp_path) == [3, 2, 1]
+    assert revisions(run, store) == [3, 2, 1]
 
 
 NEEDS_NONE = {"append", "ingest", "spec new", "rules show", "rules set"}
@@ -288,7 +288,7 @@ def test_debug_shows_the_traceback_of_an_expected_error_too(run: Run) -> None:
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_a_full_disk_is_one_sentence_and_publishes_nothing(tmp_path: Path) -> None:
+def test_a_full_disk_is_one_sentence_and_publishes_nothing(run: Run, tmp_path: Path) -> None:
     """Deep storage is a file system of 200 kB, in a mount namespace of its own."""
     unshare = shutil.which("unshare")
     disk = tmp_path / "disk"
@@ -320,4 +320,4 @@ def test_a_full_disk_is_one_sentence_and_publishes_nothing(tmp_path: Path) -> No
     done = Ran(ran.returncode, ran.stdout, ran.stderr)
     assert done.code == 4, done.err
     assert "full" in one_sentence(done)
-    assert revisions(store, tmp_path) == []
+    assert revisions(run, store) == []
