@@ -13,13 +13,10 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 from carnac.core.texts import check_text
 from carnac.durable import sync
 from carnac.errors import DiskFull, Invalid, NotFound, ReadOnly
-from carnac.store.querying import READ_ATTEMPTS_MAX, RevisionCatalog, under_lease
+from carnac.store.querying import READ_ATTEMPTS_MAX, Reads, RevisionCatalog
 
 if TYPE_CHECKING:
-    from carnac.metadata.store import MetadataStore
     from carnac.ports import ExportResult
-    from carnac.query.engine import QueryEngine
-    from carnac.store.leases import LeaseKeeper
 
 FORMS = ("csv", "jsonl", "parquet", "arrow")
 _ENDINGS = {
@@ -34,9 +31,7 @@ _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 def export(
-    engine: QueryEngine,
-    metadata: MetadataStore,
-    leases: LeaseKeeper,
+    reads: Reads,
     text: str,
     target: object,
     *,
@@ -51,7 +46,7 @@ def export(
     form = form_of(form, place)
 
     def write(file: BinaryIO, catalog: RevisionCatalog) -> ExportResult:
-        return engine.export_query(
+        return reads.engine.export_query(
             text, catalog, file, form=form, parameters=parameters, rows_max=rows_max
         )
 
@@ -62,7 +57,7 @@ def export(
             return write(file, catalog)
 
     attempts_max = 1 if place is None or _is_stream(place) else READ_ATTEMPTS_MAX
-    return under_lease(metadata, leases, at, write_place, attempts_max=attempts_max)
+    return reads.run(at, write_place, attempts_max=attempts_max)
 
 
 def form_of(form: str | None, place: Path | None) -> str:

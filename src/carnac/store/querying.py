@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar, cast
 from weakref import WeakKeyDictionary
 
@@ -111,77 +112,66 @@ def _weigh(_: Hashable, answer: object) -> int:
     return len(answer) if isinstance(answer, Sequence) else 1
 
 
-def run_query(
-    engine: QueryEngine,
-    metadata: MetadataStore,
-    leases: LeaseKeeper,
-    text: str,
-    *,
-    at: int | str | None,
-    parameters: Sequence[object] | Mapping[str, object],
-) -> QueryResult:
-    """Run a statement over one revision, under a reader's lease."""
-    return under_lease(
-        metadata, leases, at, lambda catalog: engine.run_query(text, catalog, parameters=parameters)
-    )
+@dataclass(frozen=True, slots=True)
+class Reads:
+    """Reads of a store: each of one revision, under a reader's lease."""
 
+    engine: QueryEngine
+    metadata: MetadataStore
+    leases: LeaseKeeper
 
-def run_on_spark(
-    engine: QueryEngine,
-    runner: SparkRunner,
-    metadata: MetadataStore,
-    leases: LeaseKeeper,
-    text: str,
-    *,
-    at: int | str | None,
-    parameters: Sequence[object] | Mapping[str, object],
-    timeout_ms: int,
-) -> QueryResult:
-    """Run a statement over one revision on Spark, under a reader's lease.
+    def run(
+        self,
+        at: int | str | None,
+        work: Callable[[RevisionCatalog], T],
+        *,
+        attempts_max: int = READ_ATTEMPTS_MAX,
+    ) -> T:
+        """Do something over one revision, again if its lease ran out meanwhile."""
+        for attempt in range(1, attempts_max + 1):
+            with self.leases.reading(at) as reading:
+                try:
+                    return work(RevisionCatalog(self.metadata, reading.head.revision))
+                except (Corrupt, NotFound):
+                    # Without a gap in the lease this is what it says; with one, gc may have been faster.
+                    if reading.is_held() or attempt == attempts_max:
+                        raise
+        raise AssertionError("unreachable")
 
-    Args:
-        timeout_ms: After which it is stopped; 0: no limit.
-    """
-    asked = SparkAsked(reason="Spark was asked for", parameters=parameters)
+    def run_on_spark(
+        self,
+        runner: SparkRunner,
+        text: str,
+        *,
+        at: int | str | None,
+        parameters: Sequence[object] | Mapping[str, object],
+        timeout_ms: int,
+    ) -> QueryResult:
+        """Run a statement on Spark.
 
-    def work(catalog: RevisionCatalog) -> QueryResult:
-        import pyarrow as pa
+        Args:
+            timeout_ms: After which it is stopped; 0: no limit.
+        """
+        asked = SparkAsked(reason="Spark was asked for", parameters=parameters)
 
-        plan = engine.plan_spark(text, catalog, asked)
-        tables: list[object] = []
-        with stopped_after(timeout_ms or None, lambda: None) as is_late:
+        def work(catalog: RevisionCatalog) -> QueryResult:
+            import pyarrow as pa
 
-            def stop() -> TimedOut | None:
-                if not is_late.is_set():
-                    return None
-                return TimedOut(
-                    f"the query took longer than {timeout_ms} ms on Spark and was stopped; "
-                    "select a shorter time or fewer rows, or raise query_timeout_ms"
-                )
+            plan = self.engine.plan_spark(text, catalog, asked)
+            tables: list[object] = []
+            with stopped_after(timeout_ms or None, lambda: None) as is_late:
 
-            if not plan.merge.told:
-                pieces = cast("Iterator[pa.RecordBatch]", runner.run_statement(plan, stop=stop))
-                tables += [pa.Table.from_batches([one]) for one in pieces]
-        return engine.run_final(plan.merge, {plan.rows: tables} if tables else {})
+                def stop() -> TimedOut | None:
+                    if not is_late.is_set():
+                        return None
+                    return TimedOut(
+                        f"the query took longer than {timeout_ms} ms on Spark and was stopped; "
+                        "select a shorter time or fewer rows, or raise query_timeout_ms"
+                    )
 
-    return under_lease(metadata, leases, at, work)
+                if not plan.merge.told:
+                    pieces = cast("Iterator[pa.RecordBatch]", runner.run_statement(plan, stop=stop))
+                    tables += [pa.Table.from_batches([one]) for one in pieces]
+            return self.engine.run_final(plan.merge, {plan.rows: tables} if tables else {})
 
-
-def under_lease(
-    metadata: MetadataStore,
-    leases: LeaseKeeper,
-    at: int | str | None,
-    work: Callable[[RevisionCatalog], T],
-    *,
-    attempts_max: int = READ_ATTEMPTS_MAX,
-) -> T:
-    """Do something over one revision, again if its lease ran out meanwhile."""
-    for attempt in range(1, attempts_max + 1):
-        with leases.reading(at) as reading:
-            try:
-                return work(RevisionCatalog(metadata, reading.head.revision))
-            except (Corrupt, NotFound):
-                # Without a gap in the lease this is what it says; with one, gc may have been faster.
-                if reading.is_held() or attempt == attempts_max:
-                    raise
-    raise AssertionError("unreachable")
+        return self.run(at, work)

@@ -7,11 +7,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from carnac.core.arguments import checked
+from carnac.core.segments.sql_columns import HIDDEN_PREFIX
 from carnac.core.showing import Listing
-from carnac.core.time.intervals import as_interval
+from carnac.core.time.intervals import IntervalSet, as_interval
 from carnac.core.time.moments import as_moment
 from carnac.errors import Invalid
-from carnac.store.querying import run_on_spark, run_query
+from carnac.ports import SegmentInput
+from carnac.store.querying import Reads
 from carnac.store.results import Result
 
 if TYPE_CHECKING:
@@ -70,13 +72,7 @@ class StoreReading:
             from carnac.store.receipts import of_table
 
             return of_table(
-                self._engine(),
-                self._metadata,
-                self._leases,
-                text,
-                revision=found.revision,
-                parameters=parameters,
-                table=table,
+                self._reads, text, revision=found.revision, parameters=parameters, table=table
             )
 
         return Result(found, receipt)
@@ -90,20 +86,19 @@ class StoreReading:
     ) -> QueryResult:
         if engine not in {None, "embedded", "spark"}:
             raise Invalid(f"engine must be embedded or spark, not '{engine}'")
+        reads = self._reads
         if engine != "spark":
-            return run_query(
-                self._engine(), self._metadata, self._leases, text, at=at, parameters=parameters
+            return reads.run(
+                at, lambda catalog: reads.engine.run_query(text, catalog, parameters=parameters)
             )
-        return run_on_spark(
-            self._engine(),
-            self._pipeline(),
-            self._metadata,
-            self._leases,
-            text,
-            at=at,
-            parameters=parameters,
-            timeout_ms=self.settings.query_timeout_ms,
+        timeout_ms = self.settings.query_timeout_ms
+        return reads.run_on_spark(
+            self._pipeline(), text, at=at, parameters=parameters, timeout_ms=timeout_ms
         )
+
+    @property
+    def _reads(self) -> Reads:
+        return Reads(self._engine(), self._metadata, self._leases)
 
     def receipt(
         self,
@@ -119,14 +114,7 @@ class StoreReading:
         """
         from carnac.store.receipts import derive
 
-        return derive(
-            self._engine(),
-            self._metadata,
-            self._leases,
-            text,
-            at=as_moment(at),
-            parameters=parameters,
-        )[0]
+        return derive(self._reads, text, at=as_moment(at), parameters=parameters)[0]
 
     def verify_receipt(self, text: str, *, name: str = "the receipt") -> ReceiptCheck:
         """Derive a receipt again from the log, and compare.
@@ -142,7 +130,7 @@ class StoreReading:
         """
         from carnac.store.receipts import load, verify
 
-        return verify(self._engine(), self._metadata, self._leases, load(text, name))
+        return verify(self._reads, load(text, name))
 
     def why(
         self,
@@ -165,7 +153,7 @@ class StoreReading:
         """
         from carnac.store.why import WhyFinder
 
-        finder = WhyFinder(self._engine(), self._metadata, self._leases, text, parameters)
+        finder = WhyFinder(self._reads, text, parameters)
         start = as_moment(first)
         if start is None:
             raise Invalid("say from which revision on: why(text, first)")
@@ -201,9 +189,7 @@ class StoreReading:
         from carnac.store.exporting import export
 
         return export(
-            self._engine(),
-            self._metadata,
-            self._leases,
+            self._reads,
             text,
             target,
             form=format,
@@ -228,7 +214,16 @@ class StoreReading:
             NotFound: There is no such revision, or no such datasource at it.
         """
         revision = self._leases.pin(as_moment(at)).head.revision
-        inputs = self._services.catalog.inputs(datasource, revision, as_interval(interval))
+        where = _as_set(interval)
+        inputs = [
+            SegmentInput(
+                segment=item.segment,
+                visible=item.entry.visible
+                if where is None
+                else item.entry.visible.intersect(where),
+            )
+            for item in self._visible(datasource, revision, where)
+        ]
         columns = self._metadata.columns(datasource, revision=revision)
         return self._pipeline().read_spark(inputs, columns=columns)
 
@@ -244,7 +239,13 @@ class StoreReading:
         Raises:
             NotFound: There is no such revision, or no such datasource at it.
         """
-        return self._services.catalog.columns(datasource, as_moment(at))
+        revision = self._metadata.resolve(as_moment(at)).revision
+        found = self._metadata.columns(datasource, revision=revision)
+        if not found:
+            self._metadata.require_datasource(datasource, revision)
+        return {
+            name: kind.value for name, kind in found.items() if not name.startswith(HIDDEN_PREFIX)
+        }
 
     def segments(
         self,
@@ -258,9 +259,17 @@ class StoreReading:
         Raises:
             NotFound: There is no such revision, or no such datasource at it.
         """
-        parsed = as_interval(interval)
+        where = _as_set(interval)
         revision = self._metadata.resolve(as_moment(at)).revision
-        return Listing(self._services.catalog.segments(datasource, revision, parsed))
+        return Listing(self._visible(datasource, revision, where))
+
+    def _visible(
+        self, datasource: str, revision: int, where: IntervalSet | None
+    ) -> Sequence[VisibleSegment]:
+        found = self._metadata.visible(datasource, revision=revision, intervals=where)
+        if not found:
+            self._metadata.require_datasource(datasource, revision)
+        return found
 
     def chunks(self, datasource: str) -> tuple[Chunk, ...]:
         """Return the live time chunks, in order of time.
@@ -268,7 +277,10 @@ class StoreReading:
         Raises:
             NotFound: There is no such datasource.
         """
-        return Listing(self._services.catalog.chunks(datasource))
+        found = self._metadata.chunks(datasource)
+        if not found:
+            self._metadata.require_datasource(datasource, self._metadata.head().revision)
+        return Listing(found)
 
     def late(
         self,
@@ -284,7 +296,17 @@ class StoreReading:
         Raises:
             NotFound: There is no such revision, or no such datasource at it.
         """
-        return self._services.catalog.late(datasource, as_moment(at), as_interval(interval))
+        from carnac.core.log.late_ledger import draw_up_ledger
+
+        head, within = self._metadata.resolve(as_moment(at)), as_interval(interval)
+        found = self._metadata.visible_late(
+            datasource, revision=head.revision, intervals=_as_set(within)
+        )
+        if not found:
+            self._metadata.require_datasource(datasource, head.revision)
+        return draw_up_ledger(
+            found, datasource=datasource, revision=head.revision, at_ms=head.at_ms, within=within
+        )
 
     def lookups(self, *, at: int | str | datetime | None = None) -> Mapping[str, Mapping[str, str]]:
         """Return the lookups by name."""
@@ -308,7 +330,12 @@ class StoreReading:
         Raises:
             NotFound: The datasource has neither rows nor commits.
         """
-        return Listing(self._services.catalog.log(datasource, before, limit))
+        found = self._metadata.log(datasource=datasource, before=before, limit=limit)
+        if datasource is not None and not found:
+            is_known = limit == 0 or before is not None
+            if not (is_known and self._metadata.log(datasource=datasource, limit=1)):
+                self._metadata.require_datasource(datasource)
+        return Listing(found)
 
     def show(self, at: int | str | datetime | None = None) -> Commit:
         """Return one commit, whole: what it added and dropped, its offsets, lookups and proof."""
@@ -347,3 +374,8 @@ class StoreReading:
     def tags(self) -> tuple[Tag, ...]:
         """Return all tags by name."""
         return Listing(self._metadata.tags())
+
+
+def _as_set(interval: Interval | str | None) -> IntervalSet | None:
+    parsed = as_interval(interval)
+    return None if parsed is None else IntervalSet((parsed,))

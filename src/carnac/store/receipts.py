@@ -12,16 +12,13 @@ from carnac.core.json_text import parse_json
 from carnac.errors import Invalid
 from carnac.ports.answers import Receipt
 from carnac.ports.queries import READ_ALL
-from carnac.store.querying import RevisionCatalog, under_lease
+from carnac.store.querying import Reads, RevisionCatalog
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from carnac.metadata.store import MetadataStore
     from carnac.ports.queries import QueryBasis
-    from carnac.query.engine import QueryEngine
     from carnac.query.streams.streaming import StreamedQuery
-    from carnac.store.leases import LeaseKeeper
 
 Parameters = Sequence[object] | Mapping[str, object]
 
@@ -70,20 +67,13 @@ def receipt_of(catalog: RevisionCatalog, basis: QueryBasis, parameters: Paramete
 
 
 def of_table(
-    engine: QueryEngine,
-    metadata: MetadataStore,
-    leases: LeaseKeeper,
-    text: str,
-    *,
-    revision: int,
-    parameters: Parameters,
-    table: pa.Table,
+    reads: Reads, text: str, *, revision: int, parameters: Parameters, table: pa.Table
 ) -> Receipt:
     """Return the receipt of an answer that is there: the statement is planned again, not run."""
     from carnac.rows.answer_digest import AnswerMeter
 
     def plan(catalog: RevisionCatalog) -> Receipt:
-        query = engine.open_query(text, catalog, parameters=parameters)
+        query = reads.engine.open_query(text, catalog, parameters=parameters)
         try:
             return receipt_of(catalog, query.basis, parameters)
         finally:
@@ -92,54 +82,41 @@ def of_table(
     meter = AnswerMeter()
     for batch in table.to_batches():
         meter.add(batch)
-    planned = under_lease(metadata, leases, revision, plan)
+    planned = reads.run(revision, plan)
     return replace(planned, rows=meter.rows, rows_digest=meter.digest)
 
 
 def derive(
-    engine: QueryEngine,
-    metadata: MetadataStore,
-    leases: LeaseKeeper,
-    text: str,
-    *,
-    at: int | str | None,
-    parameters: Parameters,
+    reads: Reads, text: str, *, at: int | str | None, parameters: Parameters
 ) -> tuple[Receipt, bool]:
     """Run a statement; return its receipt, and whether its rows depend on the time or on chance."""
 
     def run(catalog: RevisionCatalog) -> tuple[Receipt, bool]:
-        query = engine.open_query(text, catalog, parameters=parameters, keeping=READ_ALL)
+        query = reads.engine.open_query(text, catalog, parameters=parameters, keeping=READ_ALL)
         try:
             planned = receipt_of(catalog, query.basis, parameters)
             return _read(query, planned), query.basis.is_volatile
         finally:
             query.close()
 
-    return under_lease(metadata, leases, at, run)
+    return reads.run(at, run)
 
 
-def verify(
-    engine: QueryEngine, metadata: MetadataStore, leases: LeaseKeeper, asked: Asked
-) -> ReceiptCheck:
+def verify(reads: Reads, asked: Asked) -> ReceiptCheck:
     """Derive a receipt again and compare.
 
     Raises:
         Invalid: It is of another store.
         NotFound: Its revision is not kept any more.
     """
-    given = asked.receipt.store_id
-    if given not in {None, metadata.store_id}:
+    given, own = asked.receipt.store_id, reads.metadata.store_id
+    if given not in {None, own}:
         raise Invalid(
-            f"the receipt is of store {given}, and this is store {metadata.store_id}; verify it against its own store",
+            f"the receipt is of store {given}, and this is store {own}; verify it against its own store",
             store_id=given,
         )
     derived, is_volatile = derive(
-        engine,
-        metadata,
-        leases,
-        asked.statement,
-        at=asked.receipt.revision,
-        parameters=asked.parameters,
+        reads, asked.statement, at=asked.receipt.revision, parameters=asked.parameters
     )
     findings, notes = _compare(asked.receipt, derived, is_volatile=is_volatile)
     return ReceiptCheck(

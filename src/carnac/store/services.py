@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from carnac.metadata.store import MetadataStore
     from carnac.ports import Clock, DataPipeline, DeepStorage, WriteGuard
     from carnac.ports.places import Allocator
-    from carnac.store.catalog import StoreCatalog
     from carnac.store.compacting.compactor import Compactor
     from carnac.store.history import History
     from carnac.store.leases import LeaseKeeper
@@ -66,15 +65,16 @@ class StoreServices:
     def compactor(self) -> Compactor:
         """Rewrites segments."""
         from carnac.store.compacting.compactor import Compactor
+        from carnac.store.compacting.store_view import CompactionStore
 
-        return Compactor(
-            self._metadata,
-            self._deep_storage,
-            self._pipeline,
-            self._leases,
+        store = CompactionStore(
+            metadata=self._metadata,
+            deep_storage=self._deep_storage,
+            leases=self._leases,
             clock=self._clock,
             segment_granularity=self.writer.segment_granularity,
         )
+        return Compactor(store, self._pipeline)
 
     @cached_property
     def history(self) -> History:
@@ -82,13 +82,6 @@ class StoreServices:
         from carnac.store.history import History
 
         return History(self._metadata, self.writer.segment_granularity)
-
-    @cached_property
-    def catalog(self) -> StoreCatalog:
-        """Tells what there is."""
-        from carnac.store.catalog import StoreCatalog
-
-        return StoreCatalog(self._metadata)
 
     @cached_property
     def maintenance(self) -> Maintenance:

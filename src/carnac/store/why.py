@@ -13,17 +13,14 @@ from carnac.core.log.commits import Commit
 from carnac.core.log.entries import Entry, VisibleSegment
 from carnac.errors import Invalid, NotFound
 from carnac.ports.queries import READ_ALL
-from carnac.store.querying import RevisionCatalog
+from carnac.store.querying import Reads, RevisionCatalog
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from carnac.core.segments.segment import ColumnType, Segment
     from carnac.core.time.intervals import IntervalSet
-    from carnac.metadata.store import MetadataStore
     from carnac.ports.queries import QueryBasis
-    from carnac.query.engine import QueryEngine
-    from carnac.store.leases import LeaseKeeper
 
 COMMITS_MAX = 10_000
 """Commits that are looked at."""
@@ -120,16 +117,9 @@ class WhyFinder:
     """Finds which commits changed the answer of a statement."""
 
     def __init__(
-        self,
-        engine: QueryEngine,
-        metadata: MetadataStore,
-        leases: LeaseKeeper,
-        text: str,
-        parameters: Sequence[object] | Mapping[str, object],
+        self, reads: Reads, text: str, parameters: Sequence[object] | Mapping[str, object]
     ) -> None:
-        self._engine = engine
-        self._metadata = metadata
-        self._leases = leases
+        self._engine, self._metadata, self._leases = reads.engine, reads.metadata, reads.leases
         self._text = text
         self._parameters = parameters
         self._segments: dict[str, Segment] = {}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from carnac.core.compaction.plan.groups import (
     CompactionGroup,
@@ -19,14 +19,10 @@ from carnac.core.compaction.plan.groups import (
 )
 from carnac.core.time.intervals import Interval, IntervalSet
 from carnac.errors import Invalid, NotFound
-from carnac.ports import Clock, DataPipeline, DeepStorage, JobProgress, WriteGuard
+from carnac.ports import DataPipeline, JobProgress, WriteGuard
 from carnac.store.compacting.reports import CompactionReport, GroupReport
 from carnac.store.compacting.run import CompactionRun
 from carnac.store.compacting.store_view import CompactionStore
-from carnac.store.leases import LeaseKeeper
-
-if TYPE_CHECKING:
-    from carnac.metadata.store import MetadataStore
 
 ProgressListener: TypeAlias = Callable[[JobProgress], None]
 
@@ -34,27 +30,9 @@ ProgressListener: TypeAlias = Callable[[JobProgress], None]
 class Compactor:
     """Runs compaction groups and publishes what they became."""
 
-    def __init__(
-        self,
-        metadata: MetadataStore,
-        deep_storage: DeepStorage,
-        pipeline: Callable[[], DataPipeline],
-        leases: LeaseKeeper,
-        *,
-        clock: Clock,
-        segment_granularity: Callable[[str], str],
-    ) -> None:
-        self._metadata = metadata
+    def __init__(self, store: CompactionStore, pipeline: Callable[[], DataPipeline]) -> None:
+        self._store = store
         self._pipeline = pipeline
-        self._leases = leases
-        self._clock = clock
-        self._store = CompactionStore(
-            metadata,
-            deep_storage,
-            leases,
-            clock=clock,
-            segment_granularity=segment_granularity,
-        )
 
     def run(
         self,
@@ -80,8 +58,8 @@ class Compactor:
         """
         if len({group.group_id for group in groups}) != len(groups):
             raise Invalid("two compaction groups share an id; give each its own")
-        started_ms = self._clock.now_ms()
-        with self._leases.reading(None) as reading, self._leases.writing() as lease:
+        started_ms = self._store.clock.now_ms()
+        with self._store.leases.reading(None) as reading, self._store.leases.writing() as lease:
             run = CompactionRun(
                 self._store,
                 base=reading.head.revision,
@@ -103,7 +81,7 @@ class Compactor:
         reports = run.reports
         return CompactionReport(
             groups=tuple(reports[group.group_id] for group in groups),
-            seconds=(self._clock.now_ms() - started_ms) / 1000,
+            seconds=(self._store.clock.now_ms() - started_ms) / 1000,
         )
 
     def plan_interval(
@@ -118,9 +96,9 @@ class Compactor:
         Raises:
             NotFound: There is no such datasource, or a segment is not visible.
         """
-        self._metadata.require_datasource(datasource)
+        self._store.metadata.require_datasource(datasource)
         where = None if interval is None else IntervalSet((interval,))
-        found = self._metadata.visible(datasource, intervals=where)
+        found = self._store.metadata.visible(datasource, intervals=where)
         if segments is None:
             chunks = sorted({item.entry.chunk for item in found})
             whole = whole_intervals(chunks, target.segment_granularity)

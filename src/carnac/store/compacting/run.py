@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 
 from carnac.core.compaction.plan.groups import CompactionGroup, GroupKind
 from carnac.core.compaction.plan.notes import with_cut, with_filter
@@ -20,6 +19,7 @@ from carnac.errors import CarnacError, Conflict, Corrupt, DiskFull, Invalid, Not
 from carnac.ports import Lease, RewriteJob, RewriteResult, SegmentInput, WriteGuard
 from carnac.store.compacting.reports import GroupOutcome, GroupReport
 from carnac.store.compacting.store_view import CompactionStore
+from carnac.store.writing.guarding import publishing
 
 WATCH_PERIOD_MS = 1_000
 """Inputs of running groups are looked up again at most so often."""
@@ -86,12 +86,12 @@ class CompactionRun:
         group = self._groups[job.key]
         with self._mutex:
             seen_revision, seen_ms = self._seen.get(job.key, (self._base, 0))
-            now_ms = self._store.now_ms()
+            now_ms = self._store.clock.now_ms()
             if not is_over(seen_ms, WATCH_PERIOD_MS, now_ms):
                 return None
             self._seen[job.key] = seen_revision, now_ms
         try:
-            head = self._store.head()
+            head = self._store.metadata.head().revision
             if head == seen_revision:
                 return None
             inputs = _as_inputs(self._store.inputs(group, head), group.interval)
@@ -137,7 +137,8 @@ class CompactionRun:
             self._give_up(group, job, end, error)
             return
         try:
-            with self._publishing(group) as fences:
+            where = IntervalSet((group.interval,))
+            with publishing(self._guard, group.datasource, where, is_append=False) as fences:
                 revision = self._store.publish(
                     self._publication(group, job, end, fences), self._lease
                 )
@@ -182,7 +183,7 @@ class CompactionRun:
                 for source in job.inputs
             ),
             takes_over=group.kind is GroupKind.MAJOR and bool(result.segments),
-            segment_granularity=self._store.granularity_of(group.datasource),
+            segment_granularity=self._store.segment_granularity(group.datasource),
         )
         writer, batch = self._batch_of(group)
         return Publication(
@@ -206,7 +207,7 @@ class CompactionRun:
         writer, batch = self._batch_of(group)
         if writer is None or batch is None:
             return None
-        return self._store.find_batch(writer, batch)
+        return self._store.metadata.find_batch(writer, batch)
 
     def _lock(self, group: CompactionGroup, entries: Sequence[VisibleSegment]) -> None:
         if self._guard is None:
@@ -224,17 +225,10 @@ class CompactionRun:
             changes_granularity=changes,
         )
 
-    def _publishing(self, group: CompactionGroup) -> AbstractContextManager[tuple[LockHeld, ...]]:
-        if self._guard is None:
-            return nullcontext(())
-        return self._guard.publishing(
-            group.datasource, IntervalSet((group.interval,)), is_append=False
-        )
-
     def _leaves_out(self, group: CompactionGroup, entries: Sequence[VisibleSegment]) -> bool:
         if not group.segment_ids:
             return False
-        all_ids = self._store.inputs(_without_ids(group), self._base)
+        all_ids = self._store.inputs(group._replace(segment_ids=()), self._base)
         return len(all_ids) > len(entries)
 
     def _give_up(
@@ -288,7 +282,3 @@ def _as_inputs(entries: Sequence[VisibleSegment], interval: Interval) -> tuple[S
         SegmentInput(segment=segment, visible=shown[segment_id])
         for segment_id, segment in segments.items()
     )
-
-
-def _without_ids(group: CompactionGroup) -> CompactionGroup:
-    return group._replace(segment_ids=())

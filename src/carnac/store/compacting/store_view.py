@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from carnac.core.compaction.plan.groups import CHUNKS_MAX, CompactionGroup, GroupKind
@@ -21,23 +21,19 @@ if TYPE_CHECKING:
     from carnac.metadata.store import MetadataStore
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionStore:
-    """Looks up what groups read, publishes what they became, removes what they wrote in vain."""
+    """Looks up what groups read, publishes what they became, removes what they wrote in vain.
 
-    def __init__(
-        self,
-        metadata: MetadataStore,
-        deep_storage: DeepStorage,
-        leases: LeaseKeeper,
-        *,
-        clock: Clock,
-        segment_granularity: Callable[[str], str],
-    ) -> None:
-        self._metadata = metadata
-        self._deep_storage = deep_storage
-        self._leases = leases
-        self._clock = clock
-        self._segment_granularity = segment_granularity
+    Attributes:
+        segment_granularity: Of a datasource, for rows that fall where no chunk is.
+    """
+
+    metadata: MetadataStore
+    deep_storage: DeepStorage
+    leases: LeaseKeeper
+    clock: Clock
+    segment_granularity: Callable[[str], str]
 
     def inputs(self, group: CompactionGroup, base: int) -> tuple[VisibleSegment, ...]:
         """Return the entries of the group's inputs.
@@ -45,7 +41,7 @@ class CompactionStore:
         Raises:
             Conflict: One of the named segments is not visible in the interval any more.
         """
-        found = self._metadata.visible(
+        found = self.metadata.visible(
             group.datasource, revision=base, intervals=IntervalSet((group.interval,))
         )
         if not group.segment_ids:
@@ -73,7 +69,7 @@ class CompactionStore:
         if group.kind is GroupKind.MINOR:
             return (group.interval,)
         if text is None:
-            live = self._metadata.chunks(group.datasource, interval=group.interval)
+            live = self.metadata.chunks(group.datasource, interval=group.interval)
             inside = (chunk.interval.intersect(group.interval) for chunk in live)
             return tuple(piece for piece in inside if piece is not None)
         granularity = parse_granularity(text)
@@ -94,34 +90,14 @@ class CompactionStore:
         The files are protected by the lease of the whole run, which outlives the publish: the publication's own lease
         is taken before that one is confirmed, so neither can be gone if the publish goes through.
         """
-        with self._leases.writing() as own:
-            self._leases.confirm(job_lease)
-            published = self._metadata.publish(_with_lease(publication, own))
-            self._leases.forget_writer(own)
+        with self.leases.writing() as own:
+            self.leases.confirm(job_lease)
+            published = self.metadata.publish(replace(publication, lease_id=own.lease_id))
+            self.leases.forget_writer(own)
         return published.revision
-
-    def find_batch(self, writer: str, batch: str) -> int | None:
-        """Return the revision under which a batch was published."""
-        return self._metadata.find_batch(writer, batch)
-
-    def head(self) -> int:
-        """Return the newest revision."""
-        return self._metadata.head().revision
-
-    def now_ms(self) -> int:
-        """Return the time."""
-        return self._clock.now_ms()
-
-    def granularity_of(self, datasource: str) -> str:
-        """Return the granularity for rows that fall where no chunk is."""
-        return self._segment_granularity(datasource)
 
     def remove_files(self, segments: Sequence[Segment]) -> None:
         """Remove files that will not be published; what is left is for garbage collection."""
         for segment in segments:
             with suppress(CarnacError):
-                self._deep_storage.delete(segment.path)
-
-
-def _with_lease(publication: Publication, lease: Lease) -> Publication:
-    return replace(publication, lease_id=lease.lease_id)
+                self.deep_storage.delete(segment.path)
