@@ -15,6 +15,7 @@ from carnac.errors import (
     Busy,
     Cancelled,
     CarnacError,
+    Conflict,
     Corrupt,
     Invalid,
     NotFound,
@@ -66,13 +67,13 @@ def served(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Served]:
 
 def test_segments_are_loaded_and_forgotten(served: Served) -> None:
     segments = write_hours(served.storage, 3)
-    served.server.assign(segments, fence=1)
+    served.server.assign(segments, fence=1, number=0)
     found = settled(served.server)
     assert states(found) == {one.segment_id: "loaded" for one in segments}
     assert found.server_id == served.server.server_id == served.historical.server_id
     assert found.used_bytes == sum(one.size_bytes for one in segments)
     assert {one.datasource for one in found.holdings} == {"events"}
-    served.server.unassign([segments[0].segment_id, "nobody's"], fence=1)
+    served.server.unassign([segments[0].segment_id, "nobody's"], fence=1, number=0)
     changed = served.server.inventory(epoch=found.epoch, since=found.number)
     assert (changed.is_whole, changed.holdings) == (False, [])
     assert changed.removed == [segments[0].segment_id]
@@ -81,7 +82,7 @@ def test_segments_are_loaded_and_forgotten(served: Served) -> None:
 def test_why_a_segment_failed_is_told(served: Served) -> None:
     (segment,) = write_hours(served.storage, 1)
     without_file(served.storage, segment)
-    served.server.assign([segment], fence=1)
+    served.server.assign([segment], fence=1, number=0)
     (failed,) = settled(served.server).holdings
     assert failed.state == "failed"
     assert "no such file" in failed.error
@@ -98,7 +99,7 @@ def test_who_waits_is_told_of_a_change(served: Served) -> None:
 
     waiter = threading.Thread(target=wait)
     waiter.start()
-    served.server.assign(segments, fence=1)
+    served.server.assign(segments, fence=1, number=0)
     waiter.join(60)
     assert told
     assert told[0] > before.number
@@ -109,17 +110,34 @@ def test_who_waits_is_told_of_a_change(served: Served) -> None:
 
 def test_a_coordinator_of_the_past_is_refused(served: Served) -> None:
     segments = write_hours(served.storage, 1)
-    served.server.assign([], fence=5)
+    served.server.assign([], fence=5, number=0)
     with pytest.raises(Revoked, match="fence 5 leads") as caught:
-        served.server.assign(segments, fence=4)
+        served.server.assign(segments, fence=4, number=0)
     assert caught.value.ids == {"fence": 4}
     with pytest.raises(Revoked):
-        served.server.unassign([], fence=4)
+        served.server.unassign([], fence=4, number=0)
+
+
+def test_an_order_that_was_overtaken_changes_nothing(served: Served) -> None:
+    segments = write_hours(served.storage, 2)
+    ids = [one.segment_id for one in segments]
+    served.server.assign(segments, fence=1, number=2)
+    served.server.assign(segments, fence=1, number=4)  # has nothing to change, and counts
+    with pytest.raises(Conflict, match="after order 4"):
+        served.server.unassign(ids, fence=1, number=3)
+    assert sorted(states(served.server.inventory())) == sorted(ids)
+    served.server.unassign(ids, fence=1, number=5)
+    served.server.unassign(ids, fence=1, number=5)
+    with pytest.raises(Conflict, match="decide anew"):
+        served.server.assign(segments, fence=1, number=4)
+    assert not states(served.server.inventory())
+    served.server.assign(segments, fence=2, number=1)
+    assert sorted(states(served.server.inventory())) == sorted(ids)
 
 
 def test_answers_come_with_a_report(served: Served) -> None:
     segments = write_hours(served.storage, 4, rows=3000)
-    served.server.assign(segments[:1], fence=1)
+    served.server.assign(segments[:1], fence=1, number=0)
     settled(served.server)
     rows, report = rows_of(served.server, request_of(segments, "SELECT n FROM v ORDER BY n"))
     assert [row["n"] for row in rows] == list(range(12_000))
@@ -226,7 +244,7 @@ def test_draining_refuses_what_is_new_and_ends_what_runs(served: Served) -> None
     assert caught.value.retryable
     assert caught.value.ids == {"server_id": served.historical.server_id}
     with pytest.raises(Unavailable):
-        served.server.assign(segments, fence=1)
+        served.server.assign(segments, fence=1, number=0)
     assert sum(batch.num_rows for batch in batches) == 6000  # type: ignore[attr-defined]
     assert report.is_whole
     assert served.historical.wait_until_idle(10_000)
@@ -272,8 +290,8 @@ def test_many_threads_share_a_server(served: Served) -> None:
     for thread in threads:
         thread.start()
     for fence, segment in enumerate(segments * 2):
-        served.server.assign([segment], fence=fence)
-        served.server.unassign([segments[fence % 3].segment_id], fence=fence)
+        served.server.assign([segment], fence=fence, number=0)
+        served.server.unassign([segments[fence % 3].segment_id], fence=fence, number=0)
     for thread in threads:
         thread.join(120)
     assert wrong == []

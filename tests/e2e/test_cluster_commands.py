@@ -59,7 +59,7 @@ def cluster(store: Path, tmp_path: Path) -> Iterator[str]:
             )
         )
         (first, *_) = metadata.visible("flights")
-        historical.assign([first.segment], fence=1)
+        historical.assign([first.segment], fence=1, number=0)
         settled(historical)
         yield historical.server_id
 

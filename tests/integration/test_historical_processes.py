@@ -89,7 +89,7 @@ def files_of(folder: Path) -> dict[str, int]:
 
 def test_a_folder_of_another_store_is_refused_and_left_as_it_is(cluster: Cluster) -> None:
     server = cluster.server_of(process := cluster.start("h1"))
-    server.assign(cluster.segments, fence=1)
+    server.assign(cluster.segments, fence=1, number=0)
     settled(server)
     process.terminate()
     assert process.wait() == 0
@@ -108,7 +108,7 @@ def test_what_was_loaded_before_a_kill_is_there_after_it(cluster: Cluster) -> No
     slow = {"CARNAC_LOAD_BYTES_PER_S": str(size_bytes // 8), "CARNAC_LOAD_THREADS": "2"}
     process = cluster.start("h1", **slow)
     server = cluster.server_of(process)
-    server.assign(cluster.segments, fence=3)
+    server.assign(cluster.segments, fence=3, number=0)
 
     def some() -> Inventory | None:
         found = server.inventory()
@@ -131,13 +131,13 @@ def test_what_was_loaded_before_a_kill_is_there_after_it(cluster: Cluster) -> No
     rows, report = rows_of(again, request_of(cluster.segments))
     assert (rows, report.cold, report.is_whole) == (TOTAL, 0, True)
     with pytest.raises(CarnacError, match="fence 3 leads"):
-        again.assign([], fence=2)
+        again.assign([], fence=2, number=0)
 
 
 def test_an_answer_that_a_kill_cuts_short_is_never_whole(cluster: Cluster) -> None:
     process = cluster.start("h1")
     server = cluster.server_of(process)
-    server.assign(cluster.segments[:3], fence=1)
+    server.assign(cluster.segments[:3], fence=1, number=0)
     settled(server)
     request = request_of(cluster.segments[:3], "SELECT a.n FROM v a, v b")
     batches, report = server.run(request)
@@ -154,7 +154,7 @@ def test_a_historical_that_is_told_to_end_fails_no_query(cluster: Cluster) -> No
     first, second = cluster.start("h1"), cluster.start("h2")
     servers = [cluster.server_of(first), cluster.server_of(second)]
     for server in servers:
-        server.assign(cluster.segments, fence=1)
+        server.assign(cluster.segments, fence=1, number=0)
         settled(server)
     stop, wrong, answered = threading.Event(), [], []
 
@@ -216,7 +216,7 @@ def test_files_of_another_disk_are_limited_and_damage_is_told(cluster: Cluster) 
     place = cluster.store / "deep-storage" / spoiled.path
     data = place.read_bytes()
     place.write_bytes(data[:50] + b"??" + data[52:])
-    server.assign(cluster.segments[:6], fence=1)
+    server.assign(cluster.segments[:6], fence=1, number=0)
     found = settled(server)
     errors = {one.segment_id: one.error for one in found.holdings}
     assert "is damaged" in errors[spoiled.segment_id]

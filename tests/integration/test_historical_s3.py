@@ -95,7 +95,7 @@ def test_cold_then_loaded_then_stopped(
             total = [{"rows": 4 * ROWS, "total": sum(range(4 * ROWS))}]
             cold, report = rows_of(server, request_of(segments))
             assert (cold, report.cold, report.is_whole) == (total, 4, True)
-            server.assign(segments[:2], fence=1)
+            server.assign(segments[:2], fence=1, number=0)
             assert {one.state for one in settled(server).holdings} == {"loaded"}
             mixed, report = rows_of(server, request_of(segments))
             assert (mixed, report.cold) == (total, 2)

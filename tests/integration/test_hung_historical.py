@@ -51,7 +51,7 @@ def test_queries_go_on_before_one_that_hangs_is_given_up(cluster: Cluster) -> No
     processes = [cluster.start(name, **lease) for name in ("h1", "h2")]
     servers = [cluster.server_of(one) for one in processes]
     for server in servers:
-        server.assign(cluster.segments, fence=1)
+        server.assign(cluster.segments, fence=1, number=0)
     for server in servers:
         settled(server)
     names = {one.server_id for one in servers}

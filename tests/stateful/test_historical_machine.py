@@ -51,18 +51,18 @@ class HistoricalMachine(RuleBasedStateMachine):
     @rule(some=SOME, fence=st.integers(0, 1))
     def assign(self, some: list[int], fence: int) -> None:
         self.fence += fence
-        self.server.assign([WRITTEN[one] for one in some], fence=self.fence)
+        self.server.assign([WRITTEN[one] for one in some], fence=self.fence, number=0)
         self.wanted |= set(some)
 
     @rule(some=SOME)
     def unassign(self, some: list[int]) -> None:
-        self.server.unassign([WRITTEN[one].segment_id for one in some], fence=self.fence)
+        self.server.unassign([WRITTEN[one].segment_id for one in some], fence=self.fence, number=0)
         self.wanted -= set(some)
 
     @rule(some=SOME)
     def a_coordinator_of_the_past_is_refused(self, some: list[int]) -> None:
         try:
-            self.server.assign([WRITTEN[one] for one in some], fence=self.fence - 1)
+            self.server.assign([WRITTEN[one] for one in some], fence=self.fence - 1, number=0)
         except Revoked:
             return
         raise AssertionError("it was heard")

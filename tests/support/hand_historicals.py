@@ -5,11 +5,11 @@ The real one loads in threads of its own, in an order that no test decides (port
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from carnac.core.segments.segment import Segment
-from carnac.errors import Invalid, Revoked, Unavailable
+from carnac.errors import CarnacError, Conflict, Invalid, Revoked, TimedOut, Unavailable
 from carnac.metadata.store import MetadataStore
 from carnac.ports.queries import LeafReport, LeafRequest
 from carnac.ports.serving import Holding, HoldState, Inventory, Role, ServerRecord
@@ -23,8 +23,10 @@ class HandHistorical:
     Attributes:
         is_eager: Whether what is assigned is loaded at once.
         is_down: Whether it does not answer.
+        is_slow: Whether orders are on their way for longer than anybody waits, until `arrive`.
         failing: Ids of segments that it cannot load.
         orders: What it was told, in order: `load ID` or `unload ID`.
+        order: Fence and number of the newest.
     """
 
     def __init__(
@@ -45,10 +47,11 @@ class HandHistorical:
             started_at_ms=1,
             lease_ms=30_000,
         )
-        self.is_eager, self.is_down = is_eager, False
+        self.is_eager, self.is_down, self.is_slow = is_eager, False, False
         self.failing: set[str] = set()
         self.orders: list[str] = []
-        self.fence = 0
+        self.order = (0, 0)
+        self._late: list[Callable[[], None]] = []
         self._held: dict[str, Holding] = {}
         self._epoch = 1
         self._number = 0
@@ -80,13 +83,25 @@ class HandHistorical:
             error = "the file is damaged" if is_bad else ""
             self._put(replace(self._held[key], state=state, error=error))
 
+    def arrive(self) -> list[CarnacError]:
+        """Let orders arrive that were on their way; return how those were refused that were."""
+        self.is_slow, late, refused = False, self._late, []
+        self._late = []
+        for order in late:
+            try:
+                order()
+            except CarnacError as error:
+                refused.append(error)
+        return refused
+
     def ids(self, state: HoldState | None = HoldState.LOADED) -> set[str]:
         """Return the ids of segments in a state (None: in any)."""
         return {key for key, one in self._held.items() if state in (None, one.state)}
 
-    def assign(self, segments: Sequence[Segment], *, fence: int) -> None:
+    def assign(self, segments: Sequence[Segment], *, fence: int, number: int) -> None:
         """Let it load segments."""
-        self._hear(fence)
+        self._wait(lambda: self.assign(segments, fence=fence, number=number))
+        self._hear(fence, number)
         for one in segments:
             self.orders.append(f"load {one.segment_id}")
             if one.segment_id not in self._held:
@@ -101,9 +116,10 @@ class HandHistorical:
         if self.is_eager:
             self.finish()
 
-    def unassign(self, segment_ids: Sequence[str], *, fence: int) -> None:
+    def unassign(self, segment_ids: Sequence[str], *, fence: int, number: int) -> None:
         """Let it forget segments."""
-        self._hear(fence)
+        self._wait(lambda: self.unassign(segment_ids, fence=fence, number=number))
+        self._hear(fence, number)
         for one in segment_ids:
             self.orders.append(f"unload {one}")
             if self._held.pop(one, None) is not None:
@@ -145,8 +161,15 @@ class HandHistorical:
         if self.is_down:
             raise Unavailable(f"{self.server_id} does not answer")
 
-    def _hear(self, fence: int) -> None:
+    def _wait(self, order: Callable[[], None]) -> None:
+        if self.is_slow:
+            self._late.append(order)
+            raise TimedOut(f"{self.server_id} has not answered in time")
+
+    def _hear(self, fence: int, number: int) -> None:
         self._answer()
-        if fence < self.fence:
-            raise Revoked(f"{self.server_id} has heard fence {self.fence}, and not {fence}")
-        self.fence = fence
+        if fence < self.order[0]:
+            raise Revoked(f"{self.server_id} has heard fence {self.order[0]}, and not {fence}")
+        if (fence, number) < self.order:
+            raise Conflict(f"{self.server_id} has taken order {self.order[1]} since order {number}")
+        self.order = (fence, number)

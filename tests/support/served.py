@@ -50,15 +50,15 @@ class Line:
         """Which server it is."""
         return self.historical.server_id
 
-    def assign(self, segments: Sequence[Segment], *, fence: int) -> None:
+    def assign(self, segments: Sequence[Segment], *, fence: int, number: int) -> None:
         """As the historical."""
         self._pass()
-        self.historical.assign(segments, fence=fence)
+        self.historical.assign(segments, fence=fence, number=number)
 
-    def unassign(self, segment_ids: Sequence[str], *, fence: int) -> None:
+    def unassign(self, segment_ids: Sequence[str], *, fence: int, number: int) -> None:
         """As the historical."""
         self._pass()
-        self.historical.unassign(segment_ids, fence=fence)
+        self.historical.unassign(segment_ids, fence=fence, number=number)
 
     def inventory(self, *, epoch: str = "", since: int = 0, wait_ms: int = 0) -> Inventory:
         """As the historical."""
@@ -173,7 +173,7 @@ class ServedStore:
         for place, segment in enumerate(segments):
             for copy in range(copies):
                 line = self.lines[(place + copy) % len(self.lines)]
-                line.assign([segment], fence=self._fence)
+                line.assign([segment], fence=self._fence, number=0)
 
     def open_broker(self, *, is_alone: bool = True, **changes: object) -> BrokerHandle:
         """Open a broker that reaches the historicals; closed with the store."""

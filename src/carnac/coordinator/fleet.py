@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from threading import Lock, Thread
 from typing import TYPE_CHECKING
 
@@ -77,6 +78,7 @@ class Fleet:
         self._grace_ms = grace_ms
         self._links: dict[str, Link] = {}
         self._fence = 0
+        self._numbers = count(1)
         self._views: tuple[int, list[ServerView]] = (-1, [])
 
     def __len__(self) -> int:
@@ -127,6 +129,7 @@ class Fleet:
             record,
             server,
             self._clock,
+            numbers=self._numbers,
             disconnect=self._disconnect,
             has_threads=self._has_threads,
             on_news=self._on_news,
@@ -150,6 +153,7 @@ class Fleet:
         self.left.add(server_id)
         self.joined.discard(server_id)
         _log.info("%s is gone", server_id)
+        link.end()
         if self._has_threads:  # one that hangs keeps nobody waiting
             Thread(target=link.close, name=f"carnac-leave-{server_id}", daemon=True).start()
         else:

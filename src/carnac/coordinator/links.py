@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -82,6 +82,8 @@ class Link:
     Args:
         record: As it was found in the metadata store.
         server: What reaches it.
+        numbers: Of orders, growing; of all links of a coordinator, so that one that comes after another to the same
+            server goes on where that has ended.
         disconnect: Lets go of `server`.
         has_threads: Whether it sends and asks by itself; else `send` and `ask` are called.
         on_news: Called from any thread when there is something to take in.
@@ -93,6 +95,7 @@ class Link:
         server: SegmentServer,
         clock: Clock,
         *,
+        numbers: Iterator[int],
         disconnect: Callable[[SegmentServer], object],
         has_threads: bool,
         on_news: Callable[[], object],
@@ -111,9 +114,8 @@ class Link:
         self.running = 0
         self.bytes_per_s: float | None = None
         self._server, self._clock, self._on_news = server, clock, on_news
-        self._disconnect = disconnect
+        self._disconnect, self._numbers = disconnect, numbers
         self._epoch, self._number = "", 0
-        self._known_epoch = ""
         self._questions = 0
         self._heard_after = 0
         self._loaded: deque[tuple[int, int]] = deque()
@@ -140,9 +142,15 @@ class Link:
             for loop in self._loops:
                 loop.start()
 
+    def end(self) -> None:
+        """Give no order any more; what is on its way may arrive yet. Idempotent."""
+        with self._mutex:
+            self._is_closing.set()
+            self._outbox.clear()
+
     def close(self) -> None:
         """Ask and send nothing more; what is on its way breaks off. Idempotent."""
-        self._is_closing.set()
+        self.end()
         safely(
             _log,
             f"to hang up on {self.record.server_id}",
@@ -178,25 +186,29 @@ class Link:
             self._on_news()
 
     def send(self) -> None:
-        """Send what is to be told, in order; what cannot be sent is noted and sent again if it must be."""
+        """Send what is to be told, in order; what cannot be sent is noted and sent again if it must be.
+
+        An order gets its number when it is sent, also when it is sent again: the first one, if it comes later than
+        that, is refused.
+        """
         while True:
             with self._mutex:
-                if not self._outbox:
+                if not self._outbox or self._is_closing.is_set():
                     return
-                order = self._outbox.popleft()
-            error = self._tell(order)
+                order, number = self._outbox.popleft(), next(self._numbers)
+            error = self._tell(order, number)
             with self._mutex:
                 self._sent.append((order, self._questions, error))
             self._on_news()
             if error is not None:
                 return
 
-    def _tell(self, order: Order) -> CarnacError | None:
+    def _tell(self, order: Order, number: int) -> CarnacError | None:
         try:
             if order.unloads:
-                self._server.unassign(order.unloads, fence=order.fence)
+                self._server.unassign(order.unloads, fence=order.fence, number=number)
             else:
-                self._server.assign(order.loads, fence=order.fence)
+                self._server.assign(order.loads, fence=order.fence, number=number)
         except CarnacError as error:
             return error
         except Exception as error:
@@ -285,12 +297,8 @@ class Link:
     def _note_answer(self, question: int, answer: Inventory) -> bool:
         before = len(self.holds), self.is_known, self.capacity_bytes
         is_changed = bool(answer.holdings or answer.removed)
-        if answer.is_whole:
-            gone = set(self.holds) - {one.segment_id for one in answer.holdings}
-            if answer.epoch != self._known_epoch:  # it was started again, and orders died with it
-                self.unloading.clear()
-        else:
-            gone = set(answer.removed)
+        told = {one.segment_id for one in answer.holdings}
+        gone = self.holds.keys() - told if answer.is_whole else set(answer.removed)
         for segment_id in gone:
             self.holds.pop(segment_id, None)
             self._on_the_way.discard(segment_id)
@@ -298,7 +306,7 @@ class Link:
             self._note_holding(
                 one.segment_id, Held(one.size_bytes, one.state, one.error, one.datasource)
             )
-        self.is_known, self._known_epoch = True, answer.epoch
+        self.is_known = True
         if question > self._heard_after:  # before it, an earlier leader's order may have come yet
             self.reported_fence = self.heard_fence
         self.capacity_bytes, self.running = answer.capacity_bytes, answer.running

@@ -74,26 +74,32 @@ class FlightSegmentServer:
             self.inventory(epoch="none")
         return self._server_id
 
-    def assign(self, segments: Sequence[Segment], *, fence: int) -> None:
+    def assign(self, segments: Sequence[Segment], *, fence: int, number: int) -> None:
         """Let it load segments in this order; returns when they are noted on its disk.
 
         Raises:
             Revoked: A coordinator with a higher fence has spoken.
+            Conflict: An order of this fence with a higher number was taken.
             Unavailable: It cannot be reached, or drains.
         """
         from carnac.core.segments.record import dump_segment
 
         for begin in range(0, max(len(segments), 1), wire.ASSIGN_STEP):
             some = [dump_segment(one) for one in segments[begin : begin + wire.ASSIGN_STEP]]
-            self._do("assign", wire.AssignAsked(**self._head(), segments=some, fence=fence))
+            self._do(
+                "assign",
+                wire.AssignAsked(**self._head(), segments=some, fence=fence, number=number),
+            )
 
-    def unassign(self, segment_ids: Sequence[str], *, fence: int) -> None:
+    def unassign(self, segment_ids: Sequence[str], *, fence: int, number: int) -> None:
         """Let it forget segments; files go when no running query reads them.
 
         Raises:
-            Revoked, Unavailable: As `assign`.
+            Revoked, Conflict, Unavailable: As `assign`.
         """
-        asked = wire.UnassignAsked(**self._head(), segment_ids=list(segment_ids), fence=fence)
+        asked = wire.UnassignAsked(
+            **self._head(), segment_ids=list(segment_ids), fence=fence, number=number
+        )
         self._do("unassign", asked)
 
     def inventory(self, *, epoch: str = "", since: int = 0, wait_ms: int = 0) -> Inventory:

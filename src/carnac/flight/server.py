@@ -253,10 +253,14 @@ def _act(own: _Own, calls: _Calls, name: str, body: bytes) -> bytes:
     match name:
         case "assign":
             assigned = own.asked(wire.AssignAsked, body)
-            server.assign(wire.read_segments(assigned.segments), fence=assigned.fence)
+            server.assign(
+                wire.read_segments(assigned.segments), fence=assigned.fence, number=assigned.number
+            )
         case "unassign":
             unassigned = own.asked(wire.UnassignAsked, body)
-            server.unassign(unassigned.segment_ids, fence=unassigned.fence)
+            server.unassign(
+                unassigned.segment_ids, fence=unassigned.fence, number=unassigned.number
+            )
         case "inventory":
             asked = own.asked(wire.InventoryAsked, body)
             found = server.inventory(epoch=asked.epoch, since=asked.since, wait_ms=asked.wait_ms)

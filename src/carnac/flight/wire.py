@@ -90,6 +90,7 @@ class AssignAsked(Asked, kw_only=True):
 
     segments: list[str]
     fence: int
+    number: int
 
 
 class UnassignAsked(Asked, kw_only=True):
@@ -97,6 +98,7 @@ class UnassignAsked(Asked, kw_only=True):
 
     segment_ids: list[str]
     fence: int
+    number: int
 
 
 class InventoryAsked(Asked, kw_only=True):

@@ -71,9 +71,10 @@ class Unassigned(Struct, array_like=True, tag="unassigned", gc=False):
 
 
 class Fenced(Struct, array_like=True, tag="fenced", gc=False):
-    """A coordinator has spoken with this fence."""
+    """A coordinator has given an order: its fence, and its number within that."""
 
     fence: int
+    number: int = 0
 
 
 Line = Format | Store | Assigned | Loaded | Unassigned | Fenced
@@ -90,7 +91,7 @@ class Contents:
         assigned: By segment id, in the order in which they were assigned.
         loaded: By segment id.
         store_id: Whose segments they are; empty: no line says.
-        fence: The highest that was seen.
+        order: Fence and number of the newest that was taken.
         lines: As many the journal has.
         is_damaged: Some of them are torn or have rotted, and were passed over.
     """
@@ -98,7 +99,7 @@ class Contents:
     assigned: dict[str, Assigned] = field(default_factory=dict)
     loaded: dict[str, Loaded] = field(default_factory=dict)
     store_id: str = ""
-    fence: int = 0
+    order: tuple[int, int] = (0, 0)
     lines: int = 0
     is_damaged: bool = False
 
@@ -106,7 +107,7 @@ class Contents:
         """Yield the lines that say all of it."""
         yield Format(FORMAT)
         yield Store(self.store_id)
-        yield Fenced(self.fence)
+        yield Fenced(*self.order)
         yield from self.assigned.values()
         yield from self.loaded.values()
 
@@ -123,7 +124,7 @@ class Contents:
                 self.assigned.pop(line.segment_id, None)
                 self.loaded.pop(line.segment_id, None)
             case Fenced():
-                self.fence = max(self.fence, line.fence)
+                self.order = max(self.order, (line.fence, line.number))
             case Store():
                 self.store_id = line.store_id
             case Format():

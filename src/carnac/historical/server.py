@@ -138,23 +138,24 @@ class Historical:
         """Segments that are assigned to it, however they are held."""
         return self._shelf.segments
 
-    def assign(self, segments: Sequence[Segment], *, fence: int) -> None:
+    def assign(self, segments: Sequence[Segment], *, fence: int, number: int) -> None:
         """Let it load segments in this order; returns when that is on the disk.
 
         Raises:
             Revoked: A coordinator with a higher fence has spoken.
+            Conflict: An order of this fence with a higher number was taken.
             Unavailable: It drains, or its disk does not take what is to be remembered.
         """
         self._refuse_if_draining()
-        self._loader.add(self._shelf.assign(segments, fence=fence))
+        self._loader.add(self._shelf.assign(segments, fence=fence, number=number))
 
-    def unassign(self, segment_ids: Sequence[str], *, fence: int) -> None:
+    def unassign(self, segment_ids: Sequence[str], *, fence: int, number: int) -> None:
         """Let it forget segments; files go when no running query reads them.
 
         Raises:
-            Revoked, Unavailable: As `assign`, but for draining.
+            Revoked, Conflict, Unavailable: As `assign`, but for draining.
         """
-        self._shelf.unassign(segment_ids, fence=fence)
+        self._shelf.unassign(segment_ids, fence=fence, number=number)
 
     def inventory(self, *, epoch: str = "", since: int = 0, wait_ms: int = 0) -> Inventory:
         """Return what it holds, or what changed since a number of an epoch; wait `WAIT_MAX_MS` at most."""

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from carnac.core.words import counted
 from carnac.durable import make_folders, sync
-from carnac.errors import Revoked
+from carnac.errors import Conflict, Revoked
 from carnac.historical.journal import Assigned, Fenced, Journal, Line, Loaded, Unassigned
 from carnac.ports.segment_files import Recorded, local_name
 from carnac.ports.serving import Holding, HoldState, Inventory
@@ -112,7 +112,7 @@ class Shelf:
     @property
     def fence(self) -> int:
         """The highest fence of a coordinator that has spoken."""
-        return self._journal.contents.fence
+        return self._journal.contents.order[0]
 
     @property
     def used_bytes(self) -> int:
@@ -133,15 +133,16 @@ class Shelf:
         with self._changed:
             return [item for item in self._items.values() if item.state is HoldState.LOADING]
 
-    def assign(self, segments: Iterable[Recorded], *, fence: int) -> list[Item]:
+    def assign(self, segments: Iterable[Recorded], *, fence: int, number: int) -> list[Item]:
         """Take segments; return those that are to be loaded now, in order.
 
         Raises:
             Revoked: A coordinator with a higher fence has spoken.
+            Conflict: An order of this fence with a higher number was taken.
             Unavailable: The disk does not take the journal's lines; nothing has changed.
         """
         with self._writing:
-            lines = self._fenced(fence)
+            lines = self._fenced(fence, number)
             taken: list[Item] = []
             used_bytes = self._used_bytes
             for record in {one.segment_id: _record_of(one) for one in segments}.values():
@@ -182,14 +183,14 @@ class Shelf:
             return Item(record, HoldState.FAILED, error)
         return Item(record, HoldState.LOADING)
 
-    def unassign(self, segment_ids: Iterable[str], *, fence: int) -> None:
+    def unassign(self, segment_ids: Iterable[str], *, fence: int, number: int) -> None:
         """Forget segments; files go when nobody reads them.
 
         Raises:
-            Revoked, Unavailable: As `assign`.
+            Revoked, Conflict, Unavailable: As `assign`.
         """
         with self._writing:
-            lines = self._fenced(fence)
+            lines = self._fenced(fence, number)
             gone = [one for one in dict.fromkeys(segment_ids) if one in self._items]
             lines += map(Unassigned, gone)
             if lines:
@@ -382,13 +383,23 @@ class Shelf:
                 self._journal.close()
                 self._changed.notify_all()
 
-    def _fenced(self, fence: int) -> list[Line]:
+    def _fenced(self, fence: int, number: int) -> list[Line]:
+        """Return the line that notes an order, none if it has come before; an older one is refused.
+
+        An order that has nothing to change is noted too: it contradicts older ones all the same.
+        """
+        newest = self._journal.contents.order
         if fence < self.fence:
             raise Revoked(
                 f"a coordinator with fence {self.fence} leads; the one with fence {fence} does not any more",
                 fence=fence,
             )
-        return [Fenced(fence)] if fence > self.fence else []
+        if (fence, number) < newest:
+            raise Conflict(
+                f"order {number} of fence {fence} comes after order {newest[1]} was taken; decide anew",
+                number=number,
+            )
+        return [Fenced(fence, number)] if (fence, number) > newest else []
 
     def _put(self, item: Item) -> None:
         segment_id = item.record.segment_id

@@ -168,6 +168,10 @@ class Inventory:
 class SegmentServer(Protocol):
     """A historical as coordinators and brokers reach it: over Arrow Flight, or in the same process.
 
+    Orders, which assign or unassign, have a number: those of one fence are numbered in the order in which they were
+    given, and one that comes after a newer one was taken, restarts included, changes nothing. The same one may come
+    twice.
+
     Errors, besides those named: Unavailable when it cannot be reached, does not answer in time, or drains: another
     replica may be asked at once.
     """
@@ -177,19 +181,21 @@ class SegmentServer(Protocol):
         """Which server it is."""
         ...
 
-    def assign(self, segments: Sequence[Segment], *, fence: int) -> None:
+    def assign(self, segments: Sequence[Segment], *, fence: int, number: int) -> None:
         """Let it load segments in this order; those that it has already are left as they are. Returns at once.
 
         Raises:
             Revoked: A coordinator with a higher fence has spoken.
+            Conflict: An order of this fence with a higher number was taken.
         """
         ...
 
-    def unassign(self, segment_ids: Sequence[str], *, fence: int) -> None:
+    def unassign(self, segment_ids: Sequence[str], *, fence: int, number: int) -> None:
         """Let it forget segments; files go when no running query reads them. Loads that wait are cancelled.
 
         Raises:
             Revoked: A coordinator with a higher fence has spoken.
+            Conflict: An order of this fence with a higher number was taken.
         """
         ...
 

@@ -309,7 +309,7 @@ class TestLeaders:
         cluster.settle(second)
         assert second.fence == old + 1
         with pytest.raises(Revoked):
-            cluster.servers["h1"].unassign(["e1"], fence=old)
+            cluster.servers["h1"].unassign(["e1"], fence=old, number=0)
         with pytest.raises(Revoked):
             cluster.metadata.tell(1, fence=old)
         cluster.turn()

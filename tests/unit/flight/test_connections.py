@@ -106,7 +106,7 @@ def test_a_statement_of_somebody_who_was_killed_stops(behind: Behind, tmp_path: 
 def test_another_server_at_the_address_is_not_asked(behind: Behind) -> None:
     client = FlightSegmentServer(behind.url, "s0")
     with pytest.raises(Unavailable, match="historical s0 is not at this address any more"):
-        client.assign([], fence=1)
+        client.assign([], fence=1, number=0)
     with pytest.raises(Unavailable, match="s0 is not at this address"):
         client.run(request_of(write_hours(behind.storage, 1)))
     client.close()
@@ -120,8 +120,8 @@ def test_a_server_of_another_store_is_not_asked(behind: Behind) -> None:
     said = f"^historical {behind.historical.server_id} serves store store1, not store store2; ask"
     for ask in (
         client.inventory,
-        lambda: client.assign(write_hours(behind.storage, 1), fence=1),
-        lambda: client.unassign(["x"], fence=1),
+        lambda: client.assign(write_hours(behind.storage, 1), fence=1, number=0),
+        lambda: client.unassign(["x"], fence=1, number=0),
         lambda: client.run(request_of(write_hours(behind.storage, 1))),
         lambda: client.cancel("q"),
     ):
@@ -134,7 +134,7 @@ def test_a_server_of_another_store_is_not_asked(behind: Behind) -> None:
 def test_a_server_that_is_back_is_found_again(behind: Behind, tmp_path: Path) -> None:
     client = FlightSegmentServer(behind.url)
     segments = write_hours(behind.storage, 2)
-    client.assign(segments, fence=1)
+    client.assign(segments, fence=1, number=0)
     before = settled(client)
     port = behind.flight.port
     behind.historical.close()

@@ -13,6 +13,7 @@ import pytest
 from carnac.deep_storage import open_deep_storage
 from carnac.deep_storage.memory import MemoryDeepStorage
 from carnac.errors import (
+    Conflict,
     Invalid,
     Revoked,
 )
@@ -41,8 +42,8 @@ def folder(tmp_path: Path) -> Path:
 def test_a_restart_keeps_files_id_and_fence(folder: Path, storage: DeepStorage) -> None:
     segments = write_hours(storage, 5)
     server = open_historical(folder, storage)
-    server.assign(segments, fence=7)
-    server.unassign([segments[0].segment_id], fence=7)
+    server.assign(segments, fence=7, number=0)
+    server.unassign([segments[0].segment_id], fence=7, number=0)
     before = settled(server)
     server.close()
     again = open_historical(folder, MemoryDeepStorage())  # nothing could be loaded anew
@@ -55,9 +56,26 @@ def test_a_restart_keeps_files_id_and_fence(folder: Path, storage: DeepStorage) 
         {"rows": 40, "total": sum(range(10, 50))}
     ]
     with pytest.raises(Revoked, match="fence 7"):
-        again.assign(segments, fence=6)
+        again.assign(segments, fence=6, number=0)
     with pytest.raises(Revoked, match="fence 6"):
-        again.unassign([segments[1].segment_id], fence=6)
+        again.unassign([segments[1].segment_id], fence=6, number=0)
+    again.close()
+
+
+def test_a_restart_keeps_the_number_of_an_order_that_changed_nothing(
+    folder: Path, storage: DeepStorage
+) -> None:
+    """An older one may be on its way yet, and would unload what the newer one has asked for."""
+    segments = write_hours(storage, 1)
+    server = open_historical(folder, storage)
+    server.assign(segments, fence=7, number=1)
+    server.assign(segments, fence=7, number=3)
+    settled(server)
+    server.close()
+    again = open_historical(folder, storage)
+    with pytest.raises(Conflict, match="order 2 of fence 7 comes after order 3"):
+        again.unassign([segments[0].segment_id], fence=7, number=2)
+    assert again.segments == 1
     again.close()
 
 
@@ -72,7 +90,7 @@ def test_two_historicals_do_not_share_a_folder(folder: Path, storage: DeepStorag
 def test_half_written_files_are_never_believed(folder: Path, storage: DeepStorage) -> None:
     segments = write_hours(storage, 3)
     server = open_historical(folder, storage)
-    server.assign(segments, fence=1)
+    server.assign(segments, fence=1, number=0)
     settled(server)
     server.close()
     places = sorted((folder / "segments").iterdir())
@@ -93,7 +111,7 @@ def test_a_file_that_rots_is_read_elsewhere_and_loaded_again(
 ) -> None:
     (segment,) = write_hours(storage, 1)
     server = open_historical(folder, storage)
-    server.assign([segment], fence=1)
+    server.assign([segment], fence=1, number=0)
     settled(server)
     server.close()
     (place,) = (folder / "segments").iterdir()
@@ -122,7 +140,7 @@ def flip(place: Path) -> None:
 def test_scrubbing_finds_what_rots_and_loads_it_again(folder: Path, storage: DeepStorage) -> None:
     segments = write_hours(storage, 4)
     server = open_historical(folder, storage)
-    server.assign(segments, fence=1)
+    server.assign(segments, fence=1, number=0)
     settled(server)
     places = [folder / "segments" / f"{one.segment_id}.parquet" for one in segments]
     right = [place.read_bytes() for place in places]
@@ -145,7 +163,7 @@ def test_a_restart_reads_no_file_that_nobody_has_written_to(
 ) -> None:
     segments = write_hours(storage, 2)
     server = open_historical(folder, storage)
-    server.assign(segments, fence=1)
+    server.assign(segments, fence=1, number=0)
     settled(server)
     server.close()
     copied = folder.with_name("copied")
@@ -175,7 +193,7 @@ def test_a_file_that_was_put_in_place_before_a_crash_is_not_fetched_again(
 ) -> None:
     (segment,) = write_hours(storage, 1)
     server = open_historical(folder, storage)
-    server.assign([segment], fence=1)
+    server.assign([segment], fence=1, number=0)
     settled(server)
     server.close()
     lines = (folder / "journal").read_bytes().splitlines(keepends=True)
@@ -197,12 +215,12 @@ storage = MemoryDeepStorage()
 server = open_historical(Path(sys.argv[1]), storage)
 _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
 resource.setrlimit(resource.RLIMIT_FSIZE, (segment.size_bytes // 2, most))
-server.assign([segment], fence=1)
+server.assign([segment], fence=1, number=0)
 found = settled(server)
 print(found.holdings[0].state, found.used_bytes, found.holdings[0].error)
 print(rows_of(server, request_of([segment]))[0][0]["rows"])
 resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
-server.assign([segment], fence=1)
+server.assign([segment], fence=1, number=0)
 print(settled(server).holdings[0].state, list((Path(sys.argv[1]) / "loading").iterdir()))
 server.close()
 """

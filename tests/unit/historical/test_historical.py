@@ -53,7 +53,7 @@ def test_any_segment_of_the_log_is_answered_for_loaded_or_not(
 ) -> None:
     segments = write_hours(storage, 10)
     server = open_historical(folder, storage)
-    server.assign(segments[:4], fence=1)
+    server.assign(segments[:4], fence=1, number=0)
     settled(server)
     rows, report = rows_of(server, request_of(segments))
     assert rows == [TEN_HOURS]
@@ -69,7 +69,7 @@ def test_clips_are_kept_cold_and_loaded(folder: Path, storage: DeepStorage) -> N
     clip = IntervalSet((Interval(start_ms + 3000, start_ms + 5000),))
     server = open_historical(folder, storage)
     assert rows_of(server, request_of(segments, clip=clip))[0] == [{"rows": 2, "total": 7}]
-    server.assign(segments, fence=1)
+    server.assign(segments, fence=1, number=0)
     settled(server)
     rows, report = rows_of(server, request_of(segments, clip=clip))
     assert rows == [{"rows": 2, "total": 7}]
@@ -93,15 +93,15 @@ def test_what_exceeds_the_capacity_fails_alone_and_fits_later(
     segments = write_hours(storage, 3)
     capacity = segments[0].size_bytes + segments[1].size_bytes
     server = open_historical(folder, storage, capacity_bytes=capacity)
-    server.assign(segments, fence=1)
+    server.assign(segments, fence=1, number=0)
     found = settled(server)
     assert [one.state for one in found.holdings].count(HoldState.FAILED) == 1
     (failed,) = [one for one in found.holdings if one.state is HoldState.FAILED]
     assert failed.segment_id == segments[2].segment_id
     assert f"of the {capacity:,} bytes that this historical may hold 0 are free" in failed.error
     assert (found.used_bytes, found.capacity_bytes) == (capacity, capacity)
-    server.unassign([segments[0].segment_id], fence=1)
-    server.assign([segments[2]], fence=1)
+    server.unassign([segments[0].segment_id], fence=1, number=0)
+    server.assign([segments[2]], fence=1, number=0)
     assert states(settled(server)) == {one.segment_id: "loaded" for one in segments[1:]}
     server.close()
 
@@ -114,7 +114,7 @@ def test_what_deep_storage_has_lost_or_damaged_fails_with_its_reason(
     with storage.open_read(damaged.path) as file:
         storage.write(damaged.path, file.read()[:-1] + b"?")
     server = open_historical(folder, storage)
-    server.assign([lost, damaged, whole], fence=1)
+    server.assign([lost, damaged, whole], fence=1, number=0)
     errors = {one.segment_id: one.error for one in settled(server).holdings}
     assert "no such file" in errors[lost.segment_id]
     assert "its bytes are not those that were written" in errors[damaged.segment_id]
@@ -130,15 +130,15 @@ def test_a_storage_that_does_not_answer_is_asked_again_a_few_times(
     faults = Faults(lambda name: Unavailable(f"cannot {name} now"))
     server = open_historical(folder, FaultyDeepStorage(storage, faults), load_threads=1)
     faults.arm(1)
-    server.assign(segments, fence=1)
+    server.assign(segments, fence=1, number=0)
     assert set(states(settled(server)).values()) == {"loaded"}
-    server.unassign([one.segment_id for one in segments], fence=1)
+    server.unassign([one.segment_id for one in segments], fence=1, number=0)
     faults.arm(1, dies=True)
-    server.assign(segments[:1], fence=1)
+    server.assign(segments[:1], fence=1, number=0)
     (failed,) = settled(server).holdings
     assert failed.error == "cannot open_read now (tried 8 times)"
     faults.disarm()
-    server.assign(segments[:1], fence=1)
+    server.assign(segments[:1], fence=1, number=0)
     assert set(states(settled(server)).values()) == {"loaded"}
     server.close()
 
@@ -225,15 +225,15 @@ def test_unassigned_files_stay_while_they_are_read(folder: Path, storage: DeepSt
     segments = write_hours(storage, 2)
     engine = PlainEngine()
     server = open_historical(folder, storage, engine=engine)
-    server.assign(segments, fence=1)
+    server.assign(segments, fence=1, number=0)
     settled(server)
     batches, _ = server.run(request_of(segments))
-    server.unassign([one.segment_id for one in segments], fence=1)
+    server.unassign([one.segment_id for one in segments], fence=1, number=0)
     found = server.inventory()
     assert (found.holdings, found.running) == ([], 1)
     assert found.used_bytes > 0
     assert len(list((folder / "segments").iterdir())) == 2
-    server.assign(segments[:1], fence=1)  # its file is still there
+    server.assign(segments[:1], fence=1, number=0)  # its file is still there
     assert states(server.inventory()) == {segments[0].segment_id: "loaded"}
     assert len(list(batches)) == 1
     found = server.inventory()
@@ -247,10 +247,10 @@ def test_a_statement_that_is_thrown_away_lets_go_of_its_files(
 ) -> None:
     segments = write_hours(storage, 1)
     server = open_historical(folder, storage)
-    server.assign(segments, fence=1)
+    server.assign(segments, fence=1, number=0)
     settled(server)
     batches, _ = server.run(request_of(segments))
-    server.unassign([segments[0].segment_id], fence=1)
+    server.unassign([segments[0].segment_id], fence=1, number=0)
     del batches
     server.drain()
     assert server.wait_until_idle(10_000)
@@ -261,15 +261,15 @@ def test_a_statement_that_is_thrown_away_lets_go_of_its_files(
 def test_an_inventory_says_what_has_changed(folder: Path, storage: DeepStorage) -> None:
     segments = write_hours(storage, 3)
     server = open_historical(folder, storage)
-    server.assign(segments, fence=1)
+    server.assign(segments, fence=1, number=0)
     first = settled(server)
     assert first.is_whole
     same = server.inventory(epoch=first.epoch, since=first.number)
     assert (same.is_whole, same.holdings, same.removed) == (False, [], [])
-    server.unassign([segments[1].segment_id], fence=1)
+    server.unassign([segments[1].segment_id], fence=1, number=0)
     changed = server.inventory(epoch=first.epoch, since=first.number)
     assert (changed.holdings, changed.removed) == ([], [segments[1].segment_id])
-    server.assign([segments[1]], fence=1)
+    server.assign([segments[1]], fence=1, number=0)
     settled(server)
     changed = server.inventory(epoch=first.epoch, since=first.number)
     assert (states(changed), changed.removed) == ({segments[1].segment_id: "loaded"}, [])
@@ -290,7 +290,7 @@ def test_who_waits_for_a_change_is_told(folder: Path, storage: DeepStorage) -> N
 
     waiter = threading.Thread(target=wait)
     waiter.start()
-    server.assign(segments, fence=1)
+    server.assign(segments, fence=1, number=0)
     waiter.join(60)
     assert told == [1]
     number = settled(server).number
@@ -314,7 +314,7 @@ def test_draining_refuses_what_is_new_and_ends_what_runs(
         server.run(request_of(segments))
     assert caught.value.retryable
     with pytest.raises(Unavailable):
-        server.assign(segments, fence=1)
+        server.assign(segments, fence=1, number=0)
     assert not server.wait_until_idle(1)
     assert sum(batch.num_rows for batch in batches) == 1  # type: ignore[attr-defined]
     assert report.is_whole
@@ -346,7 +346,9 @@ def test_a_request_that_leaves_deep_storage_is_refused(folder: Path, storage: De
         hostile = dataclasses.replace(segment, path=path, segment_id="other")
         with pytest.raises(Invalid, match="not a path inside deep storage"):
             rows_of(server, request_of([hostile]))
-    server.assign([dataclasses.replace(segment, path="../x", segment_id="../../x")], fence=1)
+    server.assign(
+        [dataclasses.replace(segment, path="../x", segment_id="../../x")], fence=1, number=0
+    )
     (failed,) = settled(server).holdings
     assert "not a path inside deep storage" in failed.error
     with pytest.raises(Invalid, match="each segment once"):
@@ -370,7 +372,7 @@ def test_small_tables_come_along(folder: Path, storage: DeepStorage) -> None:
 def test_ids_make_no_paths(folder: Path, storage: DeepStorage) -> None:
     segment = write_segment(storage, hour_rows(0), segment_id="odd id")
     server = open_historical(folder, storage)
-    server.assign([segment], fence=1)
+    server.assign([segment], fence=1, number=0)
     assert states(settled(server)) == {"odd id": "loaded"}
     (place,) = (folder / "segments").iterdir()
     assert place.stem.isalnum()

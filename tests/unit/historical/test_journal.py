@@ -41,10 +41,10 @@ def comes_to(lines: list[Line]) -> Contents:
 
 
 def same(one: Contents, other: Contents) -> bool:
-    return (list(one.assigned.items()), one.loaded, one.fence) == (
+    return (list(one.assigned.items()), one.loaded, one.order) == (
         list(other.assigned.items()),
         other.loaded,
-        other.fence,
+        other.order,
     )
 
 
@@ -65,11 +65,11 @@ def test_a_cut_at_any_byte_leaves_a_beginning_of_what_was_said(
     again.append([Fenced(99)])
     again.close()
     kept = Journal(path, STORE_ID).contents
-    assert kept.fence == 99
-    kept.fence = 0
+    assert kept.order == (99, 0)
+    kept.order = (0, 0)
     beginnings = [comes_to(said[:number]) for number in range(len(said) + 1)]
     for one in beginnings:
-        one.fence = 0
+        one.order = (0, 0)
     assert any(same(kept, one) for one in beginnings)
     if not cut:
         assert same(kept, beginnings[-1])
@@ -96,12 +96,12 @@ def test_it_is_written_anew_when_most_of_it_is_past(tmp_path: Path) -> None:
     record = Assigned("a", "events", "x/a", 3, "sha256:00")
     for _ in range(10):
         journal.append([record, Unassigned("a")] * (SLACK_LINES // 10))
-    journal.append([record, Loaded("a"), Fenced(4)])
+    journal.append([record, Loaded("a"), Fenced(4, 2)])
     journal.close()
     assert len(path.read_bytes().splitlines()) < 1.5 * SLACK_LINES
     again = Journal(path, STORE_ID)
     assert (again.contents.assigned, again.contents.loaded) == ({"a": record}, {"a": Loaded("a")})
-    assert again.contents.fence == 4
+    assert again.contents.order == (4, 2)
 
 
 def test_a_full_disk_is_told_and_what_comes_later_counts(
@@ -119,9 +119,9 @@ def test_a_full_disk_is_told_and_what_comes_later_counts(
         patched.setattr("carnac.historical.journal.os.write", full)
         with pytest.raises(Unavailable, match="no space left"):
             journal.append([Fenced(3)])
-    assert journal.contents.fence == 0
+    assert journal.contents.order == (0, 0)
     journal.append([Fenced(5)])
-    assert Journal(path, STORE_ID).contents.fence == 5
+    assert Journal(path, STORE_ID).contents.order == (5, 0)
 
 
 def test_that_of_a_newer_carnac_is_left_alone(tmp_path: Path) -> None:

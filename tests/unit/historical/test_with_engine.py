@@ -85,17 +85,17 @@ def test_held_and_cold_segments_give_the_same_rows(
     for part in (None, clip):
         cold, report = rows_of(server, request_of(segments, sql, clip=part))
         assert report.cold == len(segments)
-        server.assign(segments[::2], fence=1)
+        server.assign(segments[::2], fence=1, number=0)
         settled(server)
         mixed, report = rows_of(server, request_of(segments, sql, clip=part))
         assert report.cold == 2
-        server.assign(segments, fence=1)
+        server.assign(segments, fence=1, number=0)
         settled(server)
         held, report = rows_of(server, request_of(segments, sql, clip=part))
         assert (report.cold, report.is_whole, len(report.slices)) == (0, True, len(segments))
         assert held
         assert cold == mixed == held
-        server.unassign([one.segment_id for one in segments], fence=1)
+        server.unassign([one.segment_id for one in segments], fence=1, number=0)
     server.close()
 
 
@@ -128,7 +128,7 @@ def test_damage_in_deep_storage_is_told_as_damage(tmp_path: Path) -> None:
         server = open_served(tmp_path / f"h{begin}", storage)
         with pytest.raises(Corrupt, match=f"segment {segment.segment_id}"):
             rows_of(server, request_of([segment], "SELECT * FROM v"))
-        server.assign([segment], fence=1)
+        server.assign([segment], fence=1, number=0)
         assert "its bytes are not those" in settled(server).holdings[0].error
         server.close()
     storage.write(segment.path, data[:-1])

@@ -116,14 +116,16 @@ class Line:
         """Which server it is."""
         return self._server_id
 
-    def assign(self, segments: Sequence[Segment], *, fence: int) -> None:
+    def assign(self, segments: Sequence[Segment], *, fence: int, number: int) -> None:
         """Let it load segments."""
-        self._network.call(self._url, "assign", lambda one: one.assign(segments, fence=fence))
+        self._network.call(
+            self._url, "assign", lambda one: one.assign(segments, fence=fence, number=number)
+        )
 
-    def unassign(self, segment_ids: Sequence[str], *, fence: int) -> None:
+    def unassign(self, segment_ids: Sequence[str], *, fence: int, number: int) -> None:
         """Let it forget segments."""
         self._network.call(
-            self._url, "unassign", lambda one: one.unassign(segment_ids, fence=fence)
+            self._url, "unassign", lambda one: one.unassign(segment_ids, fence=fence, number=number)
         )
 
     def inventory(self, *, epoch: str = "", since: int = 0, wait_ms: int = 0) -> Inventory:
