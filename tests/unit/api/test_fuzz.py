@@ -128,14 +128,14 @@ def as_bytes(text: str) -> bytes:
 
 
 @st.composite
-def bodies(draw: st.DrawFn) -> bytes:
+def bodies(draw: st.DrawFn, bases: Sequence[object] = BODIES) -> bytes:
     """Bodies: any value, one that means something with a part replaced, or no JSON."""
     kind = draw(st.sampled_from(("replaced", "replaced", "any", "bytes", "broken")))
     if kind == "any":
         return as_json(draw(values))
     if kind == "bytes":
         return draw(st.binary(max_size=30))
-    base = draw(st.sampled_from(BODIES))
+    base = draw(st.sampled_from(bases))
     place = draw(st.sampled_from(list(places(base))))
     data = as_json(replaced(base, place, draw(values)))
     return data[: draw(st.integers(0, len(data)))] if kind == "broken" else data
@@ -161,7 +161,7 @@ headers = st.lists(
 
 
 @st.composite
-def requests(draw: st.DrawFn, route: tuple[str, str]) -> Request:
+def requests(draw: st.DrawFn, route: tuple[str, str], bases: Sequence[object] = BODIES) -> Request:
     """Requests of a route, most of them nearly right."""
     method, template = route
     path = as_bytes(template)
@@ -182,7 +182,7 @@ def requests(draw: st.DrawFn, route: tuple[str, str]) -> Request:
         method = draw(st.sampled_from(METHODS))
     more = draw(headers) if not draw(st.integers(0, 4)) else []
     there = {name for name, _ in more}
-    body = draw(bodies()) if method != "GET" else b""
+    body = draw(bodies(bases)) if method != "GET" else b""
     cut = draw(st.integers(0, len(body)))
     return Request(
         method,
@@ -194,11 +194,16 @@ def requests(draw: st.DrawFn, route: tuple[str, str]) -> Request:
 
 
 class Door:
-    """Calls an application as uvicorn does, on one event loop."""
+    """Calls an application as uvicorn does, on one event loop.
 
-    def __init__(self, app: FastAPI, runner: asyncio.Runner) -> None:
+    Args:
+        stays: Whether the client waits for the answer; else it is gone once it has sent all.
+    """
+
+    def __init__(self, app: FastAPI, runner: asyncio.Runner, *, stays: bool = False) -> None:
         self._app = app
         self._runner = runner
+        self._stays = stays
 
     def send(self, request: Request) -> Answer:
         """Return the answer."""
@@ -209,6 +214,8 @@ class Door:
         pieces = list(request.pieces)
 
         async def receive() -> dict[str, object]:
+            if not pieces and self._stays:
+                await asyncio.get_running_loop().create_future()
             if not pieces:
                 return {"type": "http.disconnect"}
             return {"type": "http.request", "body": pieces.pop(0), "more_body": bool(pieces)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated, TextIO, TypeAlias
 
 import typer
 
@@ -22,6 +22,13 @@ if TYPE_CHECKING:
 EXIT_VIOLATED = 8
 """That of an invariant that does not hold."""
 
+Seed: TypeAlias = Annotated[
+    int, option("--seed N", "The same seed gives the same trace.", min=0, max=2**63 - 1)
+]
+Seeds: TypeAlias = Annotated[
+    int, option("--seeds N", "So many seeds, from --seed on.", min=1, max=1_000_000)
+]
+
 add_group("simulate", "The whole system under one seed.", panel=SIMULATE)
 
 
@@ -38,8 +45,8 @@ add_group("simulate", "The whole system under one seed.", panel=SIMULATE)
 def simulate_cluster(
     ctx: typer.Context,
     *,
-    seed: Annotated[int, option("--seed N", "The same seed gives the same trace.", min=0)] = 0,
-    seeds: Annotated[int, option("--seeds N", "So many seeds, from --seed on.", min=1)] = 1,
+    seed: Seed = 0,
+    seeds: Seeds = 1,
     steps: Annotated[
         int, option("--steps N", "Things that each client does.", min=1, max=1000)
     ] = 12,

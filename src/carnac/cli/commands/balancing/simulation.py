@@ -67,13 +67,17 @@ Takeover: TypeAlias = Annotated[
 Folder: TypeAlias = Annotated[
     Path | None, option("--out -o DIR", "Write the pictures and report.json there.")
 ]
-Seed: TypeAlias = Annotated[int, option("--seed N", "The same seed gives the same run.", min=0)]
-Days: TypeAlias = Annotated[
-    int | None, option("--days N", "Days after hour 0, in place of the scenario's.")
+Seed: TypeAlias = Annotated[
+    int, option("--seed N", "The same seed gives the same run.", min=0, max=2**63 - 1)
 ]
-Servers: TypeAlias = Annotated[int | None, option("--servers N", "Servers of the first tier.")]
+Days: TypeAlias = Annotated[
+    int | None, option("--days N", "Days after hour 0, in place of the scenario's.", max=3_650)
+]
+Servers: TypeAlias = Annotated[
+    int | None, option("--servers N", "Servers of the first tier.", max=10_000)
+]
 MovesPerHour: TypeAlias = Annotated[
-    int | None, option("--moves-per-hour N", "The throttle of each tier.")
+    int | None, option("--moves-per-hour N", "The throttle of each tier.", max=1_000_000)
 ]
 HistoryStrategy: TypeAlias = Annotated[
     StrategyName | None,
@@ -84,7 +88,7 @@ HistoryStrategy: TypeAlias = Annotated[
     ),
 ]
 HalfLife: TypeAlias = Annotated[
-    float | None, option("--half-life-hours H", "Of the cost function.")
+    float | None, option("--half-life-hours H", "Of the cost function.", max=1e6)
 ]
 PrintScenario: TypeAlias = Annotated[
     bool, flag("--print-scenario", "Print the scenario as JSON, and do nothing.")

@@ -52,7 +52,9 @@ SpecFile: TypeAlias = Annotated[
     option("--spec FILE", "A compaction spec. Default: the datasource's, else hours of 500 MiB."),
 ]
 Every: TypeAlias = Annotated[str, option("--every PERIOD", "How often an append comes.")]
-SizeBytes: TypeAlias = Annotated[int, option("--size-bytes N", "Of an append's segment.", min=1)]
+SizeBytes: TypeAlias = Annotated[
+    int, option("--size-bytes N", "Of an append's segment.", min=1, max=2**40)
+]
 LateShare: TypeAlias = Annotated[
     float,
     option(
@@ -64,15 +66,17 @@ LateShare: TypeAlias = Annotated[
 ]
 Lateness: TypeAlias = Annotated[str, option("--lateness PERIOD", "How late these are at most.")]
 Slots: TypeAlias = Annotated[
-    int | None, option("--slots N", "Tasks at a time. Default: as set.", min=1)
+    int | None, option("--slots N", "Tasks at a time. Default: as set.", min=1, max=100_000)
 ]
 QueueMax: TypeAlias = Annotated[
-    int | None, option("--queue-max N", "Tasks that may wait. Default: as set.", min=1)
+    int | None, option("--queue-max N", "Tasks that may wait. Default: as set.", min=1, max=100_000)
 ]
 Speed: TypeAlias = Annotated[
-    int, option("--bytes-per-second N", "What a task reads and writes.", min=1)
+    int, option("--bytes-per-second N", "What a task reads and writes.", min=1, max=2**50)
 ]
-Seed: TypeAlias = Annotated[int, option("--seed N", "The same seed gives the same run.", min=0)]
+Seed: TypeAlias = Annotated[
+    int, option("--seed N", "The same seed gives the same run.", min=0, max=2**63 - 1)
+]
 Picture: TypeAlias = Annotated[
     Path | None, option("--out -o FILE", "Draw it: an .svg, .png or .html file.")
 ]

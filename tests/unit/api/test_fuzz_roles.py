@@ -1,0 +1,130 @@
+"""Whatever comes over HTTP to a broker or a coordinator is answered, too, and both still do their work."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
+
+from carnac.api import metrics
+from carnac.api.app import make_app
+from carnac.api.coordinator import make_routers
+from carnac.api.hosts import hosts_of
+from carnac.api.sql.routes import make_router
+from carnac.bootstrap.serving.broker import open_broker
+from carnac.clock import RandomIds, StoreClock
+from carnac.config import Settings
+from carnac.coordinator.view import ClusterView
+from carnac.core.texts import LINE_MAX
+from tests.clusters_live import live_cluster
+from tests.e2e.cli import make_store
+from tests.logs import append, segment
+from tests.unit.api.conftest import Overlord
+from tests.unit.api.test_fuzz import ROUTES, Answer, Door, Request, as_json, requests
+
+SQL = {
+    "query": "SELECT carrier, count(*) FROM flights WHERE delay > ? GROUP BY 1 LIMIT 3",
+    "resultFormat": "arrayLines",
+    "header": True,
+    "parameters": [{"type": "BIGINT", "value": 1}, {"type": "ARRAY", "value": ["a"]}],
+    "context": {"sqlQueryId": "q", "timeout": 1_000, "priority": 1, "lane": "a", "sqlTimeZone": "Etc/UTC"},
+}  # fmt: skip
+RULES = [
+    {"type": "loadByPeriod", "period": "P1M", "includeFuture": True, "tieredReplicants": {"_default_tier": 2}},
+    {"type": "dropByInterval", "interval": "2013-01-01/2013-01-02"},
+    {"type": "loadForever"},
+]  # fmt: skip
+BODIES: tuple[object, ...] = (
+    SQL,
+    {"query": "SELECT repeat(?, 3)", "parameters": [{"type": "VARCHAR", "value": "a"}]},
+    RULES,
+    {"interval": "2013-01-01/2013-01-02", "segmentIds": ["a1"], "versions": ["v"]},
+    ["h1:8083"],
+    {"maxSegmentsToMove": 5, "decommissioningNodes": ["h1:8083"], "pauseCoordination": False},
+)
+
+
+class Roles:
+    """A door to a process of both roles, and what each answer is held against."""
+
+    def __init__(self, door: Door, paths: set[str]) -> None:
+        self.door, self.paths = door, paths
+
+    def ask(self, request: Request, caplog: pytest.LogCaptureFixture) -> Answer:
+        """Send a request; it is the client's fault, or answered."""
+        caplog.clear()
+        answer = self.door.send(request)
+        assert answer.status in {501, 503, 504} or 200 <= answer.status < 500, (request, answer)
+        assert [one for one in caplog.records if one.exc_info or "\n" in one.getMessage()] == []
+        if answer.status >= 400 and answer.headers.get("content-type") == "application/json":
+            problem = json.loads(answer.body)
+            sentence = problem.get("errorMessage", problem.get("error"))
+            assert sentence.isprintable(), request
+            assert 0 < len(sentence) <= LINE_MAX, request
+        return answer
+
+
+@pytest.fixture(scope="module")
+def roles(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Roles]:
+    store = make_store(Path(tmp_path_factory.mktemp("store")) / "store")
+    with ExitStack() as stack:
+        cluster = stack.enter_context(live_cluster("h1", "h2"))
+        append(cluster.metadata, segment("a1", "2013-01-01/2013-01-02", rows=10))
+        cluster.settle()
+        view = ClusterView(
+            cluster.metadata,
+            cluster.coordinator,
+            url="http://one:8081",
+            serves_itself=False,
+            delete=cluster._delete,
+        )
+        values = Settings(store=str(store), query_log_limit_bytes=0, query_timeout_ms=5_000)
+        threads = stack.enter_context(ThreadPoolExecutor(8))
+        broker = stack.enter_context(open_broker(values, StoreClock()))
+        routers = [
+            make_router(broker.queries, new_id=RandomIds().new_id, threads=threads),
+            *make_routers(view),
+            metrics.make_router(CollectorRegistry()),
+        ]
+        app = make_app(routers, hosts=hosts_of("one"))
+        runner = stack.enter_context(asyncio.Runner())
+        yield Roles(Door(app, runner, stays=True), set(app.openapi()["paths"]))
+
+
+def own_routes() -> list[tuple[str, str]]:
+    """Return the routes of these roles: those that the tests of an overlord do not reach."""
+    return [route for route in ROUTES if route[1].startswith(("/druid/v2", "/druid/coordinator"))]
+
+
+@pytest.mark.parametrize("route", own_routes(), ids=" ".join)
+@settings(
+    suppress_health_check=[*HealthCheck], max_examples=max(5, settings.default.max_examples // 3)
+)
+@given(data=st.data())
+def test_every_route_answers_whatever_comes(
+    roles: Roles, caplog: pytest.LogCaptureFixture, route: tuple[str, str], data: st.DataObject
+) -> None:
+    roles.ask(data.draw(requests(route, BODIES)), caplog)
+
+
+def test_they_still_do_their_work(roles: Roles, caplog: pytest.LogCaptureFixture) -> None:
+    body = as_json({"query": "SELECT count(*) AS n FROM flights"})
+    answer = roles.ask(Request("POST", b"/druid/v2/sql", pieces=[body]), caplog)
+    assert answer.status == 200, answer
+    assert json.loads(answer.body)[0]["n"] > 0
+    leader = roles.ask(Request("GET", b"/druid/coordinator/v1/leader"), caplog)
+    assert leader.status == 200
+
+
+def test_every_route_of_every_role_is_reached(roles: Roles, overlord: Overlord) -> None:
+    reached = roles.paths | set(overlord.app.openapi()["paths"]) | {"/", "/docs", "/openapi.json"}
+    assert {path for _, path in ROUTES} - reached == set()
+    assert roles.paths <= {path for _, path in ROUTES}
