@@ -180,7 +180,7 @@ class ServedStore:
         by_id = {line.server_id: line for line in self.lines}
         host = BrokerHost(
             url="http://broker",
-            connect=lambda record: by_id[record.server_id],
+            connect=lambda _store_id, record, **_: by_id[record.server_id],
             is_alone=is_alone,
             on_leave=lambda leave: leave,
         )

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from carnac.ports.answers import QueryService
     from carnac.ports.distributed import SparkRunner
     from carnac.ports.loops import Loop
+    from carnac.ports.serving import SegmentServer
     from carnac.query import QueryEngine
 
 QUERY_LOG_FILE = "query-log.jsonl"
@@ -68,11 +69,13 @@ class BrokerHost:
         url: Where others reach it.
         is_alone: Whether its process is one of many that serve the store: then historicals answer, and nobody else.
         on_leave: Called with what is done at the end before anything else.
+        connect: Reaches a historical; given the store's id, its record, and the clock by name.
     """
 
     url: str
     is_alone: bool
     on_leave: Callable[[Callable[[], object]], object]
+    connect: Callable[..., SegmentServer] = connect
 
 
 class BrokerHandle(Closing):
@@ -162,7 +165,7 @@ def open_broker(
             membership = _join(host, metadata, leases, settings, clock)
             steps.callback(membership.close)
             host.on_leave(membership.close)
-            cluster = Cluster(metadata, partial(connect, metadata.store_id, clock=clock))
+            cluster = Cluster(metadata, partial(host.connect, metadata.store_id, clock=clock))
             steps.callback(cluster.close)
             cluster.start()
             distributed = DistributedExecutor(
