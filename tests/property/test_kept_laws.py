@@ -19,7 +19,7 @@ from carnac.core.time.intervals import Interval, IntervalSet
 from carnac.deep_storage import open_deep_storage
 from carnac.errors import CarnacError
 from carnac.ports import DeepStorage
-from carnac.ports.queries import READ_ALL, LeafSlice
+from carnac.ports.queries import KEEP, READ_ALL, LeafSlice
 from carnac.query import QueryEngine
 from carnac.query.keeping import leaf, pieces, whole
 from carnac.query.keeping.store import KeptResults
@@ -129,6 +129,7 @@ def run(world: World, *, seed: int, steps: int, entry_bytes_max: int = 1 << 20) 
     """Ask the same statements of many states of the store, with kept results and without."""
     rng = random.Random(seed)
     kept = KeptResults(1 << 20, entry_bytes_max, rows_min=0)
+    answers = KeptResults(1 << 20, rows_min=0)
     engine = QueryEngine(world.storage, threads=1, kept=kept)
     made = [asked(rng.randrange(1000)) for _ in range(8)]
     pool = [one for one in made if one.all_rows is None] + [windows(rng) for _ in range(6)]
@@ -137,7 +138,7 @@ def run(world: World, *, seed: int, steps: int, entry_bytes_max: int = 1 << 20) 
             one = rng.choice(pool)
             catalog = Drawn(rng.choice(world.catalogs), rng.randrange(5))
             try:
-                same(engine, one, catalog)
+                same(engine, answers, one, catalog)
             except BaseException as error:
                 error.add_note(f"seed {seed}, step {step}: {one.sql}  {list(one.parameters)}")
                 raise
@@ -152,7 +153,8 @@ def run_many(world: World) -> None:
         run(world, seed=seed, steps=2 * STEPS)
 
 
-def same(engine: QueryEngine, one: Asked, catalog: Drawn) -> None:
+def same(engine: QueryEngine, answers: KeptResults, one: Asked, catalog: Drawn) -> None:
+    """Ask of one process, and of a broker, which has its own memory: else each would take that of the other."""
     how = {"parameters": one.parameters}
     try:
         wanted = engine.run_query(one.sql, catalog, keeping=READ_ALL, **how)  # type: ignore[arg-type]
@@ -166,6 +168,11 @@ def same(engine: QueryEngine, one: Asked, catalog: Drawn) -> None:
     spread = spread_query([engine], one.sql, catalog, parameters=one.parameters)
     assert spread.is_complete
     check_same(spread.table, wanted.table, one)  # type: ignore[arg-type]
+    answer = whole.distributed_answer(answers, spread.plan, KEEP)
+    if answer is not None and answer.table is not None:
+        check_same(answer.table, wanted.table, one)  # type: ignore[arg-type]
+    elif answer is not None:
+        answer.keep(spread.table)
 
 
 def test_kept_results_change_no_answer(world: World) -> None:
@@ -212,6 +219,10 @@ def takes_parts_for_wholes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(whole, "key_of_whole", lambda plan: plan.sql)
 
 
+def takes_answers_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(whole, "key_of_distributed", lambda plan: plan.final_sql)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "plant",
@@ -219,6 +230,7 @@ def takes_parts_for_wholes(monkeypatch: pytest.MonkeyPatch) -> None:
         forgets_clips,
         takes_halves_for_wholes,
         takes_parts_for_wholes,
+        takes_answers_of_others,
         forgets_values,
         forgets_lookups,
         forgets_types,

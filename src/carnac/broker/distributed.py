@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from carnac.ports import Catalog
     from carnac.ports.queries import LeafRequest, QueryBasis
     from carnac.query.engine import QueryEngine
+    from carnac.query.keeping.store import WholeAnswer
 
 NAMED_MAX = 5
 """Segments that an error names."""
@@ -127,6 +128,7 @@ class DistributedExecution:
         self._scatters: list[Scatter] = []
         self._requests: list[LeafRequest] = []
         self._is_cancelled = False
+        self._is_kept = False
         self._rows: Iterator[pa.RecordBatch] = iter(())
         self.reach = Reach()
         self._watch = ExitStack()
@@ -163,7 +165,7 @@ class DistributedExecution:
         may_stream = self._statement.on_missing is OnMissing.ERROR and self._plan.is_union
         if self._plan.told:
             self.reach = Reach(is_complete=True)
-            told = [*self._plan.told, *self._shares()]
+            told = [*self._plan.told, *self._said_of_kept(), *self._shares()]
             self._plan = replace(self._plan, told=told)
             return self._take(self._merged({}))
         if not (self._plan.leaves or self._plan.along):
@@ -209,6 +211,13 @@ class DistributedExecution:
                 "select a shorter time or fewer rows, or raise query_timeout_ms"
             ) from error
 
+    def _said_of_kept(self) -> Iterator[str]:
+        """Yield what this broker has kept of a statement that is explained."""
+        answer = self._kept_answer()
+        if answer is not None and answer.table is not None:
+            count = self._segments
+            yield f"this broker has the whole answer; taken from kept ones: {count} of {count} segments; without it:"
+
     def _shares(self) -> Iterator[str]:
         """Yield what each historical would be asked for, as they are now."""
         members = self._tools.cluster.members()
@@ -232,7 +241,29 @@ class DistributedExecution:
 
     # ------------------------------------------------------------------------------------------------ as a whole
 
+    def _kept_answer(self) -> WholeAnswer | None:
+        return self._tools.engine.kept_answer(self._plan, self._statement.keeping)
+
+    @property
+    def _segments(self) -> int:
+        """Of the plan."""
+        return len({one.segment.segment_id for one in self._plan.slices})
+
     def _whole(self) -> pa.Table:
+        """Return the answer, as it was kept or as servers give it, which is kept if it is complete."""
+        answer = self._kept_answer()
+        if answer is not None and answer.table is not None:
+            count = self._segments
+            self.reach = Reach(segments_read=count, is_complete=True, segments_kept=count)
+            return answer.table
+        self._is_kept = answer is not None and answer.populates
+        wanted = self.revision
+        table = self._asked()
+        if answer is not None and self.reach.is_complete and self.revision == wanted:
+            answer.keep(table)
+        return table
+
+    def _asked(self) -> pa.Table:
         """Ask for everything, and merge it; on an older revision if that is wanted and nothing else helps."""
         unread: set[str] = set()
         while True:
@@ -330,6 +361,7 @@ class DistributedExecution:
             limit=plan.limit,
             whole_sql=plan.whole_sql,
             part_bytes=self._tools.part_bytes,
+            is_kept=self._is_kept,
         )
         scatter = self._scatter = Scatter(asked, self._tools.cluster)
         self._scatters.append(scatter)

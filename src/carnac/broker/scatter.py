@@ -61,6 +61,7 @@ class Plan:
         limit: Of what comes back, from all servers together; None: none.
         whole_sql: See `Distribution`.
         part_bytes: So much is asked of one server before another one is.
+        is_kept: Whether the answer is kept at the broker.
     """
 
     requests: Sequence[LeafRequest]
@@ -68,6 +69,7 @@ class Plan:
     limit: GatherLimit | None = None
     whole_sql: str | None = None
     part_bytes: int = 0
+    is_kept: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -238,12 +240,19 @@ class Scatter:
         return [found[segment_id] for segment_id in assignment.left]
 
     def _asks_whole(self, slices: Sequence[LeafSlice], left: Sequence[str]) -> bool:
-        """Whether one server that has all slices is asked for the whole statement, and no partial results."""
+        """Whether one server that has all slices is asked for the whole statement, and no partial results.
+
+        Those are worth it where some of many segments change, and reading the others costs much.
+        """
         if self._plan.whole_sql is None or left:
             return False
         keeping = self._plan.requests[0].keeping
-        is_light = sum(one.segment.rows for one in slices) < KEPT_ROWS_MIN
-        return is_light or not (keeping.use or keeping.populate)
+        if not (keeping.use or keeping.populate):
+            return True
+        size_bytes = sum(one.segment.size_bytes for one in slices)
+        if self._plan.is_kept and (len(slices) == 1 or size_bytes <= self._plan.part_bytes):
+            return True
+        return sum(one.segment.rows for one in slices) < KEPT_ROWS_MIN
 
     def _queue_whole(self, member: Member, request: LeafRequest) -> None:
         """Ask one server for the whole statement: nothing is left to merge. If that fails, parts are asked for."""

@@ -147,6 +147,12 @@ class Distribution:
         ]
         return replace(self, leaves=leaves, tables=dict(self.tables) | dict(tables), along=())
 
+    @property
+    def slices(self) -> Sequence[LeafSlice]:
+        """All that is asked of servers, also for what goes along."""
+        own = [piece for leaf in self.leaves for piece in leaf.slices]
+        return [*own, *(piece for one in self.along for piece in one.plan.slices)]
+
 
 def said_of_slices(slices: Sequence[LeafSlice]) -> str:
     """Return how much slices are, for people."""

@@ -36,7 +36,8 @@ from carnac.query.hot import HotSegments
 from carnac.query.intact import IntactFiles, Interrupted
 from carnac.query.keeping.embedded import Embedded
 from carnac.query.keeping.rows import LeafRunner
-from carnac.query.keeping.store import KeptResults
+from carnac.query.keeping.store import KeptResults, WholeAnswer
+from carnac.query.keeping.whole import distributed_answer
 from carnac.query.limits import heeding_signals, may_grow_bytes, memory_held
 from carnac.query.messages import TooLarge, translate
 from carnac.query.parameters import Parameters
@@ -280,6 +281,10 @@ class QueryEngine:
             segments_total=plan.basis.segments_total,
             segments_read=len({segment_id for segment_id, _ in plan.basis.slices}),
         )
+
+    def kept_answer(self, distribution: Distribution, keeping: Keeping) -> WholeAnswer | None:
+        """Return a distribution's answer as it is kept or may be; None: it is not worth it, or differs each time."""
+        return distributed_answer(self.kept, distribution, keeping)
 
     def open_query(
         self,

@@ -458,4 +458,4 @@ def _explained(plan: Distribution, planned: Plan, result: Bound) -> Distribution
         *([f"a server that reads all of them: {plan.whole_sql}"] if plan.whole_sql else ()),
     ]
     gives = list(zip(result.names, result.types, strict=True))
-    return replace(plan, along=(), told=told, gives=gives)
+    return replace(plan, told=told, gives=gives)

@@ -211,5 +211,9 @@ class WholeAnswer:
                 held.append(batch)
             yield batch
         if held is not None:
-            table = pa.Table.from_batches(held, schema)
+            self.keep(pa.Table.from_batches(held, schema))
+
+    def keep(self, table: pa.Table) -> None:
+        """Keep a whole answer, unless it is too large or may not be kept."""
+        if self.populates:
             self.kept.keep(self.key, KeptResult(self.slices, table, self.rows))

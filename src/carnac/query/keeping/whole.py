@@ -7,7 +7,8 @@ comes or goes, what they gave is right all the same.
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, cast
 
 from carnac.query.keeping.leaf import keys_of, rows_in
 from carnac.query.keeping.pieces import bytes_of, may_keep
@@ -15,10 +16,15 @@ from carnac.query.keeping.store import WholeAnswer
 from carnac.query.results import arrow_table
 
 if TYPE_CHECKING:
-    from carnac.ports.queries import Keeping
+    import pyarrow as pa
+
+    from carnac.ports.distributed import Distribution
+    from carnac.ports.queries import Keeping, LeafSlice
     from carnac.query.keeping.store import KeptResults
     from carnac.query.planning import Plan
 
+ANSWER_ROWS_MIN = 10_000
+"""Of the segments of a statement whose answer a broker keeps: to ask servers costs more than to read so few rows."""
 SLICES_MAX = 20_000
 """Of a statement whose answer is kept as a whole: all of them are its key."""
 
@@ -29,12 +35,41 @@ def whole_answer(kept: KeptResults, plan: Plan, keeping: Keeping) -> WholeAnswer
     rows = rows_in(slices)
     if not rows or rows < kept.rows_min or len(slices) > SLICES_MAX or not may_keep(plan.statement):
         return None
-    key, found = key_of_whole(plan), frozenset(keys_of(slices))
-    table = None
-    if keeping.use and kept.find(key, found).results:
-        results = kept.take(key, found).results
-        table = results[0].table if results else None
-    return WholeAnswer(kept, key, found, rows, table, keeping.populate)
+    return _answer(kept, key_of_whole(plan), slices, keeping)
+
+
+def distributed_answer(
+    kept: KeptResults, plan: Distribution, keeping: Keeping
+) -> WholeAnswer | None:
+    """Return the answer of a distribution, kept or to be kept; None: it is not worth it, or not the same each time.
+
+    EXPLAIN is told of what it explains, which counts as nothing taken.
+    """
+    slices, is_explain = plan.slices, bool(plan.told)
+    if not (kept.bytes_max and (keeping.use or keeping.populate)) or len(slices) > SLICES_MAX:
+        return None
+    if rows_in(slices) < min(kept.rows_min, ANSWER_ROWS_MIN) or not slices or plan.is_union:
+        return None
+    if plan.basis.is_volatile and not is_explain:
+        return None
+    return _answer(kept, key_of_distributed(plan), slices, keeping, counts=not is_explain)
+
+
+def _answer(
+    kept: KeptResults,
+    key: str,
+    slices: Sequence[LeafSlice],
+    keeping: Keeping,
+    *,
+    counts: bool = True,
+) -> WholeAnswer:
+    found, table = frozenset(keys_of(slices)), None
+    results = kept.find(key, found).results if keeping.use else ()
+    if results:
+        table = results[0].table
+        if counts:
+            kept.take(key, found)
+    return WholeAnswer(kept, key, found, rows_in(slices), table, keeping.populate)
 
 
 def key_of_whole(plan: Plan) -> str:
@@ -43,8 +78,25 @@ def key_of_whole(plan: Plan) -> str:
     digest = hashlib.sha256(repr((plan.sql, values)).encode())
     for scan in plan.scans:
         digest.update(repr((scan.view, list(scan.columns.items()), keys_of(scan.slices))).encode())
-    for name, columns in plan.tables.items():
-        table = arrow_table(columns)
+    _add_tables(digest, {name: arrow_table(one) for name, one in plan.tables.items()})
+    return digest.hexdigest()
+
+
+def key_of_distributed(plan: Distribution) -> str:
+    """Return what is the same for plans that ask the same of the same slices, and make the same of it."""
+    digest = hashlib.sha256(repr((plan.final_sql, plan.names, plan.stands)).encode())
+    for leaf in plan.leaves:
+        asked = (leaf.view, leaf.sql, sorted(leaf.columns.items()), keys_of(leaf.slices))
+        digest.update(repr(asked).encode())
+        _add_tables(digest, leaf.tables)
+    _add_tables(digest, plan.tables)
+    for one in plan.along:
+        digest.update(repr((one.table, key_of_distributed(one.plan))).encode())
+    return digest.hexdigest()
+
+
+def _add_tables(digest: hashlib._Hash, tables: Mapping[str, object]) -> None:
+    for name in sorted(tables):
+        table = cast("pa.Table", tables[name])
         digest.update(repr((name, table.schema.names, table.schema.types)).encode())
         digest.update(bytes_of(table))
-    return digest.hexdigest()
