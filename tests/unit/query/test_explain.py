@@ -53,3 +53,19 @@ def test_it_says_which_values_leave_segments_out(
         "EXPLAIN PLAN FOR SELECT count(*) FROM flights WHERE carrier = 'nobody'", catalog
     )
     assert f"pruned: {total} by values of carrier" in plan.told
+
+
+@pytest.mark.parametrize("value", ["count(DISTINCT delay)", "avg(DISTINCT delay)", "sum(delay)"])
+def test_a_longer_window_takes_what_is_kept_of_a_shorter_one(
+    keeping: QueryEngine, catalog: MemoryCatalog, value: str
+) -> None:
+    sql = f"SELECT carrier, {value} AS v FROM flights WHERE __time < '%s' GROUP BY carrier ORDER BY carrier"
+    shorter, longer = sql % "2013-01-03", sql % "2013-01-05"
+    kept = keeping.run_query(shorter, catalog).segments_read
+    read = keeping.run_query(longer, catalog, keeping=READ_ALL).segments_read
+    assert 0 < kept < read
+    told = explained(keeping, catalog, f"EXPLAIN {longer}")
+    assert f"taken from kept ones: {kept} of {read} segments" in told
+    wanted = keeping.run_query(longer, catalog, keeping=READ_ALL).table
+    found = keeping.run_query(longer, catalog).table
+    assert found.to_pylist() == wanted.to_pylist()  # type: ignore[attr-defined]

@@ -12,6 +12,7 @@ from carnac.ports.memo import Memo
 from carnac.ports.queries import QueryBasis
 from carnac.query.distributed.aggregates import (
     COUNTS,
+    DISTINCT_VALUES,
     MEANS,
     SAME,
     SUMS,
@@ -204,7 +205,10 @@ def may_be_kept(plan: Plan) -> bool:
         return False
     inside = list(walk(node)) if node["type"] == "SELECT_NODE" else []
     aggregates = [one for one in inside if is_aggregate(one)]
-    if any(one["distinct"] or function_name(one) not in _PLAIN for one in aggregates):
+    if any(
+        function_name(one) not in (DISTINCT_VALUES if one["distinct"] else _PLAIN)
+        for one in aggregates
+    ):
         return False
     if not any(one.get("class") == "COLUMN_REF" for one in inside):
         return False  # how many rows there are is written in the files
