@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from carnac.bootstrap.simulated.bugs import BUGS, find_bug
@@ -14,7 +16,11 @@ SEEDS = 10_000 if IS_NIGHTLY else 20 if IS_FAST else 200
 GROUPS = 4
 STEPS = 6
 FOUND_SOON = {
-    "clip-forgotten": 4,
+    "early-unload": 4,
+    "journal-unsynced": 4,
+    "last-copy-dropped": 4,
+    "lock-granted-twice": 4,
+    "replaced-still-announced": 4,
     "commit-forgotten": 4,
     "half-a-delete": 4,
     "half-a-revert": 4,
@@ -36,15 +42,28 @@ def test_nothing_is_ever_violated(group: int) -> None:
         assert not found.violations, f"seed {seed} of {STEPS} steps: {found.violations}"
 
 
-@pytest.mark.parametrize("has_servers", [False, True])
-def test_a_seed_is_one_trace(has_servers: bool) -> None:
+@pytest.mark.parametrize(
+    ("has_servers", "has_overlords"), [(False, False), (True, False), (False, True)]
+)
+def test_a_seed_is_one_trace(has_servers: bool, has_overlords: bool) -> None:
+    who: Any = {"has_servers": has_servers, "has_overlords": has_overlords}
     first: list[str] = []
     again: list[str] = []
-    one = run(5, steps=3, has_servers=has_servers, on_note=first.append)
-    other = run(5, steps=3, has_servers=has_servers, on_note=again.append)
+    one = run(5, steps=3, on_note=first.append, **who)
+    other = run(5, steps=3, on_note=again.append, **who)
     assert first == again
     assert one.digest == other.digest
-    assert run(6, steps=3, has_servers=has_servers).digest != one.digest
+    assert run(6, steps=3, **who).digest != one.digest
+
+
+def test_overlords_have_tasks_run_under_locks_and_compaction_follows() -> None:
+    lines: list[str] = []
+    for seed in range(2):
+        found = run(seed, steps=8, has_servers=False, has_overlords=True, on_note=lines.append)
+        assert not found.violations
+    told = "\n".join(lines)
+    for what in ("attempt succeeds", ": succeeded", "revision 2", "rewrite task compaction-"):
+        assert what in told
 
 
 def test_a_cluster_that_serves_answers() -> None:

@@ -19,7 +19,8 @@ from carnac.overlord.compactor.controller import Controller
 from carnac.overlord.compactor.local import LocalRunner
 from carnac.overlord.compactor.overlord import OverlordRunner
 from carnac.overlord.compactor.service import CompactionService
-from carnac.ports import Clock, JobProgress, TaskRunner
+from carnac.overlord.tasks import TaskService
+from carnac.ports import Clock, IdSource, JobProgress, TaskRunner
 from carnac.ports.compaction import GroupEnd
 from carnac.spark.interrupts import give_up, go_on
 
@@ -102,6 +103,7 @@ class CompactionLoop:
 
     Args:
         is_leader: Whether this process has the rounds now.
+        metadata, tasks, ids: In place of those that the settings name.
     """
 
     def __init__(
@@ -111,12 +113,16 @@ class CompactionLoop:
         clock: Clock,
         *,
         is_leader: Callable[[], bool] = lambda: True,
+        metadata: MetadataStore | None = None,
+        tasks: TaskService | None = None,
+        ids: IdSource | None = None,
     ) -> None:
         self._settings = settings
         self._is_leader = is_leader
         self._clock = clock
-        self._metadata = open_records(settings=settings, clock=clock)
-        self._tasks = open_tasks(settings=settings, runners=runners, clock=clock)
+        self._metadata = metadata or open_records(settings=settings, clock=clock)
+        self._tasks = tasks or open_tasks(settings=settings, runners=runners, clock=clock)
+        self._ids = ids or RandomIds()
         self._controller: Controller | None = None
 
     def run_round(self) -> None:
@@ -126,7 +132,7 @@ class CompactionLoop:
         if self._controller is None:
             self._controller = Controller(
                 self._metadata,
-                OverlordRunner(self._tasks, RandomIds()),
+                OverlordRunner(self._tasks, self._ids),
                 self._clock,
                 capacity=capacity_of(self._settings),
             )

@@ -31,6 +31,8 @@ from carnac.ports.loops import safely
 
 if TYPE_CHECKING:
     from carnac.metadata.store import MetadataStore
+    from carnac.overlord.lockbox import Lockbox
+    from carnac.store import Store
 
 _log = logging.getLogger(__name__)
 
@@ -66,7 +68,7 @@ def open_tasks(
         metadata,
         clock,
         ids,
-        load=_load,
+        load=load_checked,
         runners=open_runners(settings) if runners is None else runners,
     )
 
@@ -112,28 +114,41 @@ def open_loop(
             upkeep_period_ms=settings.overlord_upkeep_period_ms,
             url=url,
         ),
-        clear_up=partial(_clear_up, metadata, settings),
-        upkeep=partial(_keep_up, settings, runners, clock, ids),
+        clear_up=partial(clear_up, metadata, partial(open_files, metadata, settings)),
+        upkeep=partial(
+            keep_up,
+            settings,
+            open_tasks=partial(
+                open_tasks, settings=settings, runners=runners, clock=clock, ids=ids
+            ),
+            open_lockbox=lambda: make_lockbox(
+                open_records(settings=settings, clock=clock, ids=ids), settings, clock
+            ),
+            open_store=partial(open_store, settings=settings, clock=clock, ids=ids),
+        ),
         wait=wait,
     )
 
 
-def _keep_up(
-    settings: Settings, runners: Mapping[str, TaskRunner], clock: Clock, ids: IdSource
+def keep_up(
+    settings: Settings,
+    *,
+    open_tasks: Callable[[], TaskService],
+    open_lockbox: Callable[[], Lockbox],
+    open_store: Callable[[], Store],
 ) -> None:
     """Do what the leader does now and then; what fails keeps nothing else from being done."""
 
     def forget_tasks() -> None:
-        with open_tasks(settings=settings, runners=runners, clock=clock, ids=ids) as service:
+        with open_tasks() as service:
             service.trim(retention_ms=settings.task_retention_ms)
 
     def end_locks() -> None:
-        records = open_records(settings=settings, clock=clock, ids=ids)
-        with make_lockbox(records, settings, clock) as lockbox:
+        with open_lockbox() as lockbox:
             lockbox.expire()
 
     def collect_garbage() -> None:
-        with open_store(settings=settings, clock=clock, ids=ids) as opened:
+        with open_store() as opened:
             opened.gc()
 
     safely(_log, "to forget old tasks", forget_tasks)
@@ -141,18 +156,19 @@ def _keep_up(
     safely(_log, "garbage collection", collect_garbage)
 
 
-def _clear_up(metadata: MetadataStore, settings: Settings, attempt: Attempt) -> None:
+def clear_up(
+    metadata: MetadataStore, open_files: Callable[[], DeepStorage], attempt: Attempt
+) -> None:
     """Remove what an attempt that is over has left behind, here and in deep storage."""
     from carnac.overlord.runners.scratch import remove_scratch
     from carnac.store.upkeep.maintenance import remove_leftovers
 
-    mark = _mark(attempt)
+    mark = mark_of_attempt(attempt)
     remove_scratch(mark)
     task = metadata.find_task(attempt.task_id)
     if task is None:
         return
-    files = open_files(metadata, settings)
-    removed = remove_leftovers(metadata, files, task.datasource, mark)
+    removed = remove_leftovers(metadata, open_files(), task.datasource, mark)
     if removed:
         _log.info("%s left %s files behind, removed now", attempt.lock_owner, len(removed))
     if removed and task.type == "compact":
@@ -184,7 +200,7 @@ def run_task_attempt(
     metadata = open_records(settings=settings, clock=clock)
     try:
         marked = [one for one in metadata.attempts(task_id) if one.number == number]
-        ids = MarkedIds(_mark(marked[0])) if marked else RandomIds()
+        ids = MarkedIds(mark_of_attempt(marked[0])) if marked else RandomIds()
         make = None if pipeline is None else partial(_with_ids, pipeline, ids)
         task = metadata.find_task(task_id)
         if task is not None and task.type == "compact":
@@ -209,7 +225,8 @@ def run_task_attempt(
         metadata.close()
 
 
-def _mark(attempt: Attempt) -> str:
+def mark_of_attempt(attempt: Attempt) -> str:
+    """Return what the ids that an attempt makes bear."""
     return mark_of(attempt.task_id, attempt.number, attempt.created_at_ms)
 
 
@@ -219,7 +236,8 @@ def _with_ids(
     return make(root, ids)
 
 
-def _load(payload: Mapping[str, object]) -> TaskHead:
+def load_checked(payload: Mapping[str, object]) -> TaskHead:
+    """Return a task that was submitted, or say in one error all that is wrong with it."""
     from carnac.specs.tasks.spec import DeleteTask, load_task
 
     task = load_task(payload)

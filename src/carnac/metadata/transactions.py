@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from carnac.errors import Revoked, Unavailable
@@ -27,6 +27,7 @@ class SqlTransactions:
         self._database = database
         self._clock = clock
         self._ids = ids
+        self._store_id: str | None = None
         self._queue = CommitQueue(partial(commit_group, database), database.check_writable)
 
     def close(self) -> None:
@@ -35,11 +36,13 @@ class SqlTransactions:
             self._queue.drain()
         self._database.close()
 
-    @cached_property
+    @property
     def store_id(self) -> str:
         """The store's random id, the same wherever and whenever it is opened."""
-        with self._read() as session:
-            return store_id_of(session)
+        if self._store_id is None:  # `cached_property` would read under one lock for all stores
+            with self._read() as session:
+                self._store_id = store_id_of(session)
+        return self._store_id
 
     def _write_own(self, work: Callable[[Session], T], *, is_durable: bool) -> T:
         """Write if the database still holds the store that this process serves; raises Revoked."""

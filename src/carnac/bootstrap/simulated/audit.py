@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 
+from carnac.bootstrap.simulated.audit_locks import LockAuditor
 from carnac.simulation.cluster.oracle import Oracle, compare
 from carnac.simulation.cluster.storage import ROOT, name_of
 
 if TYPE_CHECKING:
+    from carnac.bootstrap.simulated.audit_locks import Attempts
     from carnac.core.segments.segment import Segment
     from carnac.metadata.store import MetadataStore
     from carnac.simulation.cluster.kernel import Kernel
@@ -25,17 +27,22 @@ class Auditor:
 
     Args:
         metadata: Reads the database itself, past all faults.
+        attempts: Whose processes hold locks.
     """
 
-    def __init__(self, kernel: Kernel, metadata: MetadataStore, disk: Disk) -> None:
+    def __init__(
+        self, kernel: Kernel, metadata: MetadataStore, disk: Disk, attempts: Attempts
+    ) -> None:
         self.oracle = Oracle(kernel.violate)
         self._kernel, self._metadata, self._disk = kernel, metadata, disk
         self._rows: dict[str, list[tuple[int, int]]] = {}
+        self._locks = LockAuditor(kernel, metadata, attempts)
         disk.on_delete = self._check_delete
 
     def look(self) -> None:
         """Take in what has been committed since the last look, and compare what is there with what must be."""
         commits = self._metadata.changes(after=self.oracle.revision)
+        self._locks.look(commits)
         if not commits:
             return
         for commit in commits:
@@ -109,10 +116,17 @@ class Auditor:
             for info in self._metadata.datasources(summary.revision):
                 self._check(info.name, summary.revision)
         self.oracle.conclude()
-        for path in self.garbage():
-            self._kernel.violate("garbage", f"{name_of(path)} has no record, and is there still")
+        for auditor, text in self.leftovers():
+            self._kernel.violate(auditor, text)
 
-    def garbage(self) -> list[str]:
-        """Return the files that no record names."""
+    def leftovers(self) -> list[tuple[str, str]]:
+        """Return files that no record names, and locks of nobody, each with the auditor that minds it."""
+        files = [
+            ("garbage", f"{name_of(path)} has no record, and is there still")
+            for path in self._garbage()
+        ]
+        return [*files, *(("locks", text) for text in self._locks.leaked())]
+
+    def _garbage(self) -> list[str]:
         known = {f"{ROOT}/{path}" for path in self._metadata.known_paths()}
         return sorted(self._disk.files.keys() - known)

@@ -21,6 +21,7 @@ class Bug:
         text: What is wrong then, as a phrase.
         module, path: Where: a module of Carnac, and a name in it, with dots.
         make: Returns what takes the place of what is there.
+        needs: Who must be there: `servers`, `overlords`; empty: nobody.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Bug:
     module: str
     path: str
     make: Callable[[Any], Any]
+    needs: str = ""
 
 
 def _always(value: Any) -> Callable[[Any], Any]:
@@ -123,7 +125,92 @@ def _forgets_drops(real: Any) -> Any:
     return lambda shown, covers: real(shown, covers)[1:]
 
 
+def _any_surplus(_real: Any) -> Any:
+    def unload_surplus(state: Any, _floor: int) -> Any:
+        from carnac.core.rollout.model import Unload
+
+        return tuple(
+            Unload(server_id=server.server_id, segment_id=one, why="there is a copy elsewhere")
+            for server in state.historicals
+            for one in sorted(server.loaded)[:1]
+        ), {}
+
+    return unload_surplus
+
+
+def _unsynced(real: Any) -> Any:
+    def append(self: Any, lines: Any) -> None:
+        module: Any = importlib.import_module("carnac.historical.journal")
+
+        class Lazy:
+            def __getattr__(self, name: str) -> Any:
+                return getattr(disk, name)
+
+            def fdatasync(self, _handle: int) -> None:
+                pass
+
+        disk, module.os = module.os, Lazy()
+        try:
+            real(self, lines)
+        finally:
+            module.os = disk
+
+    return append
+
+
+def _still_announced(real: Any) -> Any:
+    def visible(self: Any, name: str, intervals: Any) -> Any:
+        now = real(self, name, intervals)
+        known = {one.segment.segment_id for one in now}
+        before = self._metadata.visible(
+            name, revision=max(0, self.revision - 1), intervals=intervals
+        )
+        return [*now, *(one for one in before if one.segment.segment_id not in known)]
+
+    return visible
+
+
 BUGS = (
+    Bug(
+        "last-copy-dropped",
+        "a coordinator takes copies for surplus without looking whether there is another one",
+        "carnac.core.rollout.deciding",
+        "_unload_surplus",
+        _any_surplus,
+        "servers",
+    ),
+    Bug(
+        "early-unload",
+        "what the newest revision does not need is unloaded while brokers read older ones",
+        "carnac.core.rollout.lives",
+        "SegmentLives.is_needed",
+        _always(value=False),
+        "servers",
+    ),
+    Bug(
+        "journal-unsynced",
+        "a historical acknowledges orders before they are on its disk",
+        "carnac.historical.journal",
+        "Journal.append",
+        _unsynced,
+        "servers",
+    ),
+    Bug(
+        "lock-granted-twice",
+        "the lockbox grants a lock whatever others hold there",
+        "carnac.core.locks.draft",
+        "may_share",
+        _always(value=True),
+        "overlords",
+    ),
+    Bug(
+        "replaced-still-announced",
+        "a broker goes on reading what servers announce still and the log has replaced",
+        "carnac.store.querying",
+        "RevisionCatalog.visible",
+        _still_announced,
+        "servers",
+    ),
     Bug(
         "batch-forgotten",
         "a publish does not look whether its batch was published before",
@@ -193,6 +280,7 @@ BUGS = (
         "carnac.query.scans",
         "_clip_sql",
         _always("true"),
+        "servers",
     ),
     Bug(
         "carved-chunk-forgotten",
@@ -207,6 +295,7 @@ BUGS = (
         "carnac.broker.scatter",
         "Scatter._reopen",
         _never_reopens,
+        "servers",
     ),
     Bug(
         "two-revisions",
@@ -216,6 +305,7 @@ BUGS = (
         lambda _real: (
             lambda self, name, intervals: self._metadata.visible(name, intervals=intervals)
         ),
+        "servers",
     ),
     Bug(
         "half-a-revert",
@@ -251,6 +341,7 @@ BUGS = (
         "carnac.broker.distributed",
         "DistributedExecution._gathered",
         _twice,
+        "servers",
     ),
     Bug(
         "one-revision-behind",
@@ -262,6 +353,7 @@ BUGS = (
                 name, revision=max(0, self.revision - 1), intervals=intervals
             )
         ),
+        "servers",
     ),
     Bug(
         "base-must-be-kept",

@@ -241,6 +241,8 @@ class ReadingScript(Script):
         found: Counter[int] = Counter()
         try:
             for one in host.metadata.visible(name, revision=revision):
+                if self.world.faults.is_on:
+                    host.kernel.pause(0, 9_000)
                 data = host.read_whole(one.segment)
                 table = pq.read_table(io.BytesIO(data), columns=["__time", NUMBER])
                 found.update(visible_numbers(table, one.entry.clip))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
@@ -22,11 +23,15 @@ from carnac.ports import (
     JobReport,
     JobResult,
     RejectedRows,
+    SegmentRewrite,
 )
+from carnac.ports.places import LockFirst, NumberOwn
 from carnac.rows.segment_writer import SegmentWriter, segment_schema
 from carnac.spark.session import SparkSettings
 
 if TYPE_CHECKING:
+    from carnac.ports.places import PlacePlan
+    from carnac.specs.ingest.inputs import InlineInput
     from carnac.specs.ingest.spec import IngestSpec
 
 TASK_MEMORY_BYTES = 256 << 20
@@ -42,9 +47,20 @@ class _Apart(LocalJobContext):
 
 
 class TasksHere(SparkPipeline):
-    """Jobs over few rows (port `DataPipeline`). What only Spark can do is not done."""
+    """Jobs over few rows (port `DataPipeline`). What only Spark can do is not done.
 
-    def __init__(self, *, output_url: str, clock: Clock, ids: IdSource) -> None:
+    Args:
+        take_time: Called at the beginning of each job but appends in the caller's process.
+    """
+
+    def __init__(
+        self,
+        *,
+        output_url: str,
+        clock: Clock,
+        ids: IdSource,
+        take_time: Callable[[], object] = lambda: None,
+    ) -> None:
         super().__init__(
             output_url=output_url,
             clock=clock,
@@ -52,21 +68,30 @@ class TasksHere(SparkPipeline):
             spark=SparkSettings(),
             task_memory_bytes=TASK_MEMORY_BYTES,
         )
+        self._take_time = take_time
         self._context = _Apart(
             clock=clock, ids=ids, output_url=output_url, task_memory_bytes=TASK_MEMORY_BYTES
         )
 
     def run_append(
-        self, spec: IngestSpec, layout: ChunkLayout, *, rows: object | None = None, **_: Any
+        self,
+        spec: IngestSpec,
+        layout: ChunkLayout,
+        *,
+        rows: object | None = None,
+        places: PlacePlan | None = None,
+        **_: Any,
     ) -> JobResult:
         """Write a segment file for each time chunk, without the machinery that reads what people have."""
-        given = cast("Sequence[Mapping[str, int]]", rows)
+        given = _rows_of(spec) if rows is None else cast("Sequence[Mapping[str, int]]", rows)
         granularity = parse_granularity(layout.segment_granularity)
         by_chunk: dict[Interval, list[Mapping[str, int]]] = defaultdict(list)
         for row in sorted(given, key=lambda one: one[spec.timestamp.column]):
             at_ms = row[spec.timestamp.column]
             held = [one for one in layout.existing if one.holds(at_ms)]
             by_chunk[held[0] if held else granularity.bucket(at_ms)].append(row)
+        if isinstance(places, LockFirst | NumberOwn):
+            places.begin(sorted(by_chunk))
         segments = tuple(self._write(spec, chunk, by_chunk[chunk]) for chunk in sorted(by_chunk))
         report = JobReport(
             rows_read=len(given),
@@ -80,7 +105,20 @@ class TasksHere(SparkPipeline):
         )
         return JobResult(segments=segments, report=report)
 
-    run_ingest = run_append
+    def run_ingest(self, *what: Any, **how: Any) -> JobResult:
+        """Write as `run_append` does."""
+        self._take_time()
+        return self.run_append(*what, **how)
+
+    def run_delete_where(self, *what: Any, **how: Any) -> tuple[SegmentRewrite, ...]:
+        """Rewrite the segments that hold rows matching a predicate."""
+        self._take_time()
+        return super().run_delete_where(*what, **how)
+
+    def run_rewrites(self, *what: Any, **how: Any) -> None:
+        """Rewrite the segments of every job."""
+        self._take_time()
+        super().run_rewrites(*what, **how)
 
     def _write(
         self, spec: IngestSpec, chunk: Interval, rows: Sequence[Mapping[str, int]]
@@ -109,3 +147,8 @@ class TasksHere(SparkPipeline):
             created_at_ms=here.clock.now_ms(),
             **written.facts(),
         )
+
+
+def _rows_of(spec: IngestSpec) -> Sequence[Mapping[str, int]]:
+    """Return the rows that are written into a spec."""
+    return [json.loads(line) for line in cast("InlineInput", spec.input).data.splitlines()]

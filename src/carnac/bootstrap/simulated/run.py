@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from carnac import durable
 from carnac.bootstrap.simulated import servers
 from carnac.bootstrap.simulated.bugs import Bug, planted
 from carnac.bootstrap.simulated.clients import (
@@ -20,10 +21,12 @@ from carnac.bootstrap.simulated.clients import (
     Script,
     WritingScript,
 )
+from carnac.bootstrap.simulated.overlords import run_overlord
+from carnac.bootstrap.simulated.tasking import TaskingScript
 from carnac.bootstrap.simulated.world import World
 from carnac.broker import cluster, membership, scatter
 from carnac.coordinator import coordinator, links
-from carnac.historical import server
+from carnac.historical import journal, server
 from carnac.simulation.cluster.faults import KINDS, Faults
 from carnac.simulation.cluster.kernel import Kernel, Process, Violation
 from carnac.simulation.cluster.threads import simulated
@@ -37,16 +40,22 @@ PACKAGES = (
     "carnac.ports.loops",
     "carnac.metadata.publish.queue",
     "carnac.query.intact",
+    "concurrent.futures._base",
 )
-"""Whose threads are strands."""
+"""Whose threads are strands; who waits for a future of theirs waits on the one clock, too."""
 STEPS = 12
 """Things that each writer does."""
 CHAOS_MS = 1_800_000
 """How long faults last at most."""
 REST_MS = 900_000
 """In which all must come to an end once there are no faults."""
+SETTLING_MS = 420_000
+"""In which garbage is collected and locks end: also of those that stood still for long, and woke after all others."""
+LOOK_MS = 15_000
 SERVING = 0.2
 """Of the seeds, those whose cluster serves: the others have more writers' work in the same time."""
+TASKS = 0.3
+"""Of the seeds, those that have overlords."""
 SHARE = 0.007
 """Of the effects of a process, those after which something befalls it."""
 FREEZES_MS = (1_000, 8_000, 15_000, 40_000, 120_000)
@@ -82,11 +91,15 @@ def run(
     kinds: Iterable[str] = KINDS,
     bug: Bug | None = None,
     has_servers: bool | None = None,
+    has_overlords: bool | None = None,
     on_note: Callable[[str], object] | None = None,
 ) -> Verdict:
     """Let a cluster live under a seed, and say what came of it."""
     kernel = Kernel(seed, on_note=on_note)
     serves = kernel.faults.random() < SERVING if has_servers is None else has_servers
+    has_tasks = kernel.faults.random() < TASKS if has_overlords is None else has_overlords
+    if bug is not None:
+        serves, has_tasks = serves or bug.needs == "servers", has_tasks or bug.needs == "overlords"
     faults = Faults(_random(f"calls {seed}"), frozenset(kinds))
     for name in PACKAGES:
         importlib.import_module(name)
@@ -96,10 +109,15 @@ def run(
         stack.enter_context(simulated(kernel, PACKAGES))
         stack.enter_context(_calm())
         world = stack.enter_context(World(kernel, faults))
-        scripts = _people(world, seed, steps, has_servers=serves)
+        stack.enter_context(world.copies.disk.mounted())
+        scripts = _people(world, seed, steps)
+        if serves:
+            _servers(world, seed, steps, scripts)
+        if has_tasks:
+            _overlords(world, seed, steps, scripts)
         stack.enter_context(_listening(kernel))
-        kernel.note(f"servers: {'yes' if serves else 'no'}")
-        chaos = Chaos(world, _random(f"chaos {seed}"))
+        kernel.note(f"servers: {serves}, overlords: {has_tasks}")
+        chaos = Chaos(world, _random(f"chaos {seed}"), scripts)
         chaos.start()
         kernel.run(CHAOS_MS, until=lambda: all(one.is_over for one in scripts))
         if not kernel.violations:
@@ -158,9 +176,11 @@ def _calm() -> Iterator[None]:
         (links, "ASK_PAUSE_MS", 300),
         (links, "ASK_AGAIN_MS", 1_500),
         (links, "SEND_AGAIN_MS", 1_500),
-        (coordinator, "LOOK_PERIOD_MS", 2_000),
+        (coordinator, "LOOK_PERIOD_MS", 4_000),
         (scatter, "LOOK_S", 1.0),
         (server, "_lock", lambda _folder: None),
+        (durable, "sync", lambda _path: None),
+        (journal, "sync", lambda _path: None),
     )
     before = [(owner, name, getattr(owner, name)) for owner, name, _ in found]
     for owner, name, value in found:
@@ -188,7 +208,7 @@ def _random(text: str) -> random.Random:
     return random.Random(text)  # noqa: S311 - a simulation
 
 
-def _people(world: World, seed: int, steps: int, *, has_servers: bool) -> list[Script]:
+def _people(world: World, seed: int, steps: int) -> list[Script]:
     scripts: list[Script] = []
     for number in range(3):
         name = f"writer-{number}"
@@ -204,8 +224,6 @@ def _people(world: World, seed: int, steps: int, *, has_servers: bool) -> list[S
     world.add("compactor", compacting.run)
     scripts.append(compacting)
     world.add("cleaner", CleaningScript(world, "cleaner", f"cleaner {seed}", 0).run)
-    if has_servers:
-        _servers(world, seed, steps, scripts)
     return scripts
 
 
@@ -219,6 +237,14 @@ def _servers(world: World, seed: int, steps: int, scripts: list[Script]) -> None
     scripts.append(asking)
 
 
+def _overlords(world: World, seed: int, steps: int, scripts: list[Script]) -> None:
+    for number in range(2):
+        world.add(f"overlord-{number}", run_overlord)
+    tasking = TaskingScript(world, "client", f"client {seed}", steps)
+    world.add("client", tasking.run)
+    scripts.append(tasking)
+
+
 def _conclude(world: World, scripts: list[Script]) -> None:
     kernel = world.kernel
     if kernel.violations:
@@ -230,11 +256,11 @@ def _conclude(world: World, scripts: list[Script]) -> None:
             f"{', '.join(late)} came to no end within {REST_MS // 60_000} minutes without faults",
         )
         return
-    kernel.run(90_000)
-    if (
-        world.auditor.garbage()
-    ):  # of those that stood still for long, and woke after all others had ended
-        kernel.run(240_000)
+    world.rest()
+    for _ in range(SETTLING_MS // LOOK_MS):
+        kernel.run(LOOK_MS)
+        if kernel.violations or not world.auditor.leftovers():
+            break
     if not kernel.violations:
         world.auditor.conclude()
 
@@ -242,8 +268,8 @@ def _conclude(world: World, scripts: list[Script]) -> None:
 class Chaos:
     """What befalls processes between two effects: they crash and come back, they stand still, their clocks are set."""
 
-    def __init__(self, world: World, rng: random.Random) -> None:
-        self._world, self._rng = world, rng
+    def __init__(self, world: World, rng: random.Random, scripts: list[Script]) -> None:
+        self._world, self._rng, self._scripts = world, rng, scripts
         self._kinds = sorted(world.faults.kinds & {"crash", "freeze", "clock"})
 
     def start(self) -> None:
@@ -256,10 +282,16 @@ class Chaos:
         self._world.faults.is_on = False
         self._world.kernel.befall = None
         self._world.kernel.note("faults stop")
+        for process in self._world.attempts.owners:
+            process.frozen_until_ms = process.skew_ms = 0
         for name, process in list(self._world.processes.items()):
             process.frozen_until_ms = process.skew_ms = 0
             if process.is_dead:
                 self._world.start(name)
+        for script in self._scripts:
+            # one that stood still went on with it beside another that had done its part, and crashed
+            if not script.is_over and self._world.has_ended(script.name):
+                self._world.start(script.name)
 
     def _befall(self, process: Process) -> None:
         if self._rng.random() >= SHARE or process is self._world.god:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 from carnac.bootstrap.engines import make_engine
 from carnac.bootstrap.serving.broker import limits_of, tools_of
 from carnac.bootstrap.simulated.audit import NUMBER
+from carnac.bootstrap.simulated.audit_copies import Watched
 from carnac.bootstrap.simulated.clients import DATASOURCES, HOURS, START_MS, Script
 from carnac.bootstrap.simulated.world import SETTINGS, Host
 from carnac.broker import Broker
@@ -51,7 +52,9 @@ def _record(host: Host, server_id: str, role: Role, url: str) -> ServerRecord:
 
 def run_historical(host: Host) -> None:
     """Serve segments."""
-    folder = host.world.folder / host.process.name
+    name, copies = host.process.name, host.world.copies
+    folder = host.world.folder / name
+    copies.begin(name)
     engine = make_engine(host.files, SETTINGS, folders=[folder / SEGMENTS_FOLDER])
     historical = Historical(
         folder,
@@ -65,7 +68,8 @@ def run_historical(host: Host) -> None:
         load_threads=2,
     )
     url = f"simulated://{host.process.name}/{host.number}"
-    host.world.network.listen(url, host.process, historical)
+    copies.check_memory(name, historical.inventory())
+    host.world.network.listen(url, host.process, Watched(name, historical, copies))
     record = _record(host, historical.server_id, Role.HISTORICAL, url)
     presence = Presence(historical, record, host.metadata, host.clock, grace_ms=1_000)
     presence.say()
@@ -81,7 +85,7 @@ def run_coordinator(host: Host) -> None:
         leader_id=f"coordinator-{host.ids.new_id()}",
         holder=host.process.name,
         connect=lambda record: Line(network, record.url, record.server_id),
-        settings=CoordinatorSettings(lease_ms=LEASE_MS, period_ms=700, patience_ms=20_000),
+        settings=CoordinatorSettings(lease_ms=LEASE_MS, period_ms=1_500, patience_ms=20_000),
     ).start()
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from carnac.bootstrap.simulated.audit import Auditor
+from carnac.bootstrap.simulated.audit_copies import CopyAuditor
+from carnac.bootstrap.simulated.audit_locks import Attempts
 from carnac.bootstrap.simulated.pipeline import TasksHere
 from carnac.clock import StoreClock
 from carnac.config import Settings
@@ -21,7 +23,7 @@ from carnac.ports.segment_files import check_file
 from carnac.simulation.cluster import storage
 from carnac.simulation.cluster.database import SimulatedDatabase
 from carnac.simulation.cluster.faults import Faults
-from carnac.simulation.cluster.kernel import Kernel, Process
+from carnac.simulation.cluster.kernel import Kernel, Process, Strand
 from carnac.simulation.cluster.network import Network
 from carnac.store import Store
 
@@ -90,6 +92,10 @@ class Host:
         self.metadata: MetadataStore = world.open_metadata(self.clock, self.ids)
         self.files: DeepStorage = ObjectDeepStorage(storage.URL, {})
 
+    def marked_ids(self, mark: str) -> IdSource:
+        """Return ids that bear a mark."""
+        return SeededIds(self.kernel, self.process, mark)
+
     def leases_of(self, store: Store) -> LeaseKeeper:
         """Return what keeps revisions for a store's readers."""
         return store._leases  # noqa: SLF001 - reads as the store itself does
@@ -106,11 +112,16 @@ class Host:
             return data
         raise Unavailable("deep storage answers nothing that is whole")
 
-    def open_store(self, ids: IdSource | None = None) -> Store:
-        """Open the store."""
-        made = TasksHere(output_url=storage.URL, clock=self.clock, ids=ids or self.ids)
+    def open_store(self, ids: IdSource | None = None, *, job_ms: int = 0) -> Store:
+        """Open the store; its jobs take up to so long."""
+        made = TasksHere(
+            output_url=storage.URL,
+            clock=self.clock,
+            ids=ids or self.ids,
+            take_time=lambda: self.kernel.pause(0, job_ms),
+        )
         return Store(
-            metadata=self.metadata,
+            metadata=self.world.open_metadata(self.clock, self.ids),
             deep_storage=self.files,
             pipeline=lambda: made,
             engine=_no_engine,
@@ -135,9 +146,12 @@ class World:
         storage.mount(self.disk)
         self._database = TemporarySqliteDatabase(created_at_ms=kernel.now_ms, store_id="simulated")
         self.god = Process("auditor")
-        self.auditor = Auditor(kernel, self._past_faults(), self.disk)
+        self.attempts = Attempts()
+        self.auditor = Auditor(kernel, self._past_faults(), self.disk, self.attempts)
+        self.copies = CopyAuditor(kernel, self._past_faults(), self.folder)
         self._roles: dict[str, Callable[[Host], object]] = {}
         self.processes: dict[str, Process] = {}
+        self._mains: dict[str, Strand] = {}
         self._births = 0
         self.last_number = 0
         self.answers = 0
@@ -159,14 +173,21 @@ class World:
         self._roles[name] = role
         self.start(name)
 
-    def start(self, name: str) -> None:
-        """Start a process."""
+    def _born(self, name: str) -> Process:
         self._births += 1
         process = Process(name)
         process.ids.seed(f"{self.kernel.faults.random()} {self._births}")
-        self.processes[name] = process
         self.kernel.note(f"{name} starts")
-        self.kernel.spawn(process, "main", lambda: self._begin(name, process))
+        return process
+
+    def start(self, name: str) -> None:
+        """Start a process."""
+        process = self.processes[name] = self._born(name)
+        self._mains[name] = self.kernel.spawn(process, "main", lambda: self._begin(name, process))
+
+    def has_ended(self, name: str) -> bool:
+        """Whether a process crashed, or has done what it began with."""
+        return self.processes[name].is_dead or self._mains[name].is_over
 
     def _begin(self, name: str, process: Process) -> None:
         """Be what a process is; one that cannot begin ends, and is started anew."""
@@ -176,6 +197,20 @@ class World:
             self.kernel.note(f"cannot begin: {error.message}")
             self.start_later(name, 2_000)
             self.crash(name)
+
+    def launch(self, name: str, role: Callable[[Host], object]) -> Process:
+        """Start a process that ends with its work; nobody starts it anew."""
+        process = self._born(name)
+
+        def work() -> None:
+            try:
+                role(Host(self, process, self._births))
+            except CarnacError as error:
+                self.kernel.note(f"cannot go on: {error.message}")
+            self.kernel.kill(process)
+
+        self.kernel.spawn(process, "main", work)
+        return process
 
     def start_later(self, name: str, after_ms: int) -> None:
         """Let somebody start a process anew; one that only stood still goes on beside it."""
@@ -192,6 +227,12 @@ class World:
         """End a process where it stands."""
         self.kernel.note(f"{name} crashes")
         self.kernel.kill(self.processes[name])
+
+    def rest(self) -> None:
+        """End all but those who keep up the store: there is nothing left to be done."""
+        for name, process in self.processes.items():
+            if name != "cleaner" and "overlord" not in name:
+                self.kernel.kill(process)
 
     def close(self) -> None:
         """Unwind what still runs, and leave nothing behind."""

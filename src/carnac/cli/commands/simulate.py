@@ -97,7 +97,7 @@ def simulate_cluster(
     if session.output.is_json:
         session.output.json({"seeds": [_document(one) for one in found]})
     else:
-        _print(session.output, found)
+        _print(session.output, found, f"--steps {steps} --faults {faults}", bug)
     if found[-1].violations:
         raise typer.Exit(EXIT_VIOLATED)
 
@@ -133,7 +133,7 @@ def _document(one: Verdict) -> dict[str, object]:
     }
 
 
-def _print(output: Output, found: list[Verdict]) -> None:
+def _print(output: Output, found: list[Verdict], options: str, bug: str | None) -> None:
     rows = [
         [
             f"{one.seed}",
@@ -149,4 +149,7 @@ def _print(output: Output, found: list[Verdict]) -> None:
     output.table([Column(name) for name in columns], rows)
     for bad in found[-1].violations:
         output.line(f"{bad.auditor}, after {bad.at_ms / 1000:.1f} s: {bad.text}")
-        output.line(f"again: carnac simulate cluster --seed {found[-1].seed} --trace trace.txt")
+    if found[-1].violations:
+        planted = "" if bug is None else f" --bug {bug}"
+        told = f"--seed {found[-1].seed} {options}{planted} --trace trace.txt"
+        output.line(f"again: carnac simulate cluster {told}")

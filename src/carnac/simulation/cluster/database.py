@@ -72,15 +72,13 @@ class SimulatedDatabase:
     def check_writable(self) -> None:
         """Pass."""
 
-    @contextmanager
-    def read(self) -> Iterator[Any]:
+    def read(self) -> AbstractContextManager[Any]:
         """Open a transaction that reads."""
         self._kernel.pause(0, 3)
         if self._faults.happens("database", "unread"):
             self._kernel.note("database: a read fails")
             raise Unavailable("the connection to the metadata store is broken; retry later")
-        with self._shared.read() as session:
-            yield session
+        return self._shared.read()
 
     @contextmanager
     def write(self, *, is_durable: bool = True) -> Iterator[Any]:

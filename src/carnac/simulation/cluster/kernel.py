@@ -90,6 +90,7 @@ class Kernel:
     def __init__(self, seed: int, *, on_note: Callable[[str], object] | None = None) -> None:
         self.rng = random.Random(f"schedule {seed}")  # noqa: S311 - a simulation
         self.faults = random.Random(f"faults {seed}")  # noqa: S311
+        self._draw = self.rng.random  # half of `randrange`'s time, a million times
         self.now_ms = EPOCH_MS
         self.violations: list[Violation] = []
         self.steps = 0
@@ -199,7 +200,7 @@ class Kernel:
         strand = self.require()
         if self.befall is not None:
             self.befall(strand.process)
-        self.sleep(self.rng.randint(shortest_ms, longest_ms))
+        self.sleep(shortest_ms + int(self._draw() * (longest_ms - shortest_ms + 1)))
 
     def wait(self, until_ms: int | None = None) -> bool:
         """Let others run until `wake`; False: it has not come in time."""
@@ -258,7 +259,7 @@ class Kernel:
 
     def _take_ready(self) -> Strand | None:
         while self._ready:
-            place = self.rng.randrange(len(self._ready))
+            place = int(self._draw() * len(self._ready))
             strand = self._ready[place]
             self._ready[place] = self._ready[-1]
             self._ready.pop()

@@ -15,6 +15,10 @@ from carnac.core.time.intervals import Interval
 
 OP = "op "
 """What the message of a commit begins with, followed by the number of what was wanted."""
+TASK = "op-"
+"""What the id of a task begins with, and so the batch that it publishes, followed by the same number."""
+_BATCH = re.compile(rf"(?:{TASK})?(\d+)")
+_MESSAGE = re.compile(rf"{OP}(\d+)")
 _REVERTED = re.compile(r"revert of commit (\d+)")
 
 
@@ -168,9 +172,7 @@ class Oracle:
         return [Effect(one.datasource, one.rows, tuple(removed))]
 
     def _wanted_by(self, commit: Commit) -> Wanted | None:
-        if commit.batch is not None and commit.batch.isdigit():
-            return self.wanted.get(int(commit.batch))
-        found = re.match(rf"{OP}(\d+)", commit.message)
+        found = _BATCH.fullmatch(commit.batch or "") or _MESSAGE.match(commit.message)
         return None if found is None else self.wanted.get(int(found[1]))
 
     def _revert(self, commit: Commit) -> list[Effect]:

@@ -1,0 +1,105 @@
+"""`simulate cluster`: what a user sees, what is refused, and that a seed is one trace in every process."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from carnac.cli import main
+from carnac.cli.commands.simulate import EXIT_VIOLATED
+from carnac.errors import Invalid
+
+COMMAND = ["simulate", "cluster", "--steps", "1"]
+DOCUMENT = ("seed", "digest", "simulatedMs", "revisions", "answers", "violations")
+
+
+def _document(capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
+    (seed,) = json.loads(capsys.readouterr().out)["seeds"]
+    assert tuple(seed) == DOCUMENT
+    return dict(seed)
+
+
+def test_a_seed_says_what_came_of_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*COMMAND, "--seed", "3"]) == 0
+    told = capsys.readouterr().out
+    assert "none" in told
+    assert main([*COMMAND, "--seed", "3", "--json"]) == 0
+    document = _document(capsys)
+    assert str(document["digest"]) in told
+    assert document["violations"] == []
+
+
+def test_the_trace_ends_where_the_simulation_did(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, again = tmp_path / "first.txt", tmp_path / "again.txt"
+    for path in (first, again):
+        assert main([*COMMAND, "--seed", "3", "--trace", str(path), "--json"]) == 0
+    lines = first.read_text().splitlines()
+    assert lines == again.read_text().splitlines()
+    assert any("database: commit" in line for line in lines)
+    last_ms = int(lines[-1].split()[0])
+    documents = capsys.readouterr().out
+    assert last_ms <= json.loads(documents[: documents.index("\n}") + 2])["seeds"][0]["simulatedMs"]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--faults", "rust"], "no kind of fault 'rust'"),
+        (["--bug", "gremlin"], "no bug 'gremlin'"),
+        (["--seeds", "2", "--trace", "t.txt"], "leave --seeds out"),
+        (["--trace", "/nowhere/at/all.txt"], "cannot be written"),
+        (["--seed", "-1"], "--seed"),
+        (["--seed", "seven"], "valid integer"),
+        (["--seeds", "0"], "--seeds"),
+        (["--steps", "0"], "--steps"),
+    ],
+)
+def test_what_is_wrong_is_told(
+    options: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*COMMAND, *options]) == Invalid.exit_code
+    shown = capsys.readouterr()
+    assert told in shown.err
+    assert not shown.out
+
+
+def test_the_bugs_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*COMMAND, "--bugs", "--json"]) == 0
+    bugs = json.loads(capsys.readouterr().out)["bugs"]
+    assert len({one["name"] for one in bugs}) == len(bugs) >= 25
+
+
+def test_a_planted_bug_ends_the_search_with_its_exit_code(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    search = ["simulate", "cluster", "--steps", "6", "--bug", "commit-forgotten", "--seeds", "20"]
+    assert main(search) == EXIT_VIOLATED
+    told = capsys.readouterr().out
+    again = told[told.index("again: carnac ") :].splitlines()[0].split()[2:]
+    assert main([*again[:-2], "--json"]) == EXIT_VIOLATED
+    document = _document(capsys)
+    assert str(document["digest"]) in told
+
+
+@pytest.mark.parametrize("seed", ["1", "2"])
+def test_a_seed_is_the_same_in_every_process(seed: str) -> None:
+    digests = {
+        json.loads(
+            subprocess.run(
+                [sys.executable, "-m", "carnac", *COMMAND, "--seed", seed, "--json"],
+                env={**os.environ, "PYTHONHASHSEED": hashing},
+                check=True,
+                capture_output=True,
+                timeout=300,
+            ).stdout
+        )["seeds"][0]["digest"]
+        for hashing in ("0", "1")
+    }
+    assert len(digests) == 1
