@@ -3,12 +3,14 @@
 Three historicals, two brokers, a coordinator whose leadership may pass to another, and up to four segments. The leader
 decides by `decide_rollout`, each broker by `BrokerRevisions`; the rest is what wires do to them. In any state any of
 these may come next: a commit is published; a historical loads, is heard by the leader (and hears its fence), carries
-out an order however late, crashes, starts again with its files; the leader notices that a historical is gone, decides,
-tells, loses what it was about to tell, is succeeded by another; a broker reads what is told, announces itself, plans,
-follows, says what it plans on, starts a query, ends one, crashes, is forgotten. What is lost is what never comes.
+out an order however late, and once more, crashes, starts again with its files; the leader notices that a historical is
+gone, decides, tells, loses what it was about to tell, is succeeded by another; a broker reads what is told, announces
+itself, plans, follows, says what it plans on, starts a query, ends one, crashes, is forgotten. What is lost is what
+never comes.
 
-A balancer may be hostile: it wants to drop every copy of everything. States that differ only in which server or which
-broker it is are one state.
+A balancer may be hostile: it wants to drop every copy of everything. States that differ only in which server, which
+broker or which of two segments it is that are published and replaced together are one state. An order that will be
+refused whenever it comes is as good as lost, and is lost at once.
 """
 
 from __future__ import annotations
@@ -62,11 +64,12 @@ class Model:
     def __post_init__(self) -> None:
         self._needs = self.log.needs()
         self._lives = [self.log.lives(head) for head in range(self.log.last + 1)]
+        self._swap = self._swapped_bits()
         self._decided: dict[object, tuple[int, tuple[int, ...]]] = {}
 
     def first(self) -> State:
         """One server has everything, everybody has heard of everything."""
-        empty = Server(True, 0, True, 0, 0, 0, 0)
+        empty = Server(True, 0, True, 0, 0, 0, 0, 0)
         full = empty._replace(disk=self._needs[BASE], seen=self._needs[BASE])
         up = BrokerState(UP, NONE, BASE, BASE, BASE, NONE)
         return State(
@@ -94,12 +97,33 @@ class Model:
             InvariantError: A law does not hold.
         """
         for what, after in self._all_steps(state):
-            yield (
-                what,
-                after._replace(
-                    servers=tuple(sorted(after.servers)), brokers=tuple(sorted(after.brokers))
-                ),
-            )
+            servers = tuple(sorted(map(self._without_refused, after.servers)))
+            if self._swap is not None:
+                servers = min(servers, tuple(sorted(map(self._swapped, servers))))
+            yield what, after._replace(servers=servers, brokers=tuple(sorted(after.brokers)))
+
+    def _without_refused(self, server: Server) -> Server:
+        """Lose orders of earlier leaders of which it is sure that they are refused."""
+        if server.old_orders and server.has_heard and self.protocol.keeps_fence:
+            return server._replace(old_orders=0)
+        return server
+
+    def _swapped_bits(self) -> dict[int, int] | None:
+        """Return each set of segments with twins in each other's place; None if there are none."""
+        twins = self.log.twins()
+        if twins is None:
+            return None
+        one, other = twins
+        swap = {NONE: NONE}
+        for bits in range(1 << len(SEGMENTS)):
+            both = (bits & one and other) | (bits & other and one)
+            swap[bits] = bits & ~(one | other) | both
+        return swap
+
+    def _swapped(self, server: Server) -> Server:
+        swap = self._swap or {}
+        up, disk, heard, *others = server
+        return Server(up, swap[disk], heard, *(swap[one] for one in others))
 
     def _all_steps(self, state: State) -> Iterator[tuple[str, State]]:
         if state.head < self.log.last:
@@ -133,26 +157,38 @@ class Model:
             )
 
     def _succeeded(self, server: Server) -> Server:
-        old = server.old_orders | server.orders
+        old = server.old_orders | server.orders | server.late
         seen = NONE if self.protocol.hears_first else server.disk
-        return server._replace(has_heard=False, seen=seen, marks=0, orders=0, old_orders=old)
+        return server._replace(
+            has_heard=False, seen=seen, marks=0, orders=0, late=0, old_orders=old
+        )
 
     def _steps_of_server(self, state: State, server: Server) -> Iterator[tuple[str, Server]]:
         if not server.is_up:
             heard = server.has_heard and self.protocol.keeps_fence
-            yield "starts again", server._replace(is_up=True, has_heard=heard)
-            if server.seen != NONE:
-                yield "is missed", server._replace(seen=NONE, marks=0, orders=0)
+            marks = server.marks if self.protocol.keeps_marks_over_starts else 0
+            yield "starts again", server._replace(is_up=True, has_heard=heard, marks=marks)
+            if server.seen != NONE:  # orders may be on their way yet
+                late = server.late | server.orders
+                yield "is missed", server._replace(seen=NONE, marks=0, orders=0, late=late)
             return
         heard = server._replace(has_heard=True, seen=server.disk, marks=server.marks & server.disk)
+        if server.seen == NONE and self.protocol.numbers_orders:  # a greeting is an order, too
+            heard = heard._replace(late=0)
         if heard != server:
             yield "is heard", heard
         for bit in self._loads(state, server):
-            yield f"loads {_name(bit)}", server._replace(disk=server.disk | bit)
+            late = server.late & ~bit if self.protocol.numbers_orders else server.late
+            yield f"loads {_name(bit)}", server._replace(disk=server.disk | bit, late=late)
         for bit in _each(server.orders):
             self._check_unload(state, server, bit)
             done = server._replace(orders=server.orders & ~bit, disk=server.disk & ~bit)
-            yield f"unloads {_name(bit)}", done._replace(has_heard=True)
+            late = server.late | bit
+            yield f"unloads {_name(bit)}", done._replace(has_heard=True, late=late)
+        for bit in _each(server.late & server.disk):
+            self._check_unload(state, server, bit)
+            again = server._replace(disk=server.disk & ~bit, has_heard=True)
+            yield f"unloads {_name(bit)} once more", again
         for bit in _each(server.old_orders):
             left = server._replace(old_orders=server.old_orders & ~bit)
             if server.has_heard:
@@ -346,10 +382,10 @@ class Model:
     def _go_well(self, state: State) -> State:
         servers = []
         for server in state.servers:
-            disk = server.disk & ~server.orders
+            disk = server.disk & ~server.orders & ~server.late
             if not server.has_heard:
                 disk &= ~server.old_orders
-            servers.append(Server(True, disk, True, disk, 0, 0, 0))
+            servers.append(Server(True, disk, True, disk, 0, 0, 0, 0))
         missing = self._needs[state.head]
         for server in servers:
             missing &= ~server.disk

@@ -30,7 +30,8 @@ class Server(NamedTuple):
         seen: What the leader believes that it holds; `NONE`: the leader knows nothing of it.
         marks: What the leader has told it to unload, and has not seen gone.
         orders: Of these, what it has not carried out.
-        old_orders: Orders of earlier leaders that it has not carried out.
+        late: Orders of the leader that may come once more, since they were given up and said again, or doubled.
+        old_orders: Orders of earlier leaders that may come yet.
     """
 
     is_up: bool
@@ -39,6 +40,7 @@ class Server(NamedTuple):
     seen: int
     marks: int
     orders: int
+    late: int
     old_orders: int
 
 
@@ -97,6 +99,8 @@ class Protocol:
         checks: Whether each decision is checked by the laws of decisions too.
         hears_first: A leader counts on what a server says only after that has heard its fence.
         keeps_marks: What was ordered to go is no copy.
+        numbers_orders: A server takes no order that is older than one that it has taken.
+        keeps_marks_over_starts: What was ordered to go is no copy either when the server was started again.
         keeps_fence: A server knows the fence after it was started again.
         reads_again: A broker reads what is told after it has announced itself.
         says_oldest: A broker says which revision its running query reads.
@@ -109,6 +113,8 @@ class Protocol:
     checks: bool = True
     hears_first: bool = True
     keeps_marks: bool = True
+    numbers_orders: bool = True
+    keeps_marks_over_starts: bool = True
     keeps_fence: bool = True
     reads_again: bool = True
     says_oldest: bool = True
@@ -134,6 +140,17 @@ class Log:
         for adds, drops in self.commits:
             found.append((found[-1] | bits_of(adds)) & ~bits_of(drops))
         return tuple(found)
+
+    def twins(self) -> tuple[int, int] | None:
+        """Return the first two segments, as bits, that are added together and dropped together; None: none are."""
+        told = {
+            one: [(one in adds, one in drops) for adds, drops in self.commits] for one in SEGMENTS
+        }
+        for at, one in enumerate(SEGMENTS):
+            for other in SEGMENTS[at + 1 :]:
+                if told[one] == told[other] and any(map(any, told[one])):
+                    return bits_of(one), bits_of(other)
+        return None
 
     def lives(self, head: int) -> SegmentLives:
         lives = SegmentLives()
