@@ -57,6 +57,19 @@ def test_tables_that_change_have_another_version() -> None:
     assert found == LAYOUT, "raise the version in STEPS, then LAYOUT"
 
 
+@pytest.mark.sql
+@pytest.mark.parametrize(
+    ("path", "advice"),
+    [("postgres@/missing?", "make it with createdb"), ("nobody@/postgres?", "correct the role")],
+)
+def test_what_the_server_refuses_says_what_to_do(
+    path: str, advice: str, postgresql_url: str
+) -> None:
+    where = postgresql_url.partition("?")[2]
+    with pytest.raises(Unavailable, match=advice):
+        open_store(f"postgresql://{path}{where}")
+
+
 @pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgresql", marks=pytest.mark.sql)])
 def test_an_older_store_goes_through_the_steps_that_it_lacks(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch

@@ -8,6 +8,7 @@ transaction of a process that says nothing more, as one that was stopped (SIGSTO
 from __future__ import annotations
 
 import contextlib
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -185,7 +186,9 @@ class PostgresqlDatabase:
             return unfit_value(error)
         if isinstance(error, psycopg.errors.UniqueViolation):
             return Invalid(f"the publication names something that the store has already: {text}")
-        return Unavailable(f"the metadata store {self._shown} does not answer: {text}")
+        return Unavailable(
+            f"the metadata store {self._shown} does not answer: {text}{_advice(text)}"
+        )
 
     def _lacks_rights(self, text: str) -> Invalid:
         return Invalid(
@@ -314,6 +317,17 @@ def _obstacle_of(connection: Any) -> str | None:
     if is_read_only:
         return f"transactions of role {role} are read-only"
     return None if table is None else f"role {role} may not write to table {table}"
+
+
+def _advice(text: str) -> str:
+    """Return what to do about a connection that will be refused again; libpq gives it no code, only words."""
+    if re.search(r'database ".*" does not exist', text):
+        return "; make it with createdb, then run carnac init, or correct the name in the URL"
+    if re.search(r'role ".*" does not exist|authentication failed', text):
+        return (
+            "; correct the role and the password in the URL (the password may come from PGPASSFILE)"
+        )
+    return ""
 
 
 def _waited_in_vain(error: BaseException) -> bool:
