@@ -291,7 +291,8 @@ def _finish(
     from pyspark.sql import functions as F  # noqa: N812  # Spark's own name for it
 
     inputs = filtered_inputs(job.shape, dict(transforms.conditions), frame.columns, _quoted)
-    frame = frame.withColumns({name: F.expr(sql) for name, sql in inputs.items()})
+    if inputs:  # Spark Connect refuses none
+        frame = frame.withColumns({name: F.expr(sql) for name, sql in inputs.items()})
     shape = filtered_shape(shape, transforms)
     there = set(frame.columns)
     wanted = [name for name in field_names(shape, timestamp) if name in there]
