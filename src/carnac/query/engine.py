@@ -414,7 +414,10 @@ class QueryEngine:
         finally:
             with self._lock:
                 self._running.discard(query)
-            query.cursor.close()
+            with suppress(
+                duckdb.Error
+            ):  # what was interrupted may not have stopped yet: it goes with its cursor
+                query.cursor.close()
 
     @property
     def _memory_bytes(self) -> int:
