@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from carnac.ports import Clock, IdSource
 from carnac.ports.temporary import make_private, own_folder
@@ -44,6 +44,9 @@ class JobContext(ABC):
     ids: IdSource
     output_url: str
     task_memory_bytes: int
+
+    is_here: ClassVar[bool] = False
+    """Whether all tasks run in the caller's process."""
 
     @abstractmethod
     def cores(self) -> int:
@@ -118,6 +121,8 @@ class SparkJobContext(JobContext):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LocalJobContext(JobContext):
     """Tasks run one after another in the caller's process: for few rows, which no JVM is worth."""
+
+    is_here: ClassVar[bool] = True
 
     def cores(self) -> int:
         """Return 1: the caller's thread does all the work."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from carnac.errors import Corrupt, Invalid, Unavailable
 from carnac.ports.temporary import make_private
-from carnac.rows.normalise.projection import LOADED
+from carnac.rows.normalise.projection import LOADED, run
 from carnac.rows.output import NO_TEMPORARY_ROOM
 from carnac.rows.rollup import OVERFLOW_MARK
 
@@ -52,7 +52,7 @@ def one_connection(*, temp_dir: str, memory_bytes: int) -> Iterator[None]:
     try:
         yield
         # its rows would stay in memory until the next ones come
-        connection.execute(f"DROP TABLE IF EXISTS {LOADED}").complete()
+        run(connection, f"DROP TABLE IF EXISTS {LOADED}")
     except BaseException:
         connection.close()
         raise

@@ -9,6 +9,8 @@ from carnac.core.time.intervals import Interval
 from carnac.rows.normalise.shape import RowShape
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from carnac.core.log.allocation import AllocationRequest
     from carnac.specs.ingest.layout import PartitionsSpec
 
@@ -49,6 +51,7 @@ class Part:
 
     Attributes:
         path: Or URL.
+        table: The rows themselves, where they are few and the process that read them merges them: there is no file.
         memory_bytes: What the rows take in memory.
         range_index: Which of the ranges of the first sort column the rows are in; ranges follow one another in the
             order of rows. Of a hash bucket: its number.
@@ -59,6 +62,7 @@ class Part:
     rows: int
     memory_bytes: int
     range_index: int = 0
+    table: pa.Table | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

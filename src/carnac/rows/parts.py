@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 from carnac.core.log.layout import plan_chunks
 from carnac.core.segments.lateness import BOUNDS_MS, NONE_LATE, LateCounts
 from carnac.core.segments.segment import TIME_COLUMN
-from carnac.core.time.granularity import parse_granularity
+from carnac.core.time.granularity import NONE, parse_granularity
 from carnac.core.time.intervals import Interval, interval_set
 from carnac.rows.duck import translated
 from carnac.rows.merge_task import Part
+from carnac.rows.normalise.projection import parsed
 from carnac.rows.normalise.shape import RowShape, quote
 from carnac.rows.output import local_root, room_in, size_of
 from carnac.rows.rollup import part_sql
@@ -35,6 +36,8 @@ CHUNK_COLUMN = "__chunk"
 """Number of a row's chunk among those of its task; never leaves the task."""
 BATCH_ROWS = 500_000
 """Rows that are cut at once: bounds memory, and makes record batches that are worth their overhead."""
+FEW_BYTES = 1 << 20
+"""Parts that take less are read at once, and need no file where one process reads and merges them."""
 MAX_OPEN_FILES = 256
 """Part files that a task writes at the same time; with more chunks than this, rows are sorted by chunk first."""
 _DAY_US = 86_400_000_000
@@ -58,18 +61,27 @@ class ChunkPartitioner:
 
     Attributes:
         staging_url: Folder for part files.
+        keeps_few: Whether few rows stay in memory: one task of this process reads all, and no other merges them.
     """
 
     layout: ChunkLayout
     newest_before_ms: int | None
     staging_url: str
+    keeps_few: bool = False
 
     def rows(
-        self, con: duckdb.DuckDBPyConnection, source: str, shape: RowShape, *, name: str
+        self,
+        con: duckdb.DuckDBPyConnection,
+        source: str,
+        shape: RowShape,
+        *,
+        name: str,
+        count: int | None = None,
     ) -> CutRows:
         """Write the rows of `source`, a table or view of normalised rows, as part files.
 
         Args:
+            count: How many there are, if that is known: those of few are read once.
             name: Of this attempt at this task: part files of two attempts never meet.
 
         Raises:
@@ -77,7 +89,48 @@ class ChunkPartitioner:
             Unavailable: The staging folder is full or does not answer.
         """
         with translated("cutting rows into time chunks"):
+            is_plain = not shape.is_rollup and parse_granularity(shape.query_granularity) == NONE
+            if is_plain and count is not None and count <= BATCH_ROWS:
+                return self._few_rows(con, source, shape, name)
             return self._rows(con, source, shape, name)
+
+    def _few_rows(
+        self, con: duckdb.DuckDBPyConnection, source: str, shape: RowShape, name: str
+    ) -> CutRows:
+        """Cut rows that memory holds, and that stay as they are: by their times, which stand for their chunks first."""
+        import numpy as np
+        import pyarrow as pa
+
+        timed = f"(SELECT *, epoch_us({quote(TIME_COLUMN)}) AS {CHUNK_COLUMN} FROM {source})"
+        query = part_sql(shape, timed, keys=(CHUNK_COLUMN,))
+        table = con.sql(parsed(con, query)).to_arrow_table()
+        if not table.num_rows:
+            return CutRows(parts=(), late={})
+        [rows] = table.combine_chunks().to_batches()
+        place = rows.schema.get_field_index(CHUNK_COLUMN)
+        times = rows.column(place).to_numpy()
+        seen = _survey([times], self.newest_before_ms)
+        chunks = self.chunks(seen.days)
+        starts = np.array([chunk.start_ms for chunk in chunks]) * 1000
+        numbers = pa.array(np.searchsorted(starts, times, side="right") - 1)
+        cut = split_by_chunk(rows.set_column(place, CHUNK_COLUMN, numbers))
+        late = _late_of([times], seen, chunks, self.newest_before_ms)
+        if self.keeps_few and rows.nbytes <= FEW_BYTES:
+            parts = tuple(
+                Part(
+                    chunk=chunks[number],
+                    path=name,
+                    rows=some.num_rows,
+                    memory_bytes=some.nbytes,
+                    table=pa.Table.from_batches([some]),
+                )
+                for number, some in cut
+            )
+            return CutRows(parts=parts, late=late)
+        with PartFiles(self.staging_url, chunks, name=name) as files:
+            for number, some in cut:
+                files.write(number, some)
+        return CutRows(parts=files.parts, late=late)
 
     def _rows(
         self, con: duckdb.DuckDBPyConnection, source: str, shape: RowShape, name: str
@@ -87,11 +140,7 @@ class ChunkPartitioner:
         chunks = self.chunks(seen.days)
         if not chunks:
             return CutRows(parts=(), late={})
-        late = (
-            {}
-            if self.newest_before_ms is None or not seen.has_late
-            else _count_late(times, chunks, self.newest_before_ms)
-        )
+        late = _late_of(times, seen, chunks, self.newest_before_ms)
         query = part_sql(shape, _numbered(source, chunks), span=seen.span, keys=(CHUNK_COLUMN,))
         if len(chunks) > MAX_OPEN_FILES:
             query += f" ORDER BY {CHUNK_COLUMN}"
@@ -116,22 +165,16 @@ class ChunkPartitioner:
 
 
 class _Times:
-    """The times of rows in microseconds; those of few rows are read once, of others as often as asked for."""
+    """The times of rows in microseconds, read as often as asked for."""
 
     def __init__(self, con: duckdb.DuckDBPyConnection, source: str) -> None:
         self._con, self._source = con, source
-        self._only: np.ndarray | None = None
 
     def __iter__(self) -> Iterator[np.ndarray]:
-        if self._only is not None:
-            yield self._only
-            return
         query = f"SELECT epoch_us({quote(TIME_COLUMN)}) FROM {self._source}"
         reader = self._con.sql(query).to_arrow_reader(BATCH_ROWS)
-        for seen, batch in enumerate(reader):
-            times = batch.column(0).to_numpy()
-            self._only = None if seen else times
-            yield times
+        for batch in reader:
+            yield batch.column(0).to_numpy()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +186,7 @@ class _Survey:
     has_late: bool
 
 
-def _survey(times: _Times, newest_before_ms: int | None) -> _Survey:
+def _survey(times: Iterable[np.ndarray], newest_before_ms: int | None) -> _Survey:
     import numpy as np
 
     days: set[int] = set()
@@ -163,12 +206,17 @@ def _survey(times: _Times, newest_before_ms: int | None) -> _Survey:
     )
 
 
-def _count_late(
-    times: _Times, chunks: tuple[Interval, ...], newest_before_ms: int
+def _late_of(
+    times: Iterable[np.ndarray],
+    seen: _Survey,
+    chunks: tuple[Interval, ...],
+    newest_before_ms: int | None,
 ) -> dict[Interval, LateCounts]:
     """Count late rows by chunk and lateness."""
     import numpy as np
 
+    if newest_before_ms is None or not seen.has_late:
+        return {}
     starts = np.array([chunk.start_ms for chunk in chunks]) * 1000
     bounds = np.array(BOUNDS_MS) * 1000
     width = len(NONE_LATE)

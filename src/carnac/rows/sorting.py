@@ -31,6 +31,7 @@ from carnac.rows.duck import MIN_MEMORY_BYTES, connect
 from carnac.rows.normalise.shape import RowShape, part_columns, quote
 from carnac.rows.output import local_root
 from carnac.rows.packed_sort import SORTABLE, sorted_order
+from carnac.rows.parts import FEW_BYTES
 from carnac.rows.rollup import may_leave_chunk, merge_sql
 from carnac.rows.segment_writer import DICTIONARY_FRACTION, ROW_GROUP_ROWS, one_array
 
@@ -51,8 +52,6 @@ HELD_SHARE = 4
 """The rows of one value that are waiting for its end take at most this part of a task's memory."""
 MERGED = "__carnac_merged"
 """The table of rows that were rolled up, where they are many."""
-FEW_BYTES = 1 << 20
-"""Part files that take less are read at once: to make a data set of them takes longer."""
 MEMORY_COPIES = 3
 """How often rows are in memory while they are put in order: as read, with dictionaries, in order or in the writer."""
 
@@ -286,6 +285,8 @@ def _range_by_range(
 
 
 def _read(part: Part) -> pa.Table:
+    if part.table is not None:
+        return part.table
     local = local_root(part.path)
     try:
         if local is not None:

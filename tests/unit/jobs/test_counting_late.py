@@ -1,4 +1,4 @@
-"""Pass 1 counts late input rows by time chunk and lateness, rolled up or not, as the naive count does."""
+"""Pass 1 cuts rows into time chunks and counts the late ones, rolled up or not, few or many, as a naive count does."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import duckdb
 import hypothesis.strategies as st
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
@@ -15,6 +16,7 @@ from carnac.core.time.granularity import parse_granularity
 from carnac.core.time.intervals import Interval
 from carnac.ports import ChunkLayout
 from carnac.rows.duck import connect
+from carnac.rows.merge_task import Part
 from carnac.rows.normalise.shape import DimensionShape, RowShape
 from carnac.rows.parts import ChunkPartitioner
 from tests.support.lateness import count_late
@@ -29,9 +31,12 @@ SHAPES = {
         dimensions=DIMENSIONS, metrics=(COUNT,), query_granularity="hour", is_rollup=True
     ),
 }
+WAYS = {"of many": (False, False), "of few": (True, False), "in memory": (True, True)}
+"""Whether pass 1 knows how few the rows are, and whether they may stay in memory."""
 times = st.lists(st.integers(-40 * DAY_MS, 40 * DAY_MS), min_size=1, max_size=40)
 
 
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("shape", SHAPES)
 @settings(max_examples=min(50, settings().max_examples))
 @given(
@@ -40,8 +45,9 @@ times = st.lists(st.integers(-40 * DAY_MS, 40 * DAY_MS), min_size=1, max_size=40
     granularity=st.sampled_from(["day", "month", "all"]),
 )
 def test_late_rows_of_a_task(
-    shape: str, times: list[int], newest: int | None, granularity: str
+    shape: str, way: str, times: list[int], newest: int | None, granularity: str
 ) -> None:
+    is_counted, keeps_few = WAYS[way]
     bucket = parse_granularity(granularity).bucket
     by_chunk: dict[Interval, list[int]] = defaultdict(list)
     for at_ms in times:
@@ -50,11 +56,21 @@ def test_late_rows_of_a_task(
     with fast_folder() as folder:
         layout = ChunkLayout(segment_granularity=granularity)
         cut = ChunkPartitioner(
-            layout=layout, newest_before_ms=newest, staging_url=f"{folder}/staging"
+            layout=layout,
+            newest_before_ms=newest,
+            staging_url=f"{folder}/staging",
+            keeps_few=keeps_few,
         )
         with connect(temp_dir=f"{folder}/tmp", memory_bytes=1 << 28) as con:
             load(con, times)
-            found = cut.rows(con, "rows", SHAPES[shape], name="t")
+            count = len(times) if is_counted else None
+            found = cut.rows(con, "rows", SHAPES[shape], name="t", count=count)
+        has_files = (Path(folder) / "staging").exists()
+        if shape == "raw":
+            assert has_files is not keeps_few
+            assert {part.chunk: times_of(part) for part in found.parts} == {
+                chunk: sorted(members) for chunk, members in by_chunk.items()
+            }
     assert found.late == {chunk: counts for chunk, counts in naive.items() if any(counts)}
 
 
@@ -72,6 +88,13 @@ def test_chunks_of_several_lengths_are_told_apart(tmp_path: Path) -> None:
         Interval(2 * DAY_MS, 3 * DAY_MS): (0, 0, 0, 0, 1, 0),
         Interval(9 * DAY_MS, 10 * DAY_MS): (0, 0, 1, 0, 0, 0),
     }
+
+
+def times_of(part: Part) -> list[int]:
+    """Return the times of a part's rows, in order."""
+    table = part.table if part.table is not None else pa.ipc.open_file(part.path).read_all()
+    assert (part.rows, table.column_names) == (table.num_rows, ["__time", "id"])
+    return sorted(at_us // 1000 for at_us in table.column(0).cast("int64").to_pylist())
 
 
 def load(con: duckdb.DuckDBPyConnection, times: list[int]) -> None:

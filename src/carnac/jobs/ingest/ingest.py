@@ -11,7 +11,7 @@ the end, also on failure. Files of attempts that lost or died are removed too.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from carnac.core.log.commits import Place
@@ -152,7 +152,7 @@ class IngestJob:
         return PassOne(
             job_id=self.job_id,
             shape=self.shape,
-            cut=self.cut,
+            cut=replace(self.cut, keeps_few=self.context.is_here and tasks == 1),
             output_url=self.context.output_url,
             quarantine_folder=self.quarantine_folder,
             examples=self.spec.tuning.max_saved_parse_exceptions,

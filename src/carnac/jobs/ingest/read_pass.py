@@ -68,7 +68,7 @@ class PassOne:
         ) as con:
             shape, counts = load_widening(con, load, shape or self.shape)
             attempt.count(rows=counts.rows_read, rejected=counts.rows_rejected)
-            cut = self.cut.rows(con, "rows", shape, name=name)
+            cut = self.cut.rows(con, "rows", shape, name=name, count=counts.rows_parsed)
             rejections = self.keep_rejected(con, counts, name)
         return SplitResult(
             shape=shape, counts=counts, parts=cut.parts, late=cut.late, rejections=rejections

@@ -29,6 +29,11 @@ LOADED = "__carnac_loaded"
 _WITH_MACROS: WeakSet[duckdb.DuckDBPyConnection] = WeakSet()
 _MADE: WeakKeyDictionary[duckdb.DuckDBPyConnection, tuple[str, str]] = WeakKeyDictionary()
 """By connection, the statements that made its table and its view."""
+PARSED_MAX = 32
+"""Statements that a connection keeps as parsed: to parse one takes as long as to run it on a thousand rows."""
+_PARSED: WeakKeyDictionary[duckdb.DuckDBPyConnection, dict[str, duckdb.Statement]] = (
+    WeakKeyDictionary()
+)
 
 _TIME_TEXT = {
     "json": "json_extract_string({}, '$')",
@@ -174,7 +179,17 @@ def run(
     con: duckdb.DuckDBPyConnection, statement: str, parameters: dict[str, object] | None = None
 ) -> None:
     """Run a statement that returns nothing, to its end."""
-    con.execute(statement, parameters).complete()
+    con.execute(parsed(con, statement), parameters).complete()
+
+
+def parsed(con: duckdb.DuckDBPyConnection, statement: str) -> duckdb.Statement:
+    """Return the statement as parsed, which the connection keeps for the next time."""
+    known = _PARSED.setdefault(con, {})
+    if statement not in known:
+        if len(known) == PARSED_MAX:
+            known.clear()
+        [known[statement]] = con.extract_statements(statement)
+    return known[statement]
 
 
 def count(con: duckdb.DuckDBPyConnection, query: str) -> int:

@@ -27,6 +27,7 @@ from carnac.rows.normalise.projection import (
     insert_sql,
     make_projection,
     make_view,
+    parsed,
     prepare,
     run,
 )
@@ -266,10 +267,11 @@ def _finish(
     """Make the views, and count."""
     condition = _within_sql(within)
     is_good = f"{REASON} IS NULL"
-    ((good, parsed, marked),) = con.execute(
+    counts = (
         f"SELECT count(*) FILTER (WHERE {is_good}), count(*) FILTER (WHERE {is_good} AND {condition}), count({REASON})"
         f" FROM {LOADED}"
-    ).fetchall()
+    )
+    ((good, taken, marked),) = con.execute(parsed(con, counts)).fetchall()
     marks: set[str] = set()
     if marked:
         found = con.execute(f"SELECT DISTINCT {REASON} FROM {LOADED} WHERE NOT {is_good}")
@@ -289,9 +291,9 @@ def _finish(
         )
     return ReadCounts(
         rows_read=records,
-        rows_parsed=parsed,
+        rows_parsed=taken,
         rows_rejected=rejected,
-        rows_thrown_away=good - parsed,
+        rows_thrown_away=good - taken,
         rejected_by_reason=dict(by_reason),
     )
 
