@@ -7,7 +7,7 @@ Every append is 1,000 rows in one commit. Peers are called as their documentatio
 overwrite of a table by its own rows. Carnac's appenders call `store.append`, which checks, coerces, sorts and writes
 rows and publishes them; its compactor is `store.compact` on Spark, in a loop: all segments below a size are folded,
 minor compactions both small and large. Its Spark gives way to other processes as that of `carnac compact --auto`
-does. All rows are counted at the end.
+does. All rows are counted at the end. What one append takes alone, on one thread, is measured after each round.
 """
 
 from __future__ import annotations
@@ -51,7 +51,15 @@ SPEC = {
     ],
     "granularitySpec": {"segmentGranularity": "day"},
 }
-AIM = {"carnac commits / better peer": 8, "failed": 0, "aborted": 0, "lost rows": 0}
+ALONE = 300
+"""Appends of one thread with nothing beside it."""
+AIM = {
+    "carnac commits / better peer": 8,
+    "failed": 0,
+    "aborted": 0,
+    "lost rows": 0,
+    "alone p50_ms": 15,
+}
 
 
 def make_rows(seed: int) -> pa.Table:
@@ -259,6 +267,25 @@ def _warm_up(folder: Path, compact: Callable[[], object]) -> None:
     compact()
 
 
+def alone(work: Path) -> Mapping[str, float]:
+    """Append on one thread, with no compaction; return the milliseconds that it takes, and of them the processor's."""
+    folder = work / "alone"
+    shutil.rmtree(folder, ignore_errors=True)
+    _Carnac.create(folder)
+    append = _Carnac.appender(folder)
+    tables = [make_rows(seed) for seed in range(20)]
+    walls, processor = [], []
+    for index in range(ALONE):
+        start, used = time.perf_counter(), time.process_time()
+        append(tables[index % len(tables)])
+        walls.append(time.perf_counter() - start)
+        processor.append(time.process_time() - used)
+    return {
+        **{f"alone {key}": value for key, value in percentiles_ms(walls).items()},
+        "alone cpu p50_ms": statistics.median(processor) * 1000,
+    }
+
+
 def contest(name: str, seconds: float, work: Path) -> Mapping[str, float]:
     """Run one contestant; return its figures."""
     folder = work / name
@@ -281,6 +308,7 @@ def contest(name: str, seconds: float, work: Path) -> Mapping[str, float]:
     latencies = [latency for one in appends for latency in one[1]]
     live, rows = CONTESTANTS[name].live(folder)
     warm = 2 if name == "carnac" else 0
+    by_itself = alone(work) if name == "carnac" else {}
     for one in (*appends, compaction):
         if one[-1]:
             print(name, one[0], one[-1], flush=True)
@@ -293,6 +321,7 @@ def contest(name: str, seconds: float, work: Path) -> Mapping[str, float]:
         "live segments at most": max(compaction[3], live),
         "live segments at the end": live,
         "lost rows": (len(latencies) + warm) * ROWS - rows,
+        **by_itself,
     }
 
 

@@ -80,6 +80,8 @@ class JobReport:
         size_bytes: Of these files.
         seconds_by_phase: Wall seconds, in order of the phases.
         notes: What the load changes in the datasource, or what looks like a mistake; a sentence each.
+        is_for_append: An append of the same files would have done the same, without Spark: they are few, and what the
+            spec computes means the same there.
     """
 
     rows_read: int
@@ -91,6 +93,7 @@ class JobReport:
     size_bytes: int
     seconds_by_phase: Mapping[str, float]
     notes: tuple[str, ...] = ()
+    is_for_append: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -93,6 +94,45 @@ def test_the_report_for_people(loaded: Run) -> None:
     assert "published revision 1: 2 new segments in edits" in done.out
     assert "maxRowsInMemory has no effect" in done.err
     assert "2 rows rejected; see with: carnac quarantine quarantine/" in done.err
+
+
+HOURS = """
+dataSource: hours
+input: [in/edits.jsonl]
+timestampSpec: {column: time}
+dimensions: [page, {name: twice, type: long}]
+metrics: [{name: many, type: count, filter: "added > 2"}]
+granularitySpec: {segmentGranularity: day, queryGranularity: hour}
+transformSpec:
+  transforms: [{name: twice, expression: "EXPRESSION"}]
+  filter: "page <> 'b'"
+"""
+
+
+def test_few_rows_that_need_no_spark_are_told_of_append(loaded: Run, tmp_path: Path) -> None:
+    (tmp_path / "hours.yaml").write_text(HOURS.replace("EXPRESSION", "2 * added"))
+    done = loaded("ingest", "hours.yaml", "--store", "events")
+    [words] = re.findall(r"so few rows need no Spark: carnac (append \S+ .*) would", done.err)
+    counted = "SELECT page, twice, sum(many) AS many FROM hours GROUP BY ALL ORDER BY page"
+    asked = ("sql", counted, "--store", "events", "--json", "--at")
+    by_spark = loaded(*asked, "1").json["rows"]
+    assert by_spark == [
+        {"page": "a", "twice": 2, "many": 0},
+        {"page": "c", "twice": 6, "many": 1},
+    ]
+    loaded("revert", "1", "--store", "events")
+    loaded(*words.split(), "--store", "events")
+    assert loaded(*asked, "3").json["rows"] == by_spark
+
+
+def test_what_only_spark_computes_is_not_told_of_append(loaded: Run, tmp_path: Path) -> None:
+    text = HOURS.replace("EXPRESSION", "levenshtein(page, time)")
+    (tmp_path / "hours.yaml").write_text(text)
+    assert "need no Spark" not in loaded("ingest", "hours.yaml", "--store", "events").err
+    refused = loaded(
+        "append", "hours", "in/edits.jsonl", "--spec", "hours.yaml", "--store", "events", code=2
+    )
+    assert "use ingest" in refused.err
 
 
 def test_mode_input_and_dry_run_from_the_command_line(loaded: Run, tmp_path: Path) -> None:

@@ -46,7 +46,6 @@ from carnac.cli.specfiles import load_spec_file
 from carnac.cli.tables import counted, format_count
 from carnac.core.time.intervals import ETERNITY, Interval, IntervalSet, parse_interval
 from carnac.errors import Invalid
-from carnac.ports.jobs import APPEND_ROWS_MAX
 from carnac.spark.startup import STARTING
 
 if TYPE_CHECKING:
@@ -192,9 +191,7 @@ def _print_ingested(
         session.output.json(outcome_json(outcome, spec))
         return
     print_ingest(session.output, outcome, spec)
-    if outcome.report is None or spec.mode != "append" or spec.has_expressions:
-        return
-    if outcome.report.rows_read > APPEND_ROWS_MAX or spec.input.type != "files":
+    if outcome.report is None or not outcome.report.is_for_append or spec.input.type != "files":
         return
     files = " ".join(spec.input.paths)
     session.output.note(

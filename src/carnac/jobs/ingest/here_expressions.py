@@ -163,6 +163,15 @@ def make_plan(spec: IngestSpec, kinds: Mapping[str, Kind]) -> Plan:
     )
 
 
+def means_the_same(spec: IngestSpec, shape: RowShape) -> bool:
+    """Whether every expression of a spec is one that DuckDB computes as Spark does, over rows of the parsed shape."""
+    try:
+        make_plan(spec, _kinds_of(shape))
+    except Invalid:
+        return False
+    return True
+
+
 def _translated(
     what: str, sql: str, kinds: Mapping[str, Kind], *, wants: Kind | None = None
 ) -> tuple[str, Kind]:

@@ -30,6 +30,7 @@ from carnac.jobs.ingest.read_pass import (
 )
 from carnac.jobs.ingest.write_pass import merge_all, pack, plan_merges, remove_others
 from carnac.ports import ChunkLayout, Clock, IdSource, JobReport, JobResult, RejectedRows
+from carnac.ports.jobs import APPEND_ROWS_MAX
 from carnac.ports.places import PlacePlan
 from carnac.rows.merge_task import MergeTask
 from carnac.rows.normalise.shape import row_shape
@@ -98,6 +99,7 @@ class IngestJob:
         self.quarantine_folder = f"{QUARANTINE_FOLDER}/{safe_name(spec.datasource)}/{self.job_id}"
         self.timer = Timer(context.clock)
         self.shape = row_shape(spec)
+        self.is_for_append = False
         self.look: Callable[[], SeenFields] | None = None
         self.cut = ChunkPartitioner(
             layout=layout, newest_before_ms=newest_before_ms, staging_url=self.staging_url
@@ -279,8 +281,9 @@ class IngestJob:
         *,
         rows_late: int,
     ) -> JobReport:
+        rows_read = sum(result.counts.rows_read for result in results)
         return JobReport(
-            rows_read=sum(result.counts.rows_read for result in results),
+            rows_read=rows_read,
             rows_filtered=sum(
                 result.counts.rows_thrown_away + result.filtered for result in results
             ),
@@ -290,6 +293,7 @@ class IngestJob:
             segments=len(segments),
             size_bytes=sum(segment.size_bytes for segment in segments),
             seconds_by_phase=dict(self.timer.seconds),
+            is_for_append=self.is_for_append and rows_read <= APPEND_ROWS_MAX,
         )
 
 

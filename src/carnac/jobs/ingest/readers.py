@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from carnac.errors import Invalid
 from carnac.jobs.ingest.ingest import IngestJob
 from carnac.jobs.ingest.read_pass import PassOne, SplitResult, SplitTask, read_split, united_shape
+from carnac.ports.jobs import APPEND_BYTES_MAX
 from carnac.rows.duck import connect
 from carnac.rows.normalise.shape import row_shape
 from carnac.rows.parts import open_staged
@@ -72,6 +73,8 @@ def plan_reads(job: IngestJob) -> list[ReadTask]:
         NotFound: There are none.
     """
     found = resolve_input(job.spec.input)
+    is_small = sum(file.size_bytes for file in found.files) <= APPEND_BYTES_MAX
+    job.is_for_append = is_small and job.spec.mode == "append"
     splits = share_out(found.files, found.format, cores=job.context.cores())
     return [
         ReadTask(

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 from carnac.core.segments.segment import TIME_COLUMN
 from carnac.errors import Invalid
 from carnac.jobs.context import SparkJobContext
+from carnac.jobs.ingest.here_expressions import means_the_same
 from carnac.jobs.ingest.ingest import IngestJob
 from carnac.jobs.ingest.metric_filters import filtered_inputs, filtered_shape
 from carnac.jobs.ingest.parsing import (
@@ -154,9 +155,12 @@ def _read_files(job: IngestJob, session: SparkSession) -> Sequence[SplitResult]:
     job.timer.lap("plan")
     for _ in range(len(shape.dimensions) + 1):
         try:
-            return _run(job, _files_line(job, session, reads, shape, seen))
+            result = _run(job, _files_line(job, session, reads, shape, seen))
         except SeveralValues as error:
             shape = widen(shape, error.columns)
+        else:
+            job.is_for_append &= means_the_same(job.spec, shape)
+            return result
     raise Invalid("a dimension has several values although it is an array")
 
 
