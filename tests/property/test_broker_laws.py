@@ -13,12 +13,13 @@ import pytest
 from carnac.errors import CarnacError
 from carnac.ports.answers import Engine, QueryService, Statement
 from carnac.store import Store
+from tests.nightly import IS_NIGHTLY
 from tests.support.historicals import settled
 from tests.support.merging import asked, check_same, fill
 from tests.support.served import ServedStore
 from tests.support.statements import Asked
 
-STATEMENTS = 100
+STATEMENTS = 500 if IS_NIGHTLY else 50
 """Of each number of historicals, none of them asked of another one."""
 
 

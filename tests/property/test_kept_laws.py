@@ -31,7 +31,7 @@ from tests.support.spreading import spread_query
 from tests.support.statements import Asked
 
 STEPS = 30
-SEEDS, LONG_STEPS = (10, 10 * STEPS) if IS_NIGHTLY else (3, 4 * STEPS)
+SEEDS, LONG_STEPS = (10, 10 * STEPS) if IS_NIGHTLY else (3, 2 * STEPS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +148,8 @@ def run(world: World, *, seed: int, steps: int, entry_bytes_max: int = 1 << 20) 
         engine.close()
 
 
-def run_many(world: World) -> None:
-    for seed in range(1, 11):
+def run_many(world: World, first: int) -> None:
+    for seed in (first, *range(1, 11)):
         run(world, seed=seed, steps=2 * STEPS)
 
 
@@ -226,26 +226,27 @@ def takes_answers_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "plant",
+    ("plant", "first"),
     [
-        forgets_clips,
-        takes_halves_for_wholes,
-        takes_parts_for_wholes,
-        takes_answers_of_others,
-        forgets_values,
-        forgets_lookups,
-        forgets_types,
+        (forgets_clips, 1),
+        (takes_halves_for_wholes, 1),
+        (takes_parts_for_wholes, 2),
+        (takes_answers_of_others, 1),
+        (forgets_values, 1),
+        (forgets_lookups, 9),
+        (forgets_types, 1),
     ],
-    ids=lambda plant: str(plant.__name__),
 )
 def test_a_planted_bug_is_found(
     world: World,
     monkeypatch: pytest.MonkeyPatch,
     plant: Callable[[pytest.MonkeyPatch], None],
+    first: int,
 ) -> None:
+    """The first seed is one that shows it; should another statement be drawn there, others do."""
     plant(monkeypatch)
     with pytest.raises((AssertionError, CarnacError, ValueError)):
-        run_many(world)
+        run_many(world, first)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,8 @@ from tests.nightly import IS_FAST, IS_NIGHTLY
 SEEDS = 10_000 if IS_NIGHTLY else 20 if IS_FAST else 200
 GROUPS = 4
 STEPS = 6
+FEW_STEPS = 3
+"""Of each script under four seeds of five; the fifth, and all by night, live longer at three times the cost."""
 FOUND_SOON = {
     "early-unload": 4,
     "journal-unsynced": 4,
@@ -38,8 +40,9 @@ SEEDS_MAX = 400
 @pytest.mark.parametrize("group", range(GROUPS))
 def test_nothing_is_ever_violated(group: int) -> None:
     for seed in range(group, SEEDS, GROUPS):
-        found = run(seed, steps=STEPS)
-        assert not found.violations, f"seed {seed} of {STEPS} steps: {found.violations}"
+        steps = STEPS if IS_NIGHTLY or seed % 5 == 0 else FEW_STEPS
+        found = run(seed, steps=steps)
+        assert not found.violations, f"seed {seed} of {steps} steps: {found.violations}"
 
 
 @pytest.mark.parametrize(
