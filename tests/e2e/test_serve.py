@@ -22,6 +22,7 @@ from tests.waiting import until
 pytestmark = [pytest.mark.e2e, pytest.mark.http]
 
 FEW = "SELECT carrier, COUNT(*) AS n, max(delay), [1, 2] AS l FROM flights GROUP BY 1 ORDER BY 1"
+STUBBORN = "SELECT levenshtein(repeat('a', 1000000), repeat('b', 1000000)) AS n"
 
 
 @pytest.fixture(scope="module")
@@ -132,6 +133,33 @@ def test_a_query_without_end_does_not_keep_it(tmp_path: Path) -> None:
         asker.join()
     assert (answers[-1].status_code, answers[-1].json()["category"]) == (503, "SERVICE_UNAVAILABLE")
     assert "stopped" in running.lines[-1]
+
+
+def test_one_function_over_one_huge_value_keeps_nobody(tmp_path: Path) -> None:
+    """It goes on when its time is over and when its asker has left; others are answered, and the process ends."""
+    make_store(tmp_path / "store")
+    with serving(tmp_path / "store") as running:
+        sql = f"{running.url}/druid/v2/sql"
+
+        def is_answered() -> bool:
+            answer = httpx.post(
+                sql, json={"query": "SELECT COUNT(*) AS n FROM flights"}, timeout=60
+            )
+            return bool(answer.json() == [{"n": ROWS}])
+
+        body = {"query": STUBBORN, "context": {"timeout": 300}}
+        answer = httpx.post(sql, json=body, timeout=60)
+        assert (answer.status_code, answer.json()["category"]) == (504, "TIMEOUT")
+        assert "took longer than 300 ms and has not ended since" in answer.json()["errorMessage"]
+        assert is_answered()
+        amid = (
+            "SELECT CASE WHEN i < 999999 THEN i ELSE levenshtein(repeat('a', i), repeat('b', i)) END AS n "
+            "FROM range(1000000) t(i)"
+        )
+        with httpx.stream("POST", sql, json={"query": amid}, timeout=60) as left:
+            next(left.iter_bytes())
+        assert is_answered()
+        assert running.end() == 0
 
 
 def test_what_is_no_role_is_said(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from carnac.bootstrap.serving.broker import open_broker
 from carnac.bootstrap.store import open_store
 from carnac.clock import RandomIds, StoreClock
 from carnac.config import Settings
+from carnac.ports.threads import DaemonThreads
 from tests.unit.api.conftest import InProcessClient
 
 SHARED_DATA = Path(__file__).parents[2].parent / "shared" / "data"
@@ -71,6 +71,7 @@ def open_door(store: Path, **settings: object) -> Iterator[InProcessClient]:
     """Yield a client of an application with nothing but the door for SQL, without a socket."""
     clock = StoreClock()
     values = Settings(store=str(store), query_log_limit_bytes=0, **settings)  # type: ignore[arg-type]
-    with ThreadPoolExecutor(8) as threads, open_broker(values, clock) as broker:
+    threads = DaemonThreads("query")
+    with open_broker(values, clock) as broker:
         router = make_router(broker.queries, new_id=RandomIds().new_id, threads=threads)
         yield InProcessClient(make_app([router], hosts=hosts_of("one")))

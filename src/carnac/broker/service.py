@@ -113,6 +113,10 @@ class Broker:
 
         return BrokerAnswer(execution, facts, schema, end)
 
+    def limit_ms(self, statement: Statement) -> int:
+        """Return how long a statement may take, waiting included; 0: as long as it does."""
+        return self._timeout_ms if statement.timeout_ms is None else statement.timeout_ms
+
     def cancel(self, query_id: str, *, is_left: bool = False) -> bool:
         """Stop a statement; False: none of that id runs or waits here."""
         with self._lock:
@@ -148,7 +152,7 @@ class Broker:
     def _open(self, asked: _Asked) -> Execution:
         """Wait for the statement's turn, and plan it."""
         statement = asked.record.statement
-        timeout_ms = self._timeout_ms if statement.timeout_ms is None else statement.timeout_ms
+        timeout_ms = self.limit_ms(statement)
         self._queue.enter(
             Request(
                 query_id=statement.query_id,

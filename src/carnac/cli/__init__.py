@@ -8,8 +8,10 @@ inside Carnac, 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP; 10 after a
 from __future__ import annotations
 
 import gc
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 
 YOUNG_OBJECTS = 50_000
 """Loading libraries makes many objects and no garbage: looking for some costs a cold command a seventh of its time."""
@@ -28,7 +30,15 @@ def main(args: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:  # while it was loaded
         return 130
 
-    return run(sys.argv[1:] if args is None else args, owns_process=args is None)
+    if args is not None:
+        return run(args, owns_process=False)
+    code = run(sys.argv[1:], owns_process=True)
+    limits = sys.modules.get("carnac.query.limits")
+    if limits is not None and limits.has_left():
+        with suppress(OSError):
+            sys.stdout.flush()
+        os._exit(code)  # Python would end beneath it, and DuckDB's bindings say a page about that
+    return code
 
 
 __all__ = ["YOUNG_OBJECTS", "main"]

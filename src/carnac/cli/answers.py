@@ -1,59 +1,16 @@
-"""Answers of statements for people: rows as a table, and the end of a statement that does not end."""
+"""Answers of statements for people: rows as a table."""
 
 from __future__ import annotations
 
-import os
-import sys
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from carnac.cli.tables import Column, counted, format_count
-from carnac.errors import Unavailable
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from carnac.cli.output import Output
-    from carnac.cli.session import Session
     from carnac.store.results import Result
-
-GRACE_MS = 2_000
-"""How long a statement that was stopped may take to end."""
-
-
-@contextmanager
-def ended_after(
-    session: Session, limit_ms: int, *, before_end: Callable[[], None] | None = None
-) -> Iterator[None]:
-    """End the process if a statement does not even heed that it is stopped: one function over one huge value.
-
-    What it leaves, a folder of temporary files and a lease, others remove.
-
-    Args:
-        limit_ms: After which it is stopped; 0: never.
-        before_end: What is still to be done before the process ends; None: nothing.
-    """
-    if not session.owns_process or not limit_ms:
-        yield
-        return
-
-    def end() -> None:
-        detail = f"the query took longer than {limit_ms} ms and could not be stopped"
-        if before_end is not None:
-            before_end()
-        session.show_error(Unavailable(f"{detail}; its process was ended"))
-        sys.stderr.flush()
-        os._exit(Unavailable.exit_code)
-
-    timer = threading.Timer((limit_ms + GRACE_MS) / 1000, end)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
 
 
 def print_table(output: Output, result: Result, rows_max: int | None, *, took: str = "") -> None:

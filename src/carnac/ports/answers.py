@@ -166,6 +166,10 @@ class QueryService(Protocol):
         """
         ...
 
+    def limit_ms(self, statement: Statement) -> int:
+        """Return how long a statement may take, waiting included; 0: as long as it does."""
+        ...
+
     def cancel(self, query_id: str, *, is_left: bool = False) -> bool:
         """Stop a statement; False: none of that id runs or waits here.
 

@@ -10,16 +10,23 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from math import ceil
 from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
 
+from carnac.errors import TimedOut
 from carnac.ports.loops import safely
+
+T = TypeVar("T")
 
 INTERRUPT_S = 0.05
 """Between two looks at what takes too long, which is stopped again at each: DuckDB forgets what comes between two
 statements.
 """
+GRACE_MS = 2_000
+"""How long what was stopped may take to end. Then nobody waits for it any more."""
 IDLE_LOOKS = 100
 """After so many looks at nothing nobody looks any more."""
 IDLE_S = 10.0
@@ -42,11 +49,34 @@ class DaemonThreads:
         self._mutex = threading.Lock()
         self._work: SimpleQueue[Callable[[], object]] = SimpleQueue()
         self._free = 0
+        self._unfinished: set[Future[Any]] = set()
 
     @property
     def free(self) -> int:
         """How many have nothing to do."""
         return self._free
+
+    def submit(self, do: Callable[[], T]) -> Future[T]:
+        """Have something done; return what will be its outcome."""
+        done: Future[T] = Future()
+
+        def work() -> None:
+            try:
+                done.set_result(do())
+            except BaseException as error:
+                done.set_exception(error)
+
+        with self._mutex:
+            self._unfinished.add(done)
+        done.add_done_callback(self._unfinished.discard)
+        self.run(work)
+        return done
+
+    def wait(self) -> None:
+        """Wait until what was submitted is done, `GRACE_MS` at most."""
+        with self._mutex:
+            unfinished = list(self._unfinished)
+        wait(unfinished, GRACE_MS / 1000)
 
     def run(self, do: Callable[[], object]) -> None:
         """Have something done that raises nothing; returns at once."""
@@ -135,6 +165,15 @@ class _Watcher:
                     return
             for watch in watches:
                 watch.look()
+
+
+def outlived(limit_ms: int | None) -> TimedOut:
+    """Return what to say of a query that nobody waits for any more."""
+    took = "was stopped" if limit_ms is None else f"took longer than {limit_ms} ms"
+    return TimedOut(
+        f"the query {took} and has not ended since: one function computes over one huge value, and goes on until it is "
+        "done; give it smaller values"
+    )
 
 
 _watcher = _Watcher()

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
-from carnac.errors import Cancelled, TimedOut
+from carnac.errors import Cancelled, TimedOut, Unavailable
 from carnac.ports import Catalog, DeepStorage, ExportResult, QueryResult
 from carnac.ports.distributed import Distribution, GatherLimit, SparkAsked, SparkPlan
 from carnac.ports.queries import KEEP, READ_ALL, Keeping, LeafFiles, LeafReport, LeafRequest
@@ -38,7 +38,7 @@ from carnac.query.keeping.embedded import Embedded
 from carnac.query.keeping.rows import LeafRunner
 from carnac.query.keeping.store import KeptResults, WholeAnswer
 from carnac.query.keeping.whole import distributed_answer
-from carnac.query.limits import heeding_signals, may_grow_bytes, memory_held
+from carnac.query.limits import apart, may_grow_bytes, memory_held
 from carnac.query.messages import TooLarge, translate
 from carnac.query.parameters import Parameters
 from carnac.query.planning import Plan, Planner, Scan
@@ -55,6 +55,10 @@ if TYPE_CHECKING:
 
 DEFAULT_CACHE_BYTES = 10 * 1024**3
 DEFAULT_MEMORY_SHARE = 0.8  # of the machine, DuckDB's own default
+T = TypeVar("T")
+
+STUCK_MAX = 4
+"""Of so many queries that were stopped and go on, in one function over one value each, no other one is begun beside."""
 DEFAULT_HOT_PART = 8
 """Of the memory limit, one part in so many is for hot segments."""
 
@@ -135,15 +139,18 @@ class QueryEngine:
             Unavailable: It took too long, needs more memory than there is, or was interrupted.
             Corrupt: A segment file is missing or damaged.
         """
-        with self._planned(sql, catalog, parameters, keeping) as (query, plan):
-            bytes_max = self._memory_bytes // 2
-            table = heeding_signals(lambda: _run(query.cursor, plan, bytes_max), query.interrupt)
-        return QueryResult(
-            table=table,
-            revision=catalog.revision,
-            segments_total=plan.segments_total,
-            segments_read=plan.segments_read,
-        )
+
+        def run() -> QueryResult:
+            with self._planned(sql, catalog, parameters, keeping) as (query, plan):
+                table = _run(query.cursor, plan, self._memory_bytes // 2)
+            return QueryResult(
+                table=table,
+                revision=catalog.revision,
+                segments_total=plan.segments_total,
+                segments_read=plan.segments_read,
+            )
+
+        return self.apart(run)
 
     def export_query(
         self,
@@ -165,18 +172,27 @@ class QueryEngine:
         """
         from carnac.query.export.writing import export
 
-        with self._planned(sql, catalog, parameters, READ_ALL) as (query, plan):
-            rows, is_cut = heeding_signals(
-                lambda: export(query.cursor, plan, target, form=form, rows_max=rows_max),
-                query.interrupt,
+        def run() -> ExportResult:
+            with self._planned(sql, catalog, parameters, READ_ALL) as (query, plan):
+                rows, is_cut = export(query.cursor, plan, target, form=form, rows_max=rows_max)
+            return ExportResult(
+                rows=rows,
+                is_cut=is_cut,
+                revision=catalog.revision,
+                segments_total=plan.segments_total,
+                segments_read=plan.segments_read,
             )
-        return ExportResult(
-            rows=rows,
-            is_cut=is_cut,
-            revision=catalog.revision,
-            segments_total=plan.segments_total,
-            segments_read=plan.segments_read,
-        )
+
+        return self.apart(run)
+
+    def apart(self, work: Callable[[], T]) -> T:
+        """Do something that runs queries, and wait no longer than for their time limits (`limits.apart`)."""
+        return apart(work, lambda thread: [one for one in self._now() if one.thread == thread])
+
+    def _now(self) -> list[RunningQuery]:
+        """Return the queries that run."""
+        with self._lock:
+            return list(self._running)
 
     def plan_distributed(
         self,
@@ -338,9 +354,8 @@ class QueryEngine:
 
     def interrupt(self) -> None:
         """Stop the queries that are running; they raise Unavailable."""
-        with self._lock:
-            for query in self._running:
-                query.interrupt()
+        for query in self._now():
+            query.interrupt()
 
     def close(self) -> None:
         """Stop what is running and let go of all memory. The next query starts anew."""
@@ -378,12 +393,13 @@ class QueryEngine:
 
         limit_ms = self._timeout_ms if timeout_ms is None else timeout_ms or None
         timed_out: threading.Event | None = None
+        self._leave_stuck()
         with self._lock:
             connection = self._connected()
             if not self._has_sketches and names_sketches(sql):
                 register_sketches(connection)  # now: the query's transaction would not see it later
                 self._has_sketches = True
-            query = RunningQuery(connection.cursor())
+            query = RunningQuery(connection.cursor(), connection, limit_ms)
             self._running.add(query)
         try:
             with (
@@ -418,6 +434,21 @@ class QueryEngine:
                 duckdb.Error
             ):  # what was interrupted may not have stopped yet: it goes with its cursor
                 query.cursor.close()
+
+    def _leave_stuck(self) -> None:
+        """Let what does not end have its connection for itself: its threads are taken.
+
+        Raises:
+            Unavailable: Too much does not end.
+        """
+        stuck = [one for one in self._now() if one.is_stuck]
+        if len(stuck) >= STUCK_MAX:
+            raise Unavailable(
+                f"{len(stuck)} queries that were stopped go on in this process, each in a function over one huge "
+                "value; wait until one has ended, or start the process anew"
+            )
+        if any(one.connection is self._connection for one in stuck):
+            self._forget()
 
     @property
     def _memory_bytes(self) -> int:

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
-from carnac.ports.threads import INTERRUPT_S
+from carnac.ports.threads import INTERRUPT_S, outlived
 
 T = TypeVar("T")
 
@@ -26,6 +26,8 @@ OVERHEAD_BYTES = 64 << 20
 """Of a limit, for what is not the query's: threads, plans, the interpreter."""
 OVERHEAD_PART = 4
 """A limit is exceeded by this part of it at most, besides: for what DuckDB does not count of honest queries."""
+LOOK_S = 0.5
+"""Between two looks whether a query is stuck."""
 _STATM = Path("/proc/self/statm")
 
 
@@ -92,6 +94,7 @@ class _Ceilings:
 
 
 _CEILINGS = _Ceilings()
+_left: list[threading.Thread] = []
 
 
 @contextmanager
@@ -111,17 +114,37 @@ def memory_held(owner: object, grow_bytes: int) -> Iterator[None]:
         _CEILINGS.leave(owner)
 
 
-def heeding_signals(work: Callable[[], T], stop: Callable[[], None]) -> T:
-    """Do something that looks at no signal for as long as it takes, so that Ctrl-C and SIGTERM end it none the less.
+class Stoppable(Protocol):
+    """A query that runs."""
+
+    @property
+    def limit_ms(self) -> int | None:
+        """After which it is stopped; None: never."""
+        ...
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether it does not heed that it is stopped."""
+        ...
+
+    def interrupt(self) -> None:
+        """Stop it."""
+        ...
+
+
+def apart(work: Callable[[], T], running: Callable[[int], Sequence[Stoppable]]) -> T:
+    """Do something that runs queries in a thread of its own, which is left to itself if one of them does not end.
 
     Python hands signals to its main thread, between two steps of it; while DuckDB looks for the next rows there is
-    none. So the work goes to a thread of its own and the main thread waits for it.
+    none. And DuckDB heeds no interrupt while one function computes one value. So whoever asks only waits, and neither
+    Ctrl-C nor a time limit has to be heeded by what runs. A thread that was left ends with its query, or its process.
 
     Args:
-        stop: Has the work end soon; called again and again until it has.
+        running: Returns the queries that a thread has begun.
+
+    Raises:
+        TimedOut: A query was stopped and goes on.
     """
-    if threading.current_thread() is not threading.main_thread():
-        return work()
     done: Future[T] = Future()
 
     def run() -> None:
@@ -130,13 +153,30 @@ def heeding_signals(work: Callable[[], T], stop: Callable[[], None]) -> T:
         except BaseException as error:
             done.set_exception(error)
 
-    threading.Thread(target=run, name="carnac-query", daemon=True).start()
+    thread = threading.Thread(target=run, name="carnac-query", daemon=True)
+    thread.start()
+    queries: Sequence[Stoppable] = ()
     try:
+        while not done.done():
+            wait([done], LOOK_S)
+            queries = running(thread.ident or 0)
+            for one in queries:
+                if one.is_stuck:
+                    raise outlived(one.limit_ms)
         return done.result()
     finally:
-        while not done.done():
-            stop()
+        while not done.done() and not any(one.is_stuck for one in queries):
+            queries = running(thread.ident or 0)
+            for one in queries:
+                one.interrupt()
             wait([done], INTERRUPT_S)
+        if not done.done():
+            _left.append(thread)
+
+
+def has_left() -> bool:
+    """Whether a query goes on that nobody waits for: what ends the process lets nothing be torn down under it."""
+    return any(thread.is_alive() for thread in _left)
 
 
 def _usage() -> tuple[int, int]:

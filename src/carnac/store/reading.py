@@ -157,7 +157,7 @@ class StoreReading:
         start = as_moment(first)
         if start is None:
             raise Invalid("say from which revision on: why(text, first)")
-        return finder.find(start, as_moment(last))
+        return self._engine().apart(lambda: finder.find(start, as_moment(last)))
 
     def export(
         self,

@@ -82,7 +82,7 @@ def of_table(
     meter = AnswerMeter()
     for batch in table.to_batches():
         meter.add(batch)
-    planned = reads.run(revision, plan)
+    planned = reads.engine.apart(lambda: reads.run(revision, plan))
     return replace(planned, rows=meter.rows, rows_digest=meter.digest)
 
 
@@ -99,7 +99,7 @@ def derive(
         finally:
             query.close()
 
-    return reads.run(at, run)
+    return reads.engine.apart(lambda: reads.run(at, run))
 
 
 def verify(reads: Reads, asked: Asked) -> ReceiptCheck:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from carnac.clock import RandomIds, StoreClock
 from carnac.config import Settings
 from carnac.coordinator.view import ClusterView
 from carnac.core.texts import LINE_MAX
+from carnac.ports.threads import DaemonThreads
 from tests.clusters_live import live_cluster
 from tests.e2e.cli import make_store
 from tests.logs import append, segment
@@ -87,10 +87,9 @@ def roles(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Roles]:
             delete=cluster._delete,
         )
         values = Settings(store=str(store), query_log_limit_bytes=0, query_timeout_ms=5_000)
-        threads = stack.enter_context(ThreadPoolExecutor(8))
         broker = stack.enter_context(open_broker(values, StoreClock()))
         routers = [
-            make_router(broker.queries, new_id=RandomIds().new_id, threads=threads),
+            make_router(broker.queries, new_id=RandomIds().new_id, threads=DaemonThreads("query")),
             *make_routers(view),
             metrics.make_router(CollectorRegistry()),
             allocation.make_router(cluster.metadata),

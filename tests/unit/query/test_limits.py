@@ -100,3 +100,53 @@ def test_the_limit_of_the_process_is_put_back(tmp_path: Path) -> None:
     engine.run_query("SELECT 1", MemoryCatalog())
     engine.close()
     assert resource.getrlimit(resource.RLIMIT_DATA) == before
+
+
+STUBBORN = """
+import json, sys, threading
+from carnac.deep_storage import open_deep_storage
+from carnac.errors import Unavailable
+from carnac.query.engine import STUCK_MAX, QueryEngine
+from tests.support.segments import MemoryCatalog
+
+engine = QueryEngine(open_deep_storage(sys.argv[1]), threads=1, timeout_ms=100)
+said = []
+
+def run(sql):
+    try:
+        said.append(engine.run_query(sql, MemoryCatalog()).table.to_pylist())
+    except Unavailable as error:
+        said.append([type(error).__name__, error.message])
+
+stubborn = "SELECT levenshtein(repeat('a', 1000000), repeat('b', 1000000))"
+run(stubborn)
+engine._timeout_ms = 60_000  # how fast an honest one is does not matter
+run("SELECT 1 AS n")
+engine._timeout_ms = 100
+others = [threading.Thread(target=run, args=[stubborn]) for _ in range(STUCK_MAX - 1)]
+for one in others:
+    one.start()
+for one in others:
+    one.join()
+run("SELECT 1 AS n")
+print(json.dumps(said))
+"""
+
+
+def test_whoever_asks_waits_for_no_function_over_one_huge_value(tmp_path: Path) -> None:
+    """Others go on beside a few of them, no more; the process ends with all of them."""
+    ended = subprocess.run(
+        [sys.executable, "-c", STUBBORN, str(tmp_path)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=250,
+    )
+    first, honest, *others, refused = json.loads(ended.stdout)
+    assert honest == [{"n": 1}]
+    for kind, message in [first, *others]:
+        assert kind == "TimedOut"
+        assert "took longer than 100 ms and has not ended since" in message
+    assert refused[0] == "Unavailable"
+    assert "4 queries that were stopped go on in this process" in refused[1]

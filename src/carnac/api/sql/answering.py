@@ -21,10 +21,9 @@ from carnac.api.sql.errors import Failure, failure_of
 from carnac.api.sql.facts import ids_of, mark_of, said_first, said_last, same_etag, unmarked
 from carnac.api.sql.runs import Run
 from carnac.errors import Cancelled, CarnacError, Unavailable
+from carnac.ports.threads import GRACE_MS, DaemonThreads, outlived
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
     from starlette.types import Receive, Scope, Send
 
     from carnac.api.sql.requests import SqlRequest
@@ -54,7 +53,7 @@ class SqlAnswer(Response):
         service: QueryService,
         request: SqlRequest,
         *,
-        threads: Executor,
+        threads: DaemonThreads,
         media_type: str,
         if_none_match: str | None,
     ) -> None:
@@ -62,31 +61,48 @@ class SqlAnswer(Response):
         self._is_started = False
         self._threads = threads
         self._request = request
+        self._limit_ms = service.limit_ms(request.statement)
         self._type = media_type
         self._mark = mark_of(media_type, request)
         self._if_none_match = unmarked(if_none_match, self._mark)
         self._run = Run(service, request, media_type=media_type)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Run it, and send what comes; stop it if the client leaves or the server ends."""
+        """Run it, and send what comes; stop it if the client leaves, the server ends, or its time is over."""
         watcher = asyncio.create_task(self._watch(receive))
         try:
-            await self._answer(scope, send)
+            async with asyncio.timeout(
+                (self._limit_ms + GRACE_MS) / 1000 if self._limit_ms else None
+            ):
+                await self._answer(scope, send)
+        except TimeoutError:
+            await self._give_up(send)
         except asyncio.CancelledError:  # the server ends, and has waited as long as it does
             if not self._is_started:
                 await _send_failure(send, failure_of(_ENDING), ids_of(self._request))
         finally:
             watcher.cancel()
-            self._run.leave()
+            if not self._run.is_over:
+                self._leave()
 
     async def _in_thread(self, do: Callable[[], T]) -> T:
         """Have a thread do what may take long; if the server ends meanwhile, nobody waits for the thread."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, do)
+        return await asyncio.wrap_future(self._threads.submit(do))
+
+    async def _give_up(self, send: Send) -> None:
+        error = outlived(self._limit_ms)
+        self._log(error, "")
+        if not self._is_started:
+            await _send_failure(send, failure_of(error), ids_of(self._request))
 
     async def _watch(self, receive: Receive) -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
-        self._run.leave()
+        self._leave()
+
+    def _leave(self) -> None:
+        """Have it stopped, which may take as long as one function does."""
+        self._threads.submit(self._run.leave)
 
     async def _answer(self, scope: Scope, send: Send) -> None:
         try:

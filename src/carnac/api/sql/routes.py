@@ -18,11 +18,10 @@ from carnac.errors import CarnacError, Invalid, NotFound
 from carnac.ports.answers import Statement
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
     import pyarrow as pa
 
     from carnac.ports.answers import QueryService
+    from carnac.ports.threads import DaemonThreads
 
 SQL_PATH = "/druid/v2/sql"
 LIST_TIMEOUT_MS = 10_000
@@ -37,13 +36,13 @@ _COLUMNS = (
 
 
 def make_router(
-    service: QueryService, *, new_id: Callable[[], str], threads: Executor
+    service: QueryService, *, new_id: Callable[[], str], threads: DaemonThreads
 ) -> APIRouter:
     """Return the routes.
 
     Args:
         new_id: Makes ids of queries that bring none.
-        threads: What waits for the service: as many as there may be connections, as queries wait for their turn, too.
+        threads: What waits for the service.
     """
     router = APIRouter(prefix="/druid/v2", tags=["queries"])
 

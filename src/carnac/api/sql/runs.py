@@ -35,6 +35,7 @@ class Run:
         self._lock = Lock()
         self._is_left = False
         self._is_asking = True
+        self._is_over = False
         self._answer: Answer | None = None
         self._pieces: Iterator[bytes] = iter(())
 
@@ -53,6 +54,7 @@ class Run:
             answer = self._service.run(statement, if_none_match=if_none_match)
         finally:
             self._is_asking = False
+            self._is_over = answer is None
         if answer is None:
             return None
         with self._lock:
@@ -84,7 +86,13 @@ class Run:
             size += len(piece)
             if size >= size_bytes:
                 return b"".join(taken), True
+        self._is_over = True
         return b"".join(taken), False
+
+    @property
+    def is_over(self) -> bool:
+        """Whether all of its answer was taken, or there is none."""
+        return self._is_over
 
     def leave(self) -> None:
         """Stop what still runs, and let go of it. Idempotent."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -38,6 +37,7 @@ from carnac.core.answers.admission import Limits
 from carnac.ports.closing import Closing
 from carnac.ports.serving import Role, ServerRecord
 from carnac.ports.temporary import make_private
+from carnac.ports.threads import DaemonThreads
 from carnac.store.leases import LeaseKeeper
 from carnac.store.querying import RevisionCatalog
 
@@ -113,13 +113,11 @@ def add(assembly: Assembly) -> None:
     Raises:
         NotFound, Invalid, Unavailable: As `carnac.open`.
     """
-    from carnac.api.protocol import CONNECTIONS_MAX
     from carnac.api.sql.routes import make_router
 
     # ended after the broker, which stops what they wait for
-    threads = assembly.steps.enter_context(
-        ThreadPoolExecutor(CONNECTIONS_MAX, thread_name_prefix="carnac-query")
-    )
+    threads = DaemonThreads("query")
+    assembly.steps.callback(threads.wait)
     host = BrokerHost(
         url=assembly.url,
         is_alone=Role.COORDINATOR not in assembly.roles,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO, cast
 
 import typer
 
-from carnac.cli.answers import ended_after, print_table
+from carnac.cli.answers import print_table
 from carnac.cli.app import ASK, command, session_of
 from carnac.cli.completion.values import complete_word
 from carnac.cli.options import At, Parameters, argument, flag, option, parameters_of
@@ -135,7 +135,6 @@ def sql(
     """
     session = session_of(ctx)
     timeout_ms = None if timeout is None else ceil(timeout * 1000)
-    limit_ms = session.settings.query_timeout_ms if timeout_ms is None else timeout_ms
     if text is None and file is None:
         for_one = (param, form, output, overwrite, receipt, engine, session.output.is_json)
         _require_prompt(is_for_one=any(for_one))
@@ -143,7 +142,7 @@ def sql(
 
         rows_max = DEFAULT_ROWS if max_rows is None else max_rows or None
         with session.open_store(query_timeout_ms=timeout_ms) as store:
-            run_prompt(session, store, at=at, rows_max=rows_max, limit_ms=limit_ms)
+            run_prompt(session, store, at=at, rows_max=rows_max)
         return
     form = "json" if session.output.is_json and form in {None, *FORMATS} else _form(form, output)
     _check_form(form, output, engine)
@@ -159,7 +158,7 @@ def sql(
     target = _standard_output(form) if form in FILES and output in {None, "-"} else output
     if session.owns_process and receipt is None and engine != "spark":
         _load_arrow_alone(question.text)
-    with session.open_store(query_timeout_ms=timeout_ms) as store, ended_after(session, limit_ms):
+    with session.open_store(query_timeout_ms=timeout_ms) as store:
         if form in FILES:
             written = question.export(store, target, form, overwrite=overwrite)
             _tell(session.output, written, output)

@@ -13,7 +13,7 @@ from prompt_toolkit.formatted_text import FormattedText
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
 from carnac import __version__
-from carnac.cli.answers import ended_after, print_table
+from carnac.cli.answers import print_table
 from carnac.cli.prompt.commands import (
     AT,
     DOT_COMMANDS,
@@ -39,17 +39,14 @@ if TYPE_CHECKING:
 NAME = "carnac"
 
 
-def run_prompt(
-    session: Session, store: Store, *, at: str | None, rows_max: int | None, limit_ms: int
-) -> None:
+def run_prompt(session: Session, store: Store, *, at: str | None, rows_max: int | None) -> None:
     """Read and run statements until the user leaves.
 
     Args:
         at: What they are asked at first; None: the newest revision.
         rows_max: Most rows to show of each; None: all.
-        limit_ms: Of each; 0: none.
     """
-    Prompt(session, store, at=at, rows_max=rows_max, limit_ms=limit_ms).run()
+    Prompt(session, store, at=at, rows_max=rows_max).run()
 
 
 class Prompt:
@@ -62,16 +59,13 @@ class Prompt:
         *,
         at: str | None,
         rows_max: int | None,
-        limit_ms: int,
     ) -> None:
         self._session = session
         self._output = session.output
         self._store = store
         self._at = at
         self._rows_max = rows_max
-        self._limit_ms = limit_ms
         self._is_left = False
-        self._restore_terminal: Callable[[], None] = lambda: None
 
     def run(self) -> None:
         """Read and run until `.quit`, Ctrl-D, or a signal that ends the process."""
@@ -80,7 +74,7 @@ class Prompt:
             f"{NAME} {__version__}, {self._session.shown_store} at revision {head.revision}; a statement ends with ; "
             "and .help lists the rest"
         )
-        with ctrl_d_kept() as self._restore_terminal:
+        with ctrl_d_kept():
             self._read_and_run(self._asker())
 
     def _read_and_run(self, ask: Callable[[], str]) -> None:
@@ -140,8 +134,7 @@ class Prompt:
     def _ask(self, statement: str) -> None:
         clock = self._session.clock
         started_ms = clock.now_ms()
-        with ended_after(self._session, self._limit_ms, before_end=self._restore_terminal):
-            result = self._store.sql(statement, at=self._at)
+        result = self._store.sql(statement, at=self._at)
         took = format_seconds(max(0, clock.now_ms() - started_ms) / 1000)
         print_table(self._output, result, self._rows_max, took=took)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import termios
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 _CONTROLS = 6
@@ -13,33 +13,25 @@ _CONTROLS = 6
 
 
 @contextmanager
-def ctrl_d_kept() -> Iterator[Callable[[], None]]:
+def ctrl_d_kept() -> Iterator[None]:
     """Let the terminal take Ctrl-D as a key like any other, also while no prompt reads keys.
 
     A terminal that collects lines makes a mark of Ctrl-D; once keys are read one by one, Linux hands that out as
-    the byte 0, which no prompt can know from Ctrl-Space.
-
-    Yields:
-        What makes the terminal as it was, for who ends the process without leaving the block. Standard input that is
-        no terminal is left alone.
+    the byte 0, which no prompt can know from Ctrl-Space. Standard input that is no terminal is left alone.
     """
     try:
         there = sys.stdin.fileno()
         before = termios.tcgetattr(there)
         nothing = os.fpathconf(there, "PC_VDISABLE")
     except (OSError, ValueError, termios.error):
-        yield lambda: None
+        yield
         return
-
-    def restore() -> None:
-        with suppress(termios.error):  # a terminal that is gone
-            termios.tcsetattr(there, termios.TCSANOW, before)
-
     keeping = list(before)
     keeping[_CONTROLS] = list(before[_CONTROLS])
     keeping[_CONTROLS][termios.VEOF] = bytes([nothing])
     termios.tcsetattr(there, termios.TCSANOW, keeping)
     try:
-        yield restore
+        yield
     finally:
-        restore()
+        with suppress(termios.error):  # a terminal that is gone
+            termios.tcsetattr(there, termios.TCSANOW, before)

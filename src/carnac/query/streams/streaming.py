@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
@@ -62,7 +62,10 @@ class StreamedQuery:
         self._turn = threading.Lock()
         self._end = threading.Lock()
         self._is_over = threading.Event()
+        self._is_left = threading.Event()
         self._rows: Iterator[pa.RecordBatch] = iter(())
+        self._source: Generator[pa.RecordBatch, None, None] | None = None
+        self._is_read = False
         self.kept = 0
         query, self._plan = self._steps.enter_context(planning)
         self._query: Running = query
@@ -72,8 +75,7 @@ class StreamedQuery:
 
     def start(self) -> pa.Schema:
         """Run it; return the `pyarrow.Schema` of the rows. Once."""
-        with self._turn, self._failing():
-            self._require_going()
+        with self._computing():
             plan = self._steps.enter_context(self._shown)
             cursor = self._query.cursor
             self._require_going()
@@ -83,6 +85,7 @@ class StreamedQuery:
                 return table.schema
             schema, rows = rows_of(cursor, plan)
             self._steps.callback(rows.close)
+            self._source = rows
             schema, self._rows = with_longs(schema, rows)
             self.kept = plan.kept
             return schema
@@ -90,10 +93,10 @@ class StreamedQuery:
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows as `pyarrow.RecordBatch`es, once, after `start`. Closed at the end, and by an error."""
         while True:
-            with self._turn, self._failing():
-                self._require_going()
+            with self._computing():
                 batch = next(self._rows, None)
             if batch is None:
+                self._is_read = True
                 self.close()
                 return
             yield batch
@@ -110,11 +113,15 @@ class StreamedQuery:
         threading.Thread(target=insist, name="carnac-query-cancel", daemon=True).start()
 
     def close(self) -> None:
-        """Stop what runs, and let go of files and memory. Idempotent."""
+        """Stop what runs, and let go of files and memory: at once, or as soon as it heeds that. Idempotent."""
+        self._is_left.set()
         if not self._turn.acquire(blocking=False):
             self.cancel()
-            self._turn.acquire()
+            return  # whoever computes closes it
         try:
+            if self._source is not None and not self._is_read:
+                self.cancel()  # what computes ahead ends before its rows can be let go
+                self._source.close()
             self._finish()
             self._rows = iter(())
             self._steps.close()
@@ -132,6 +139,17 @@ class StreamedQuery:
     def _finish(self) -> None:
         with self._end:
             self._is_over.set()
+
+    @contextmanager
+    def _computing(self) -> Iterator[None]:
+        """Have the turn until the block ends; close it then if that was asked for meanwhile."""
+        try:
+            with self._turn, self._failing():
+                self._require_going()
+                yield
+        finally:
+            if self._is_left.is_set():
+                self.close()
 
     def _require_going(self) -> None:
         if self._query.stop.is_set() or self._is_over.is_set():

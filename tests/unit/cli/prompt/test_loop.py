@@ -54,7 +54,7 @@ def typed(
     ) -> tuple[str, str]:
         with create_pipe_input() as pipe, create_app_session(pipe, DummyOutput()):
             pipe.send_text(keys)
-            run_prompt(Session(), store, at=at, rows_max=rows_max, limit_ms=0)
+            run_prompt(Session(), store, at=at, rows_max=rows_max)
         captured = capsys.readouterr()
         return captured.out, captured.err
 
