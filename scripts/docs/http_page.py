@@ -17,34 +17,35 @@ _INTRO = """\
 
 <!-- Made by `make docs`; do not edit. -->
 
-`carnac serve` and `carnac overlord` serve this, each what its roles answer;
-[serving](../concepts/serving.md) says how SQL is asked and answered, [running an overlord](../concepts/overlord.md) how
-tasks are run, and [the coordinator](../concepts/coordinator.md) what that
-decides. The same is at `/docs` of a running process, and as OpenAPI at `/openapi.json`. Paths below `/druid` are those
-of Apache Druid, with its names and status codes; paths below `/carnac` are Carnac's own. A slash at the end of a path
-changes nothing.
+This page lists every path of the HTTP API. `carnac serve` and `carnac overlord` serve it, each process the paths of
+its roles. A running process shows the same at `/docs`, and as OpenAPI at `/openapi.json`. See also
+[SQL over HTTP](../concepts/serving.md), [running an overlord](../concepts/overlord.md) and
+[the coordinator](../concepts/coordinator.md).
 
-Every overlord answers every question, whether it leads or not: tasks and locks are rows of the metadata store. Only a
-log may be elsewhere: one that is not on this machine is looked for at the leader (307).
+Paths below `/druid` are those of Apache Druid, with its names and status codes. Paths below `/carnac` are Carnac's own.
+A trailing slash changes nothing.
 
-**There is no authentication and no encryption.** Whoever reaches the address may submit, cancel and read tasks. So it
-is 127.0.0.1 unless you say otherwise (`--host`); [on several machines](../concepts/overlord.md#on-several-machines)
+Every overlord answers every request, whether it leads or not: tasks and locks are rows of the metadata store. The
+exception is a log that is not on this machine: the request is redirected to the leader (307).
+
+**There is no authentication and no encryption.** Anyone who reaches the address can submit, cancel and read tasks. So
+the default address is 127.0.0.1; `--host` changes it. [On several machines](../concepts/overlord.md#on-several-machines)
 says how to open it, and what to put in front of it.
 
 ## Errors
 
-Those of SQL are told [where it is](../concepts/serving.md#what-goes-wrong). Of the rest: an object whose `error` (and
-`errorMessage`) is one sentence; `errorCode` and `errorClass` name the kind, `category` is Druid's word, `context` holds
-the ids.
+Errors of SQL are listed [with serving](../concepts/serving.md#errors). Any other error is an object: `error` and
+`errorMessage` are one sentence, `errorCode` and `errorClass` name the kind, `category` is Druid's word, and `context`
+holds the ids.
 
 | status | when |
 |---|---|
-| 400 | the request is wrong: fix it |
-| 404 | there is no such task, log, report or path |
-| 405, 413, 415 | another method; a body of more than 64 MiB; a body that is not `application/json` |
-| 409 | the task is in no state for it, or there is another one of that id |
-| 503 | the metadata store does not answer: come back later |
-| 500 | a bug, or damaged data; the overlord's log says more |
+| 400 | the request is wrong; fix it |
+| 404 | no such task, log, report or path |
+| 405, 413, 415 | a method that the path does not have; a body of more than 64 MiB; a body that is not `application/json` |
+| 409 | the state of the task does not allow it, or another task has that id |
+| 503 | the metadata store does not answer; retry later |
+| 500 | a bug, or damaged data; the overlord's log has details |
 """
 
 
