@@ -29,8 +29,8 @@ Every overlord answers every request, whether it leads or not: tasks and locks a
 exception is a log that is not on this machine: the request is redirected to the leader (307).
 
 **There is no authentication and no encryption.** Anyone who reaches the address can submit, cancel and read tasks. So
-the default address is 127.0.0.1; `--host` changes it. [On several machines](../concepts/overlord.md#on-several-machines)
-says how to open it, and what to put in front of it.
+the default address is 127.0.0.1; `--host` changes it.
+[On several machines](../concepts/overlord.md#on-several-machines) says how to open it, and what to put in front of it.
 
 ## Errors
 
@@ -42,7 +42,7 @@ holds the ids.
 |---|---|
 | 400 | the request is wrong; fix it |
 | 404 | no such task, log, report or path |
-| 405, 413, 415 | a method that the path does not have; a body of more than 64 MiB; a body that is not `application/json` |
+| 405, 413, 415 | another method; a body of more than 64 MiB; a body that is not `application/json` |
 | 409 | the state of the task does not allow it, or another task has that id |
 | 503 | the metadata store does not answer; retry later |
 | 500 | a bug, or damaged data; the overlord's log has details |
