@@ -17,6 +17,7 @@ import pytest
 from carnac.bootstrap.store import open_store
 from tests.e2e.cli import append_rows, run_process
 from tests.nightly import IS_NIGHTLY
+from tests.waiting import until
 
 pytestmark = pytest.mark.e2e
 
@@ -25,6 +26,9 @@ LEAST, MOST = (20, 200) if IS_NIGHTLY else (4, 60)
 SOONER, LATER = 0.9, 1.1
 """What the next signal is, so that all of them are around the commit on any machine."""
 AFTER = {"published", "done"}
+PUBLISHED = re.compile(
+    r"(?:revision (\d+) was|(\d+) revisions, (\d+) to (\d+), were) published before the interruption"
+)
 SPEC = "dataSource: edits\ntimestampSpec: {column: t}\ndimensions: [page]\n"
 FLIGHT = {"__time": "2013-01-01T01:00:00Z", "carrier": "UA", "delay": 1}
 
@@ -53,8 +57,22 @@ def head(place: str) -> int:
         return store.head().revision
 
 
-def interrupted(args: list[str], place: str, cwd: Path, age: float, number: int) -> str:
-    """Run a command, send it a signal when it is so many seconds old; return what it turned out to be."""
+def interrupted(
+    args: list[str],
+    place: str,
+    cwd: Path,
+    age: float,
+    number: int,
+    *,
+    after_commit: bool = False,
+    commits: int = 1,
+) -> str:
+    """Run a command, send it a signal when it is so many seconds old; return what it turned out to be.
+
+    Args:
+        after_commit: Wait for its first commit before.
+        commits: So many it makes, if nobody interrupts it.
+    """
     before = head(place)
     with subprocess.Popen(
         [sys.executable, "-m", "carnac", *args],
@@ -63,21 +81,31 @@ def interrupted(args: list[str], place: str, cwd: Path, age: float, number: int)
         stderr=subprocess.PIPE,
         text=True,
     ) as running:
+        if after_commit:
+            until(
+                lambda: head(place) > before or running.poll() is not None,
+                f"a commit of {args}",
+                patience_s=240,
+            )
         with contextlib.suppress(subprocess.TimeoutExpired):
             running.wait(age)
         running.send_signal(number)
         out, err = running.communicate(timeout=120)
     after, code = head(place), running.returncode
     story = (args, number, code, out, err, before, after)
-    found = re.search(r"revision (\d+) was published before the interruption", err)
+    found = PUBLISHED.search(err)
     if found is not None:
-        assert (code, after, int(found[1])) == (10, before + 1, after), story
+        first = last = int(found[1] or 0)
+        if found[2]:
+            first, last = int(found[3]), int(found[4])
+            assert int(found[2]) == last - first + 1, story
+        assert (code, first, last) == (10, before + 1, after), story
         return "published"
     if "nothing was published" in err:
         assert (code, after) == (128 + number, before), story
         return "not published"
     if code == 0:
-        assert after == before + 1, story
+        assert after == before + commits, story
         return "done"
     assert code in {-number, 128 + number}, story
     assert after == before, story
@@ -124,4 +152,43 @@ def test_what_an_interrupted_command_says_is_what_the_log_says(
         end = interrupted(args, place, cwd, age, rng.choice([signal.SIGINT, signal.SIGTERM]))
         moment *= SOONER if end in AFTER else LATER
         ends[end] += 1
+    print(dict(ends))
+
+
+DAYS, SEGMENTS = 3, 4
+"""Time chunks that a compaction folds, each in a commit of its own, and of how many segments."""
+
+
+@pytest.mark.spark
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_what_an_interrupted_compaction_says_is_what_the_log_says(place: str, cwd: Path) -> None:
+    """Twice before, around or after its commits, and twice when the first of them is there."""
+    seed = random.SystemRandom().randrange(1 << 32)
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    ends: Counter[str] = Counter()
+    for after_commit in (False, True) * (10 if IS_NIGHTLY else 1):
+        datasource = f"flights{ends.total()}"
+        sent = [
+            {**FLIGHT, "__time": f"2013-01-0{day}T0{hour}:00:00Z"}
+            for day in range(1, DAYS + 1)
+            for hour in range(SEGMENTS)
+        ]
+        for row in sent:
+            append_rows(place, (row,), datasource=datasource)
+        end = interrupted(
+            ["compact", datasource],
+            place,
+            cwd,
+            age=rng.uniform(0, 0.5) if after_commit else rng.uniform(1, 10),
+            number=rng.choice([signal.SIGINT, signal.SIGTERM]),
+            after_commit=after_commit,
+            commits=DAYS,
+        )
+        assert end in AFTER or not after_commit
+        ends[end] += 1
+        with open_store(place) as store:
+            kept = store.sql(f"SELECT __time FROM {datasource}").rows()
+        assert len(kept) == len(sent)
     print(dict(ends))

@@ -16,6 +16,7 @@ import pytest
 import carnac
 from carnac import Store
 from carnac.errors import Invalid
+from carnac.rows.infer.columns import NULL_WORDS
 from carnac.specs.ingest.inference import Ambiguous
 
 AT = "2024-03-04T09:00:00Z"
@@ -79,6 +80,23 @@ def test_csv_shows_types_dialect_and_what_stands_for_null(store: Store, tmp_path
     ]
     store.append("t", path)  # by the declaration, delimiter included
     assert rows(store, "count(*), count(n)") == [(4, 2)]
+
+
+@pytest.mark.parametrize("word", NULL_WORDS)
+def test_what_programs_write_for_null_is_null_among_numbers_and_kept_among_texts(
+    store: Store, tmp_path: Path, word: str
+) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(f"time,isig\n2024-03-04 09:00:00,22.59\n2024-03-04 09:05:00,{word}\n")
+    store.append("t", path)
+    assert types(store)["isig"] == "DOUBLE"
+    assert rows(store, "isig") == [(22.59,), (None,)]
+    path.write_text(f"time,isig\n2024-03-04 09:00:00,low\n2024-03-04 09:05:00,{word}\n")
+    store.append("u", path)
+    assert store.sql("SELECT isig FROM u ORDER BY __time").rows() == [
+        {"isig": "low"},
+        {"isig": word},
+    ]
 
 
 def test_an_array_of_json_is_rows_with_their_places(store: Store, tmp_path: Path) -> None:

@@ -31,7 +31,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 TABLE = "__carnac_sample"
-NULL_WORDS = ("NA", "N/A", "NULL", "null", "None", "\\N")
+NULL_WORDS = (
+    *("NA", "N/A", "n/a", "#N/A", "<NA>", "NULL", "null", "None", "none", "nil", "\\N"),
+    *("-", "?", "."),
+)
 TIME_SHARE = 0.9
 VALUES_MAX = 1_000
 """Values of a column that are tried as times."""
