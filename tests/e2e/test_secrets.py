@@ -220,23 +220,9 @@ def test_no_answer_log_report_or_command_line_of_an_overlord_says_a_secret(
     environ: dict[str, str], task: str, tmp_path: Path
 ) -> None:
     log = tmp_path / "overlord.log"
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "carnac", "overlord", "--port", "0", "--json"],
-            env={**environ, "CARNAC_TASK_RUNNER": "spark_submit"},
-            stdout=output,
-            stderr=output,
-            start_new_session=True,
-        )
-    try:
-        until(lambda: "listening at" in log.read_text(), "the overlord listens")
-        address = re.search(r"listening at (http://[^\s,\"]+)", log.read_text())
-        assert address is not None
-        lines = _watch(process.pid, task, address[1])
-        answers = _answers(address[1], task)
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(60)
+    with _listening(["overlord"], {**environ, "CARNAC_TASK_RUNNER": "spark_submit"}, log) as here:
+        lines = _watch(*here, task)
+        answers = _answers(here[1], task)
     assert any("spark-submit" in line or "SparkSubmit" in line for line in lines)
     assert found_in("\n".join(lines)) == []
     assert len(answers) > 10
@@ -247,7 +233,54 @@ def test_no_answer_log_report_or_command_line_of_an_overlord_says_a_secret(
     assert [path for path in (*texts, log) if found_in(path.read_text(errors="replace"))] == []
 
 
-def _watch(overlord: int, task: str, address: str) -> list[str]:
+@pytest.mark.sql
+@pytest.mark.slow
+def test_no_answer_or_file_of_what_serves_a_cluster_says_a_secret(
+    environ: dict[str, str], task: str, tmp_path: Path
+) -> None:
+    folder, log = tmp_path / "h1", tmp_path / "serve.log"
+    roles = [f"--role={role}" for role in ("coordinator", "broker", "historical")]
+    words = ["serve", *roles, f"--folder={folder}", "--capacity=1GB", "--access-log"]
+    statements = ["SELECT * FROM flights", "SELECT * FROM sys.servers", "SELECT * FROM sys.segments",
+                  "EXPLAIN SELECT count(*) FROM flights", "SELECT * FROM nowhere", "SELEC"]  # fmt: skip
+    with _listening(words, environ, log) as (_, address):
+        until(
+            lambda: any((folder / "segments").rglob("*.parquet")) if folder.exists() else False,
+            "the historical holds its segment",
+        )
+        answers = _answers(address, task)
+        for sql in statements:
+            answer = httpx.post(f"{address}/druid/v2/sql", json={"query": sql})
+            answers += [answer.text, str(answer.headers)]
+    assert len(answers) > 20
+    assert found_in("\n".join(answers)) == []
+    written = [log, *(path for path in folder.rglob("*") if path.is_file())]
+    assert len(written) > 2
+    assert [path for path in written if SECRET.encode() in path.read_bytes()] == []
+
+
+@contextmanager
+def _listening(words: list[str], environ: dict[str, str], log: Path) -> Iterator[tuple[int, str]]:
+    """A process that serves until the block ends: its number, and where it listens."""
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "carnac", *words, "--port", "0", "--json"],
+            env=environ,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    try:
+        until(lambda: "listening at" in log.read_text(), "it listens")
+        address = re.search(r"listening at (http://[^\s,\"]+)", log.read_text())
+        assert address is not None
+        yield process.pid, address[1]
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(60)
+
+
+def _watch(overlord: int, address: str, task: str) -> list[str]:
     """The command lines of all that the overlord starts, until the task is over."""
     lines: set[str] = set()
 

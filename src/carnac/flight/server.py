@@ -236,6 +236,7 @@ def _make(own: _Own, calls: _Calls, location: str) -> Any:
             self, _context: fl.ServerCallContext, action: fl.Action
         ) -> Iterator[fl.Result]:
             try:
+                wire.check_size(action.body.size)  # before it is there twice
                 body = _act(own, calls, action.type, action.body.to_pybytes())
             except Exception as error:
                 raise to_flight(error, f"the action '{action.type[:50]}'") from error

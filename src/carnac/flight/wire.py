@@ -169,16 +169,25 @@ def dump(message: Struct) -> bytes:
     return _ENCODER.encode(message)
 
 
+def check_size(size_bytes: int) -> None:
+    """Refuse a message that is too large.
+
+    Raises:
+        Invalid: It is.
+    """
+    if size_bytes > BODY_MAX_BYTES:
+        raise Invalid(
+            f"a request of {size_bytes:,} bytes is too large; the most is {BODY_MAX_BYTES:,}"
+        )
+
+
 def load(kind: type[Message], body: bytes) -> Message:
     """Return the message of some bytes.
 
     Raises:
         Invalid: They are no such message, or too many.
     """
-    if len(body) > BODY_MAX_BYTES:
-        raise Invalid(
-            f"a request of {len(body):,} bytes is too large; the most is {BODY_MAX_BYTES:,}"
-        )
+    check_size(len(body))
     try:
         message = cast("Message", _DECODERS[kind].decode(body))
     except (MsgspecError, ValueError, RecursionError, MemoryError) as error:

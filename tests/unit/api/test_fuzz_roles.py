@@ -119,6 +119,29 @@ def test_every_route_answers_whatever_comes(
     roles.ask(data.draw(requests(route, BODIES)), caplog)
 
 
+STRANGERS = {
+    "a name that is not ours": [(b"host", b"evil.example.com")],
+    "a page of another site": [(b"host", b"one"), (b"origin", b"http://evil.example.com")],
+    "a form": [(b"host", b"one"), (b"content-type", b"application/x-www-form-urlencoded")],
+}
+
+
+KEPT_OUT = [
+    (who, method, path)
+    for method, path in own_routes()
+    for who, headers in STRANGERS.items()
+    if method != "GET" or headers[0][1] != b"one"  # nobody can read an answer of another site
+]
+
+
+@pytest.mark.parametrize(("who", "method", "path"), KEPT_OUT)
+def test_no_route_answers_a_stranger(
+    roles: Roles, caplog: pytest.LogCaptureFixture, who: str, method: str, path: str
+) -> None:
+    answer = roles.ask(Request(method, path.encode(), headers=STRANGERS[who]), caplog)
+    assert answer.status in {403, 415}, answer
+
+
 def test_they_still_do_their_work(roles: Roles, caplog: pytest.LogCaptureFixture) -> None:
     body = as_json({"query": "SELECT count(*) AS n FROM flights"})
     answer = roles.ask(Request("POST", b"/druid/v2/sql", pieces=[body]), caplog)
