@@ -1,1 +1,1 @@
-"""Benchmarks: each writes its results, with the machine, to `benchmarks/results/`."""
+"""Benchmarks: each writes its results, with the machine, to `benchmarks/results/`. Folders are experiments."""

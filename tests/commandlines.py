@@ -14,8 +14,6 @@ RUNS_ON = frozenset(("overlord", "serve"))
 """Commands that go on until they are told to end."""
 SHORTER = {
     "demo cluster": ("demo cluster --help",),
-    "demo locks": ("demo locks --help",),
-    "demo replacement": ("demo replacement --help",),
     "balance simulate": ("balance simulate --print-scenario",),
     "compaction simulate": ("compaction simulate --days 1",),
 }

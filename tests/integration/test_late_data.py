@@ -1,6 +1,6 @@
 """Late appends into chunks that are being compacted, all of them tasks under locks: nobody waits, nobody loses.
 
-The scenario of `carnac demo locks`, kept in order by the controller as a duty of the overlord. An append comes while
+The scenario of `benchmarks.late_data`, kept in order by the controller as a duty of the overlord. An append comes while
 each group of a compaction is written and not yet published, so the two are always in each other's way.
 """
 

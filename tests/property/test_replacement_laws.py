@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from carnac.simulation.replacement import AnswerKind, Course, Death, Replacement, Way, simulate
+from benchmarks.replacement import AnswerKind, Course, Death, Replacement, Way, simulate
 
 LONG_S = 320
 """Longer than each of these replacements, one load after the other."""

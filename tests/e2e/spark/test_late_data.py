@@ -1,4 +1,4 @@
-"""`demo locks` on real Spark tasks: late rows for chunks that are being compacted."""
+"""Late rows on real Spark tasks for chunks that are being compacted."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from benchmarks.late_data.__main__ import main
 from carnac.core.segments.lateness import LATENESSES
 from carnac.core.time.intervals import Interval, parse_interval
 from tests.e2e.conftest import Run
@@ -22,12 +23,11 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 def test_no_append_waits_and_no_compaction_is_lost_but_under_classic_locks(
-    run: Run, tmp_path: Path, spark: SparkSession
+    run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str], spark: SparkSession
 ) -> None:
     assert spark is not None
-    small = ("--appends", "3", "--rows", "200")
-    done = run("demo", "locks", "--keep", "out", *small, "--json")
-    said = json.loads(done.out)
+    assert main(["--keep", "out", "--appends", "3", "--rows", "200", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
     assert said["ok"]
     assert [one["locks"] for one in said["runs"]] == ["exclusive", "segment", "default"]
     for one in said["runs"]:
@@ -84,9 +84,11 @@ def late_of(times: list[int], newest_ms: int | None) -> Late:
     return +found
 
 
-def test_a_folder_of_somebody_else_is_left_alone(run: Run, tmp_path: Path) -> None:
+def test_a_folder_of_somebody_else_is_left_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("years of work")
-    done = run("demo", "locks", "--keep", "mine", code=2)
-    assert "mine holds files that are not the demo's" in done.err
+    assert main(["--keep", str(tmp_path / "mine")]) == 2
+    assert "mine holds files that are not the demo's" in capsys.readouterr().err
     assert (tmp_path / "mine" / "thesis.txt").read_text() == "years of work"

@@ -1,4 +1,4 @@
-"""`demo` and its parts: a story on real data, late rows beside compactions, servers that die, and what queries see."""
+"""`demo`: a story on real data, and a cluster whose servers die while it is asked."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from carnac.cli.app import START, add_group, command, session_of
-from carnac.cli.options import flag, option
+from carnac.cli.options import option
 from carnac.cli.tables import columns_of, format_seconds
 
 if TYPE_CHECKING:
@@ -46,44 +46,6 @@ def demo(
 
 
 @command(
-    "demo locks", panel=START, examples=["carnac demo locks", "carnac demo locks --appends 100"]
-)
-def demo_locks(
-    ctx: typer.Context,
-    folder: Annotated[
-        Path, option("--keep DIR", "Where the store and the picture go; they stay there.")
-    ] = Path("demo-output-locks"),
-    appends: Annotated[int, option("--appends N", "How many late appends.", min=1, max=999)] = 40,
-    rows: Annotated[
-        int, option("--rows N", "Rows of each segment that was there before.", min=1)
-    ] = 100_000,
-) -> None:
-    """Append late rows to time chunks that are being compacted, under three ways of locking, on real Spark tasks.
-
-    Tells what each costs: compactions revoked, bytes written for nothing, appends that waited, time until every chunk
-    is compacted; and checks that every row is there exactly once. Exits with 1 if segment locks or the default delay
-    an append or revoke a compaction, or if a row is missing or doubled.
-    """
-    from carnac.cli.demo.late_data import LateDataProof, Scale
-    from carnac.cli.demo.late_report import late_document, print_late_report, write_picture
-    from carnac.cli.demo.story import prepare_folder
-
-    session = session_of(ctx)
-    say = session.output.note if session.output.is_json else session.output.line
-    prepare_folder(folder)
-    scale = Scale(rows=rows, appends=appends)
-    proof = LateDataProof(session.settings, folder / "store", session.clock, scale=scale, say=say)
-    runs = proof.run()
-    picture = write_picture(runs, proof.chunks, scale, folder / "late-data.svg")
-    if session.output.is_json:
-        session.output.json(late_document(runs, picture))
-    else:
-        print_late_report(session.output, runs, picture)
-    if not all(run.is_right for run in runs):
-        raise typer.Exit(EXIT_DIFFERENT)
-
-
-@command(
     "demo cluster", panel=START, examples=["carnac demo cluster", "carnac demo cluster --json"]
 )
 def demo_cluster(
@@ -116,59 +78,6 @@ def demo_cluster(
     else:
         print_report(session.output, cluster, picture)
     if not cluster.is_right:
-        raise typer.Exit(EXIT_DIFFERENT)
-
-
-@command(
-    "demo replacement",
-    panel=START,
-    examples=["carnac demo replacement", "carnac demo replacement --out replacement.svg --json"],
-)
-def demo_replacement(
-    ctx: typer.Context,
-    out: Annotated[
-        Path | None,
-        option("--out FILE", "A picture of it: .svg, .png or .html.", show_default=False),
-    ] = None,
-    is_real: Annotated[bool, flag("--real", "Do the same to real processes, too.")] = False,
-    folder: Annotated[
-        Path, option("--keep DIR", "Where their store and logs go; they stay there.")
-    ] = Path("demo-output-replacement"),
-) -> None:
-    """Show what queries see, second by second, when a server dies while segments are replaced.
-
-    Falling back to what is announced is held against rollouts of a told revision, with and without cold reads, for a
-    server that dies while the new segments load, right after the switch, and after the old ones were dropped. With
-    --real the same is done to processes, for two minutes; exits with 1 unless all their answers are right.
-    """
-    from carnac.cli.demo.replacement import (
-        courses_document,
-        print_courses,
-        write_replacement_picture,
-    )
-    from carnac.console.export import check_picture
-    from carnac.simulation.replacement import Replacement, simulate_all
-
-    session = session_of(ctx)
-    if out is not None:
-        check_picture(out)
-    courses = simulate_all(Replacement())
-    is_right = True
-    if is_real:
-        from carnac.cli.demo.cluster.replacing import RealReplacements
-        from carnac.cli.demo.story import prepare_folder
-
-        prepare_folder(folder)
-        say = session.output.note if session.output.is_json else session.output.line
-        real = RealReplacements(session=session, folder=folder.absolute(), say=say)
-        courses += real.run()
-        is_right = real.is_right
-    picture = None if out is None else write_replacement_picture(courses, out)
-    if session.output.is_json:
-        session.output.json(courses_document(courses, picture))
-    else:
-        print_courses(session.output, courses, picture)
-    if not is_right:
         raise typer.Exit(EXIT_DIFFERENT)
 
 

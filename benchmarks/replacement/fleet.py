@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
 
+from benchmarks.replacement.scenario import Replacement
 from carnac.core.log.entries import Entry
-from carnac.simulation.replacement.scenario import Replacement
 
 
 @dataclass(slots=True, kw_only=True)

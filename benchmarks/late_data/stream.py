@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from carnac.cli.demo.late_watch import COMPACT, Episode, Watch, WatchedJobs
+from benchmarks.late_data.watch import COMPACT, Episode, Watch, WatchedJobs
 from carnac.core.time.intervals import Interval, format_ms, parse_interval
 from carnac.ports import Clock, TaskFilter
 
@@ -296,7 +296,7 @@ class _Sent:
         self.places: dict[str, tuple[Interval, ...]] = {}
         self._scale = scale
         self._chunks = chunks
-        self._random = random.Random(SEED)  # noqa: S311 - the same rows each time
+        self._random = random.Random(SEED)
         self._compactions = 0
 
     def spec(self) -> dict[str, object]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from benchmarks.replacement import AnswerKind, Course, Death, Second
 from carnac.cli.demo.cluster.checks import Judged, judge
 from carnac.cli.demo.cluster.load import Load, Sample
 from carnac.cli.demo.cluster.processes import Servers, opened_in, wait_until
@@ -21,7 +22,6 @@ from carnac.cli.tables import format_count
 from carnac.errors import CarnacError
 from carnac.flight.client import FlightSegmentServer
 from carnac.ports.serving import HoldState, Role
-from carnac.simulation.replacement import AnswerKind, Course, Death, Second
 
 if TYPE_CHECKING:
     from carnac.cli.session import Session

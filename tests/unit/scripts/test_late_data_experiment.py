@@ -1,4 +1,4 @@
-"""What `demo locks` writes down, reckons and draws."""
+"""What the experiment with late rows writes down, reckons and draws."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from carnac.cli.demo.late_data import MODES, LateRun, Scale
-from carnac.cli.demo.late_report import late_document, write_picture
-from carnac.cli.demo.late_watch import Episode, WaitTimes, Watch, wait_times
+from benchmarks.late_data.report import late_document, write_picture
+from benchmarks.late_data.stream import MODES, LateRun, Scale
+from benchmarks.late_data.watch import Episode, WaitTimes, Watch, wait_times
 from carnac.core.tasks.model import Task, TaskState
 from carnac.core.time.intervals import Interval, parse_interval
 from carnac.errors import CarnacError, Conflict, Invalid, Revoked

@@ -1,14 +1,15 @@
-"""`demo replacement --real`: one copy of each segment, a historical killed at three moments, and every answer whole."""
+"""Real replacements: one copy of each segment, a historical killed at three moments, and every answer whole."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from carnac.simulation.replacement import AnswerKind, Death, Way
-from tests.e2e.conftest import Run
+from benchmarks.replacement import AnswerKind, Death, Way
+from benchmarks.replacement.__main__ import main
 from tests.nightly import IS_NIGHTLY
 
 if TYPE_CHECKING:
@@ -21,11 +22,11 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
     not IS_NIGHTLY, reason="three clusters, one after the other: for the nightly profile"
 )
 def test_no_second_is_short_or_refused_whenever_the_only_copy_dies(
-    run: Run, spark: SparkSession
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], spark: SparkSession
 ) -> None:
     assert spark is not None
-    done = run("demo", "replacement", "--real", "--keep", "out", "--json")
-    courses = json.loads(done.out)["courses"][len(Way) * len(Death) :]
+    assert main(["--real", "--keep", str(tmp_path / "out"), "--json"]) == 0
+    courses = json.loads(capsys.readouterr().out)["courses"][len(Way) * len(Death) :]
     assert [one["death"] for one in courses] == [death.value for death in Death]
     for course in courses:
         assert course["diedS"] is not None

@@ -7,14 +7,15 @@
 | What do servers hold, load and lose? | `fleet.py` |
 | How is a query answered from announcements alone, and how from a told revision? | `ways.py` |
 | What happens, from the first second to the last? | `run.py` |
+| What do three real historicals do? | `processes.py` |
 
 Both ways run the code that they are about: `core/timeline` decides what announced segments show, `core/rollout` what
 brokers are told and what may be unloaded.
 """
 
-from carnac.simulation.replacement.courses import AnswerKind, Course, Second
-from carnac.simulation.replacement.run import simulate, simulate_all
-from carnac.simulation.replacement.scenario import Death, Replacement, Way
+from benchmarks.replacement.courses import AnswerKind, Course, Second
+from benchmarks.replacement.run import simulate, simulate_all
+from benchmarks.replacement.scenario import Death, Replacement, Way
 
 __all__ = [
     "AnswerKind",

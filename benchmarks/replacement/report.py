@@ -1,4 +1,4 @@
-"""What `demo replacement` says of its courses: a table, a document for programs, a picture."""
+"""What the experiment says of its courses: a table, a document for programs, a picture."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from benchmarks.replacement import AnswerKind
+from benchmarks.replacement.picture import draw_replacements
 from carnac.cli.tables import Column, columns_of, format_count
 from carnac.console.export import write_chart
-from carnac.console.replacement import draw_replacements
-from carnac.simulation.replacement import AnswerKind
 
 if TYPE_CHECKING:
+    from benchmarks.replacement import Course
     from carnac.cli.output import Output
-    from carnac.simulation.replacement import Course
 
 
 def write_replacement_picture(courses: Sequence[Course], path: Path) -> Path:

@@ -1,4 +1,4 @@
-"""`demo replacement`: a table, a document, a picture."""
+"""What the experiment of replacements says: a table, a document, a picture."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from carnac.cli import main
-from carnac.console.replacement import draw_replacements
+from benchmarks.replacement import Death, Replacement, Way, simulate, simulate_all
+from benchmarks.replacement.__main__ import main
+from benchmarks.replacement.picture import draw_replacements
 from carnac.errors import Invalid
-from carnac.simulation.replacement import Death, Replacement, Way, simulate, simulate_all
 
 
 def test_the_table_has_a_line_for_each_way_and_moment(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["demo", "replacement"]) == 0
+    assert main([]) == 0
     told = capsys.readouterr().out
     assert all(told.count(death.value) >= len(Way) for death in Death)
 
@@ -23,7 +23,7 @@ def test_the_document_says_every_second_and_where_the_picture_is(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     picture = tmp_path / "replacement.svg"
-    assert main(["demo", "replacement", "--json", "--out", str(picture)]) == 0
+    assert main(["--json", "--out", str(picture)]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["picture"] == str(picture)
     assert picture.read_bytes().startswith(b"<svg")
@@ -34,7 +34,7 @@ def test_the_document_says_every_second_and_where_the_picture_is(
 def test_a_picture_that_cannot_be_drawn_is_refused_at_once(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["demo", "replacement", "--out", "replacement.bmp"]) == Invalid.exit_code
+    assert main(["--out", "replacement.bmp"]) == Invalid.exit_code
     assert ".svg" in capsys.readouterr().err
 
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from benchmarks.replacement.courses import AnswerKind, Second
+from benchmarks.replacement.fleet import Fleet
+from benchmarks.replacement.scenario import (
+    CHUNK,
+    NEW_REVISION,
+    OLD_REVISION,
+    Replacement,
+)
 from carnac.core.log.entries import Entry
 from carnac.core.rollout.brokers import BrokerRevisions
 from carnac.core.rollout.deciding import decide_rollout
 from carnac.core.rollout.lives import SegmentLives
 from carnac.core.rollout.model import Broker, Historical, RolloutState
 from carnac.core.timeline import Timeline, Visibility
-from carnac.simulation.replacement.courses import AnswerKind, Second
-from carnac.simulation.replacement.fleet import Fleet
-from carnac.simulation.replacement.scenario import (
-    CHUNK,
-    NEW_REVISION,
-    OLD_REVISION,
-    Replacement,
-)
 
 LEASE_MS = 30_000
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from benchmarks.replacement.courses import AnswerKind, Course, Second
+from benchmarks.replacement.fleet import Fleet
+from benchmarks.replacement.scenario import Death, Replacement, Way
+from benchmarks.replacement.ways import Answering, FallbackWay, RolloutWay
 from carnac.errors import Invalid
-from carnac.simulation.replacement.courses import AnswerKind, Course, Second
-from carnac.simulation.replacement.fleet import Fleet
-from carnac.simulation.replacement.scenario import Death, Replacement, Way
-from carnac.simulation.replacement.ways import Answering, FallbackWay, RolloutWay
 
 
 def simulate_all(scenario: Replacement) -> tuple[Course, ...]:

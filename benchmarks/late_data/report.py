@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from carnac.cli.demo.late_data import COMPACTIONS_MAX, LateRun, Scale, lane
-from carnac.cli.demo.late_watch import WaitTimes, wait_times
+from benchmarks.late_data.picture import Bar, BarKind, Panel, Point, PointKind, draw_late_data
+from benchmarks.late_data.stream import COMPACTIONS_MAX, LateRun, Scale, lane
+from benchmarks.late_data.watch import WaitTimes, wait_times
 from carnac.cli.output import Output
 from carnac.cli.tables import columns_of, format_bytes, format_count, format_seconds
 from carnac.console.export import write_chart
-from carnac.console.late_data import Bar, BarKind, Panel, Point, PointKind, draw_late_data
 from carnac.core.time.intervals import Interval
 
 _BARS: dict[str, BarKind] = {"finished": "finished", "revoked": "revoked"}

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from benchmarks.replacement import AnswerKind, Death, Second
+from benchmarks.replacement.processes import _Look, _second, _Trial
 from carnac.cli.demo.cluster.checks import Judged
 from carnac.cli.demo.cluster.load import Sample
-from carnac.cli.demo.cluster.replacing import _Look, _second, _Trial
 from carnac.console.cluster import Verdict
-from carnac.simulation.replacement import AnswerKind, Death, Second
 
 OLD, NEW = {"old-1", "old-2"}, {"new-1"}
 LOOKS = [

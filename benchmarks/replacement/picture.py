@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from benchmarks.replacement import AnswerKind
 from carnac.console.looks import chart_head
-from carnac.simulation.replacement import AnswerKind
 
 if TYPE_CHECKING:
+    from benchmarks.replacement import Course
     from carnac.console.looks import Chart
-    from carnac.simulation.replacement import Course
 
 PANEL_WIDTH = 300
 PANEL_HEIGHT = 74
