@@ -7,6 +7,10 @@ import multiprocessing
 FORK = multiprocessing.get_context("forkserver")
 FORK.set_forkserver_preload(
     [
+        "carnac.cli.command_line",
+        "carnac.cli.commands.history",
+        "carnac.cli.commands.lookups",
+        "carnac.cli.commands.writing",
         "carnac.metadata.backends.postgresql",
         "carnac.metadata.backends.sqlite",
         "carnac.jobs.compact.job",
@@ -15,6 +19,7 @@ FORK.set_forkserver_preload(
         "duckdb",
         "psycopg",
         "tests.integration.clock_children",
+        "tests.integration.command_children",
         "tests.integration.compaction_children",
         "tests.integration.lock_children",
         "tests.integration.metadata_children",

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
+import os
 import random
 import re
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
 
 from carnac.bootstrap.store import open_store
-from tests.e2e.cli import append_rows, run_process
+from tests.e2e.cli import append_rows
+from tests.forking import FORK
+from tests.integration.command_children import run_command
 from tests.nightly import IS_NIGHTLY
 from tests.waiting import until
 
@@ -74,24 +75,19 @@ def interrupted(
         commits: So many it makes, if nobody interrupts it.
     """
     before = head(place)
-    with subprocess.Popen(
-        [sys.executable, "-m", "carnac", *args],
-        cwd=cwd,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as running:
-        if after_commit:
-            until(
-                lambda: head(place) > before or running.poll() is not None,
-                f"a commit of {args}",
-                patience_s=240,
-            )
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            running.wait(age)
-        running.send_signal(number)
-        out, err = running.communicate(timeout=120)
-    after, code = head(place), running.returncode
+    running = start(args, cwd)
+    if after_commit:
+        until(
+            lambda: head(place) > before or running.exitcode is not None,
+            f"a commit of {args}",
+            patience_s=240,
+        )
+    running.join(age)
+    if running.pid is not None and running.exitcode is None:
+        os.kill(running.pid, number)
+    running.join(120)
+    out, err = ((cwd / name).read_text() for name in ("out", "err"))
+    after, code = head(place), running.exitcode
     story = (args, number, code, out, err, before, after)
     found = PUBLISHED.search(err)
     if found is not None:
@@ -111,6 +107,17 @@ def interrupted(
     assert after == before, story
     assert "published" not in out, story
     return "silent"
+
+
+def start(args: list[str], cwd: Path) -> BaseProcess:
+    """Start a command whose modules are loaded; it begins now."""
+    told, tells = FORK.Pipe(duplex=False)
+    running = FORK.Process(target=run_command, args=(tells, args, dict(os.environ), cwd))
+    running.start()
+    tells.close()
+    with told:
+        told.recv_bytes()
+    return running
 
 
 COMMANDS = {
@@ -141,9 +148,11 @@ def test_what_an_interrupted_command_says_is_what_the_log_says(
     print(f"seed {seed}")
     rng = random.Random(seed)
     args = prepare(name, place)
+    first = start(args, cwd)
     started = time.monotonic()
-    assert run_process(args, cwd=cwd).code == 0
+    first.join(120)
     moment = time.monotonic() - started
+    assert first.exitcode == 0, (cwd / "err").read_text()
     ends: Counter[str] = Counter()
     while ends.total() < LEAST or not AFTER & ends.keys() or ends.keys() <= AFTER:
         assert ends.total() < MOST, f"all were interrupted on one side of their commit: {ends}"
