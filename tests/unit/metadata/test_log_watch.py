@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import random
+import signal
+import sys
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
+from types import FrameType
 
+import apsw
 import pytest
 
 from carnac.errors import Corrupt
@@ -14,6 +18,7 @@ from carnac.metadata import back_up, open_metadata
 from carnac.metadata.backends import sqlite_log
 from carnac.metadata.backends.sqlite import WRITER_PRAGMAS
 from carnac.metadata.backends.sqlite_driver import READER_PRAGMAS, connect
+from carnac.metadata.backends.sqlite_log import raise_interruption
 from carnac.metadata.store import MetadataStore
 from tests.support.clock import FakeClock, SequentialIds
 from tests.support.databases import lay_database, wrong_pages
@@ -21,6 +26,8 @@ from tests.unit.store.events import fast_folder
 
 MARK = "metadata.db-wal-damaged"
 SEED = 15
+EVERY_S, RAISED = 0.000_05, 300
+"""How often a signal comes, and how many shall interrupt the reading of a page."""
 
 
 class Interruption(BaseException):
@@ -123,6 +130,40 @@ def test_what_interrupts_a_read_comes_out(
         patched.undo()
         assert other.settings() == {"name": "value"}
     assert store.settings() == {"name": "value"}
+
+
+def test_no_signal_has_an_unread_page_taken_for_one_that_was_read(
+    store: MetadataStore, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a handler raises before the first line of what reads would be lost, and SQLite told of success."""
+    for number in range(40):
+        store.put_settings({f"name {number}": "value" * 200})
+    raised, lost = list[Interruption](), list[object]()
+
+    def interrupt(_number: int, frame: FrameType | None) -> None:
+        if frame is not None and frame.f_code.co_name == "read_verified":
+            raised.append(Interruption())
+            raise raised[-1]
+
+    monkeypatch.setattr(sys, "unraisablehook", lost.append)
+    before = signal.signal(signal.SIGALRM, interrupt)
+    found = set[str]()
+    with closing(connect(path, READER_PRAGMAS)) as link:
+        try:
+            signal.setitimer(signal.ITIMER_REAL, EVERY_S, EVERY_S)
+            while len(raised) < RAISED and not lost:
+                link.release_memory()
+                try:
+                    found.add(str(link.execute("SELECT count(value) FROM settings").get))
+                except apsw.Error as error:
+                    found.add(type(error).__name__)
+                with suppress(Interruption):
+                    raise_interruption()
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+    assert lost == []
+    assert found - {"41"} == {"IOError"}
 
 
 def test_a_backup_that_was_put_back_has_a_log(store: MetadataStore, path: Path) -> None:

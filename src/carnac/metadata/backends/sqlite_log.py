@@ -14,7 +14,9 @@ import struct
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from dis import opmap
 from pathlib import Path
+from types import CodeType
 
 import apsw
 
@@ -36,6 +38,9 @@ _READ = 2
 _Read = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int, ctypes.c_int64
 )
+_FAILED = int(apsw.SQLITE_IOERR)
+_GOES_ON = 2
+"""The argument of `RESUME` after a `yield from`."""
 _Functions = ctypes.Array[ctypes.c_void_p]
 _watching = threading.Lock()
 _functions: dict[int, _Functions] = {}
@@ -141,13 +146,25 @@ def _verifying(read: Callable[[int, int, int, int], int]) -> Callable[[int, int,
                 return code
             _mark(_paths[file])
             return int(apsw.SQLITE_IOERR_DATA)
-        except (
-            BaseException
-        ) as error:  # SQLite takes no exceptions, and must not believe that the page is right
+        except BaseException as error:  # it must not believe that the page is right
             _local.interruption = error
-            return int(apsw.SQLITE_IOERR)
+            return _FAILED  # without a call, after which handlers of signals run
 
+    read_verified.__code__ = _without_signals_before_the_first_line(read_verified.__code__)
     return read_verified
+
+
+def _without_signals_before_the_first_line(code: CodeType) -> CodeType:
+    """Return code at whose beginning no handler of a signal runs, where no `try` would hold what it raises.
+
+    The caller in C would lose that, and tell SQLite whatever number lies there: zero is success, and what was in memory
+    would be the page. The instruction `RESUME` looks for signals at the beginning of a function, as its argument says,
+    and not when a `yield from` goes on. Source: https://docs.python.org/3/library/dis.html#opcode-RESUME.
+    """
+    operations = bytearray(code.co_code)
+    place = operations[::2].index(opmap["RESUME"]) * 2
+    operations[place + 1] = _GOES_ON
+    return code.replace(co_code=bytes(operations))
 
 
 def _mark(path: Path) -> None:
