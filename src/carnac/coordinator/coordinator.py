@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from threading import Lock
+from threading import Lock, Thread
 from typing import TYPE_CHECKING
 
 from carnac.coordinator.dropping import Delete, DropRules
@@ -23,7 +23,7 @@ from carnac.core.rollout.model import LOAD_PATIENCE_MS
 from carnac.core.tasks.leadership import Candidacy, Leadership
 from carnac.core.time.leases import is_over
 from carnac.errors import CarnacError, Revoked
-from carnac.ports.loops import Loop, Wait
+from carnac.ports.loops import Loop, Wait, safely
 from carnac.ports.serving import Role, ServerRecord
 
 if TYPE_CHECKING:
@@ -242,9 +242,21 @@ class Coordinator:
     # ------------------------------------------------------------------------------------------- rounds
 
     def start(self) -> None:
-        """Go round in threads of its own, until `stop`."""
+        """Go round in threads of its own, until `stop`; the planner is compiled beside them if it is not yet."""
+        compiling = Thread(target=self._compile_planner, name="carnac-compile", daemon=True)
+        self.planner.is_ready = lambda: not compiling.is_alive()
+        compiling.start()
         for loop in self.loops:
             loop.start()
+
+    def _compile_planner(self) -> None:
+        def compile_it() -> None:
+            from carnac.core.balancing.live.readiness import compile_all
+
+            compile_all()
+
+        safely(_log, "to compile the planner", compile_it)
+        self._loop.wake()
 
     def stop(self) -> None:
         """Resign, and end all rounds. Idempotent."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from carnac.coordinator.following import LogView
     from carnac.coordinator.rules import Rules
     from carnac.core.balancing.live.picture import Departed, MoveUnderWay, ServerView
-    from carnac.core.balancing.live.planning import ClusterPlan
+    from carnac.core.balancing.live.planning import ClusterFacts, ClusterPlan
     from carnac.core.balancing.plan.limits import Throttles
     from carnac.core.balancing.plan.rules import RuleSet
     from carnac.core.segments.segment import Segment
@@ -34,6 +34,8 @@ RETRY_MS = 30_000
 """After so long, and twice as long each time, a load that failed is tried again."""
 RETRY_MAX_MS = 3_600_000
 RETRIED = "retry"
+NOT_READY = "planner_not_ready"
+"""Why a segment has no place yet: its rule or its room was not looked at, as the planner is being compiled."""
 
 _log = logging.getLogger(__name__)
 
@@ -82,6 +84,7 @@ class Planner:
         run_period_ms: A run comes at least so often.
 
     Attributes:
+        is_ready: Whether runs may be had: they are machine code. Until then what is new is placed by room alone.
         last: The last run's plan; None before the first one.
         retries: Failed loads that may be let go now.
     """
@@ -99,6 +102,7 @@ class Planner:
         self._log, self._fleet, self._rules, self._clock = log, fleet, rules, clock
         self._throttles, self._run_period_ms = throttles, run_period_ms
         self.memory = Memory()
+        self.is_ready: Callable[[], bool] = lambda: True
         self.last: ClusterPlan | None = None
         self.retries: list[Surplus] = []
         self._forget_when()
@@ -123,9 +127,12 @@ class Planner:
         self._look_at_moves(views)
         self._look_at_failures(views)
         rules = self._rules.current()
-        is_wanted = self._is_urgent() or self._is_due()
+        is_ready = self.is_ready()
+        is_first = self.last is None and (is_ready or bool(self._log.fresh))
+        is_wanted = is_first or self._is_urgent() or self._is_due()
         if is_wanted and not self._fleet.has_silent:
-            self._run(views, rules, fence)
+            run = self._run if is_ready else self._place_by_room
+            run(self._begin_run(views, rules), fence)
         elif self._log.fresh and self.last is not None:
             self._place_news(self.last, fence)
 
@@ -156,21 +163,43 @@ class Planner:
         if len({one for one, _, _ in placed}) < len(news):
             self._ran_at_ms = None  # a run says why the others have no place
 
-    def _run(self, views: Sequence[ServerView], rules: RuleSet, fence: int) -> None:
-        from carnac.core.balancing.live.planning import ClusterFacts, plan_cluster
+    def _begin_run(self, views: Sequence[ServerView], rules: RuleSet) -> ClusterFacts:
+        """Return what a run starts from now."""
+        from carnac.core.balancing.live.planning import ClusterFacts
 
-        memory, began_ms = self.memory, self._clock.now_ms()
         self._seen = (self._fleet.number, self._rules.number)
-        facts = ClusterFacts(
+        return ClusterFacts(
             live=self._log.live.values(),
             servers=views,
             away=[one.view for one in self._fleet.away.values()],
             rules=rules,
-            now_ms=began_ms,
-            moves=memory.moves,
-            departed=memory.departed,
+            now_ms=self._clock.now_ms(),
+            moves=self.memory.moves,
+            departed=self.memory.departed,
             throttles=self._throttles,
         )
+
+    def _place_by_room(self, facts: ClusterFacts, fence: int) -> None:
+        """Have loaded what nobody holds; what has no place then is cold, so that no revision waits for it."""
+        from carnac.core.balancing.live.readiness import plan_by_room
+
+        placed = plan_by_room(facts)
+        self._load(((server_id, one, why) for one, server_id, why in placed), fence)
+        there = {one for one, _, _ in placed}.union(
+            *(held for view in facts.servers for held in (view.loaded, view.loading))
+        )
+        self.memory.unplaced = {
+            one.segment_id: NOT_READY for one in facts.live if one.segment_id not in there
+        }
+        self._log.take_fresh()
+        self._fleet.joined.clear()
+        self._fleet.left.clear()
+        self._ran_at_ms, self._pause_ms = self._clock.now_ms(), RUN_PAUSE_MS
+
+    def _run(self, facts: ClusterFacts, fence: int) -> None:
+        from carnac.core.balancing.live.planning import plan_cluster
+
+        memory, began_ms = self.memory, facts.now_ms
         if self._fleet.left:
             memory.surplus = []
         plan = self.last = plan_cluster(facts)

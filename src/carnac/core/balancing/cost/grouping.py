@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from carnac.core.balancing.cost.columns import Codes, Floats, Ints
-from carnac.core.balancing.cost.compiled import compiled
 from carnac.core.balancing.cost.field import Held
 from carnac.core.balancing.cost.joint import SAME_DATASOURCE, scaled_cost, square_hours
 
@@ -29,18 +28,7 @@ def rows_by_key(keys: Ints, key_count: int) -> RowsByKey:
     """Return the rows of each key from 0 to `key_count - 1`."""
     counts = np.bincount(keys, minlength=key_count)
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    rows = np.empty(len(keys), np.int64)
-    _fill_by_key(keys, offsets[:-1].copy(), rows)
-    return RowsByKey(offsets=offsets, rows=rows)
-
-
-@compiled
-def _fill_by_key(keys: Ints, free: Ints, rows: Ints) -> None:
-    """Write the rows of each key into `rows` from `free[key]` on."""
-    for row in range(len(keys)):
-        key = keys[row]
-        rows[free[key]] = row
-        free[key] += 1
+    return RowsByKey(offsets=offsets, rows=np.argsort(keys, kind="stable"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
