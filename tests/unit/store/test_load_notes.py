@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 
 import carnac
@@ -83,6 +85,42 @@ def test_numbers_for_a_text_are_told(store: Store) -> None:
     assert note == "column 'page' is string, and this load's long is read as that"
 
 
+@pytest.mark.parametrize("kind", ["table", "json", "nested json", "csv", "parquet", "texts"])
+@pytest.mark.parametrize("transforms", [[], [{"name": "page", "expression": "upper(page)"}]])
+def test_a_fraction_that_a_long_cuts_off_is_told(
+    store: Store, tmp_path: Path, kind: str, transforms: list[dict[str, str]]
+) -> None:
+    values: list[Any] = [7.25, 7.0, -0.5, 1e3, None, 8]
+    if kind in {"texts", "nested json"}:
+        values = [None if value is None else f"{value}" for value in values]
+    rows = [{"t": AT, "page": "Menhir", "n": value, "m": value} for value in values]
+    source: Any = rows
+    path = tmp_path / f"rows.{kind.rpartition(' ')[2]}"
+    match kind:
+        case "json" | "nested json":
+            path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        case "csv":
+            pd.DataFrame(rows).to_csv(path, index=False)
+        case "parquet":
+            pd.DataFrame(rows).to_parquet(path)
+    if path.exists():
+        source = path
+    m = {"name": "m", "type": "long"}
+    done = store.append(
+        "edits",
+        source,
+        spec=spec(dimensions=[*with_n("long"), m], transformSpec={"transforms": transforms}),
+    )
+    assert done.report is not None
+    told = [note for note in done.report.notes if "fraction" in note]
+    assert told == [
+        f"2 rows have a fraction in '{name}', a long: it was cut off (a spec that declares a double keeps it)"
+        for name in ("m", "n")
+    ]
+    kept = store.sql("SELECT n FROM edits WHERE m IS NOT NULL ORDER BY n").rows()
+    assert [row["n"] for row in kept] == [0, 7, 7, 8, 1000]
+
+
 def test_new_and_missing_columns_are_told(store: Store) -> None:
     notes = load(store, [{"t": AT, "page": "a", "who": "ana"}], dimensions=["page", "who"])
     assert notes == ("column 'who' (string) is new", "not filled by this load: n")
@@ -109,7 +147,7 @@ def test_seconds_that_were_read_as_milliseconds_are_told(store: Store) -> None:
 def test_many_rejected_rows_are_told(store: Store) -> None:
     rows = [{"t": AT, "page": "a", "n": n} for n in range(4)]
     (note,) = load(store, [*rows, {"t": "never", "page": "a", "n": 1}])
-    assert note == "1 of 5 rows were rejected, more than 10%"
+    assert note == "1 of 5 rows was rejected, more than 10%"
 
 
 def test_a_change_of_type_may_be_allowed_beside_the_spec(store: Store) -> None:

@@ -10,6 +10,7 @@ the end, also on failure. Files of attempts that lost or died are removed too.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -282,6 +283,9 @@ class IngestJob:
         rows_late: int,
     ) -> JobReport:
         rows_read = sum(result.counts.rows_read for result in results)
+        fractions: Counter[str] = Counter()
+        for result in results:
+            fractions.update(result.counts.fractions)
         return JobReport(
             rows_read=rows_read,
             rows_filtered=sum(
@@ -294,6 +298,11 @@ class IngestJob:
             size_bytes=sum(segment.size_bytes for segment in segments),
             seconds_by_phase=dict(self.timer.seconds),
             is_for_append=self.is_for_append and rows_read <= APPEND_ROWS_MAX,
+            notes=tuple(
+                f"{rows:,} {'row has' if rows == 1 else 'rows have'} a fraction in '{name}', a long: it was cut off"
+                " (a spec that declares a double keeps it)"
+                for name, rows in sorted(fractions.items())
+            ),
         )
 
 

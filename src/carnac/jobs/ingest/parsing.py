@@ -99,6 +99,7 @@ class Parsed:
     rows_read: int
     rows_parsed: int
     rejections: Rejections
+    fractions: Mapping[str, int]
 
 
 def parse_split(
@@ -147,7 +148,10 @@ def parsed_rows(
     orders = [one for one, _ in shape.normalised_columns if one.startswith(ORDER_PREFIX)]
     instants = ", ".join(f"make_timestamptz({quote(one)}) AS {quote(one)}" for one in orders)
     parsed = Parsed(
-        rows_read=counts.rows_read, rows_parsed=counts.rows_parsed, rejections=rejections
+        rows_read=counts.rows_read,
+        rows_parsed=counts.rows_parsed,
+        rejections=rejections,
+        fractions=counts.fractions,
     )
     return parsed, f"(SELECT * REPLACE ({instants}) FROM rows)" if orders else "rows"
 
@@ -159,6 +163,7 @@ def save_parsed(common: PassOne, number: int, parsed: Parsed) -> None:
         {
             "rows_read": parsed.rows_read,
             "rows_parsed": parsed.rows_parsed,
+            "fractions": dict(parsed.fractions),
             "by_reason": dict(rejections.by_reason),
             "paths": list(rejections.paths),
             "examples": [dict(example) for example in rejections.examples],
@@ -176,6 +181,7 @@ def load_parsed(common: PassOne, number: int) -> Parsed:
         value = json.loads(file.read())
     return Parsed(
         rows_read=value["rows_read"],
+        fractions=value["fractions"],
         rows_parsed=value["rows_parsed"],
         rejections=Rejections(
             by_reason=value["by_reason"],

@@ -116,10 +116,15 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """SQL of a column: its value, and the reason (or null) why there is none, which may use the value by its name."""
+    """SQL of a column: its value, and the reason (or null) why there is none, which may use the value by its name.
+
+    Attributes:
+        cut: Whether a fraction was cut off, as a condition over the same names.
+    """
 
     value: str
     reason: str = "NULL"
+    cut: str | None = None
 
 
 MACROS = (
@@ -186,7 +191,16 @@ def _of_text(x: str, target: Target, list_delimiter: str | None) -> Cell:
             value=f"CASE WHEN json_valid({x}) THEN CAST(json({x}) AS VARCHAR)"
             f" ELSE CAST(to_json({x}) AS VARCHAR) END"
         )
-    return _checked(scalar_text(x, kind), f"{x} IS NOT NULL AND trim({x}) <> ''", target)
+    return _checked(
+        scalar_text(x, kind), f"{x} IS NOT NULL AND trim({x}) <> ''", target, cut=_cut_text(x)
+    )
+
+
+def _cut_text(x: str) -> str:
+    """Return whether text that is read as a long has a fraction; only such text is looked at twice."""
+    number = f"TRY_CAST({x} AS DOUBLE)"
+    may = " OR ".join(f"contains({x}, '{mark}')" for mark in (".", "e-", "E-"))
+    return f"(({may}) AND {number} <> trunc({number}))"
 
 
 def scalar_text(x: str, kind: ColumnType) -> str:
@@ -217,7 +231,7 @@ def _of_json(j: str, target: Target, number: str | None = None) -> Cell:
     if kind in _ELEMENT:
         return _list_cell(f"_json_numbers({j})", target)
     text = f"json_extract_string({j}, '$')" if kind.is_sketch else number or f"_json_number({j})"
-    return _checked(scalar_text(text, kind), f"trim({text}) <> ''", target)
+    return _checked(scalar_text(text, kind), f"trim({text}) <> ''", target, cut=_cut_text(text))
 
 
 def _string_of_json(j: str, target: Target) -> Cell:
@@ -250,7 +264,8 @@ def _of_typed(field: Field, target: Target) -> Cell:
         return Cell(value=f"CASE WHEN {x} IS NOT NULL THEN CAST(to_json({x}) AS VARCHAR) END")
     if sql_type in _ALWAYS_FITS.get(kind, ()):
         return Cell(value=f"CAST({x} AS {SQL_TYPE[kind]})")
-    return _checked(_typed_scalar(x, sql_type, kind, target), f"{x} IS NOT NULL", target)
+    cut = f"{x} <> trunc({x})" if _REAL.fullmatch(sql_type) else None
+    return _checked(_typed_scalar(x, sql_type, kind, target), f"{x} IS NOT NULL", target, cut=cut)
 
 
 def _of_list(x: str, element_type: str, target: Target) -> Cell:
@@ -319,10 +334,12 @@ def _list_cell(texts: str, target: Target, *, element: str | None = None) -> Cel
     return Cell(value=values, reason=reason)
 
 
-def _checked(value: str, is_there: str, target: Target) -> Cell:
+def _checked(value: str, is_there: str, target: Target, *, cut: str | None = None) -> Cell:
     reason = quote_text(target.reason)
     return Cell(
-        value=value, reason=f"CASE WHEN {target.out} IS NULL AND {is_there} THEN {reason} END"
+        value=value,
+        reason=f"CASE WHEN {target.out} IS NULL AND {is_there} THEN {reason} END",
+        cut=cut if target.type is ColumnType.LONG else None,
     )
 
 

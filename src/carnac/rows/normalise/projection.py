@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 LINE = "__carnac_line"
 OFFSET = "__carnac_offset"
 RAW = "__carnac_raw"
+"""The text of a bad record; of a good one the fields of which a fraction was cut off."""
+SEPARATOR = "\x1f"
 FILE = "__carnac_file"
 REASON = "__carnac_reason"
 LOADED = "__carnac_loaded"
@@ -50,16 +52,24 @@ class Projection:
     Attributes:
         values: Quoted name and expression of each column, in the order of normalised rows.
         reasons: Expressions over fields and values: text if the row is bad.
+        cuts: Name of an input field, and whether a fraction of it was cut off.
     """
 
     values: tuple[tuple[str, str], ...]
     reasons: tuple[str, ...]
+    cuts: tuple[tuple[str, str], ...] = ()
 
     @property
     def reason(self) -> str:
         """The first reason that holds, or null."""
         there = [reason for reason in self.reasons if reason != "NULL"]
         return f"COALESCE({', '.join(there)})" if len(there) > 1 else there[0]
+
+    @property
+    def cut(self) -> str:
+        """The fields of which a fraction was cut off, as text, or null."""
+        marks = [f"CASE WHEN {cut} THEN {quote_text(name)} END" for name, cut in self.cuts]
+        return f"nullif(concat_ws('{SEPARATOR}', {', '.join(marks)}), '')" if marks else "NULL"
 
     @property
     def select_list(self) -> str:
@@ -122,6 +132,7 @@ def make_projection(
     time = time_cell(resolve(timestamp.column), quote(TIME_COLUMN), timestamp)
     values = [(quote(TIME_COLUMN), time.value)]
     reasons = [time.reason]
+    cuts: list[tuple[str, str]] = []
     several: set[str] = set()
     for target in targets(shape):
         source = resolve(target.field)
@@ -136,9 +147,11 @@ def make_projection(
             continue
         values.append((target.out, cell.value))
         reasons.append(cell.reason)
+        if cell.cut is not None:
+            cuts.append((target.field, cell.cut))
     if several:
         raise coerce.SeveralValues(several)
-    return Projection(values=tuple(values), reasons=tuple(reasons))
+    return Projection(values=tuple(values), reasons=tuple(reasons), cuts=tuple(cuts))
 
 
 def time_cell(source: Field, out: str, timestamp: TimestampSpec) -> TimeCell:
@@ -252,7 +265,7 @@ def insert_sql(projection: Projection, source: str, *, raw: str = RAW) -> str:
     """
     return (
         f"INSERT INTO {LOADED} SELECT {FILE}, {LINE}, {OFFSET}, {REASON},"
-        f" CASE WHEN {REASON} IS NOT NULL THEN {raw} END, {projection.names}"
+        f" CASE WHEN {REASON} IS NOT NULL THEN {raw} ELSE {projection.cut} END, {projection.names}"
         f" FROM (SELECT *, {projection.reason} AS {REASON}"
         f" FROM (SELECT *, {projection.select_list} FROM ({source})))"
     )

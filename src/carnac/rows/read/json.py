@@ -11,6 +11,7 @@ Blank lines are skipped. Of a key that is there twice, the first counts.
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from carnac.core.segments.segment import TIME_COLUMN, ColumnType
@@ -97,7 +98,7 @@ class JsonPlan:
             f"CASE WHEN {_IS_BLANK} THEN '{BLANK}' WHEN {_JT} IS NULL THEN '{REASON_MALFORMED}'"
             f" WHEN {_JT} <> 'OBJECT' THEN '{REASON_NOT_OBJECT}' END"
         )
-        checked = Projection(values=projection.values, reasons=(syntax, *projection.reasons))
+        checked = replace(projection, reasons=(syntax, *projection.reasons))
         return insert_sql(checked, query)
 
     def _extracted(self, names: list[str]) -> tuple[list[str], dict[str, str]]:
@@ -190,16 +191,19 @@ class JsonPlan:
         }.get(time_field.kind, time_field.sql)
         time = text_time(text, quote(TIME_COLUMN), self._timestamp)
         values = [(quote(TIME_COLUMN), time.value)]
+        cuts: list[tuple[str, str]] = []
         suspect.append(f"({time.reason}) IS NOT NULL")
         if self._timestamp.missing_value is not None:
             suspect.append(f"({text}) IS NULL")
         for target in targets(self._shape):
             cell = self._fast_cell(target)
             values.append((target.out, cell.value))
+            if cell.cut is not None:
+                cuts.append((target.field, cell.cut))
             if cell.reason != "NULL":
                 suspect.append(cell.reason)
         reason = f"CASE WHEN {' OR '.join(suspect)} THEN '{SUSPECT}' END"
-        return Projection(values=tuple(values), reasons=(reason,))
+        return Projection(values=tuple(values), reasons=(reason,), cuts=tuple(cuts))
 
     def _fast_field(self, name: str) -> Field:
         at = self._index.get(name)
@@ -237,6 +241,7 @@ def _fast_number(d: str, kind: ColumnType) -> Cell:
         return Cell(
             value=f"CASE WHEN abs({d}) < {_EXACT} THEN CAST(trunc({d}) AS BIGINT) END",
             reason=f"NOT abs({d}) < {_EXACT}",
+            cut=f"{d} <> trunc({d})",
         )
     if kind is ColumnType.FLOAT:
         return Cell(

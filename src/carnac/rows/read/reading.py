@@ -7,6 +7,7 @@ Where nothing is rejected, no view says so.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -23,6 +24,7 @@ from carnac.rows.normalise.projection import (
     OFFSET,
     RAW,
     REASON,
+    SEPARATOR,
     count,
     insert_sql,
     make_projection,
@@ -99,6 +101,7 @@ class ReadCounts:
         rows_rejected: In `rejected`.
         rows_thrown_away: Good rows outside of the task's instants.
         rejected_by_reason: Largest first.
+        fractions: By input field of type long: good rows of which a fraction was cut off.
     """
 
     rows_read: int = 0
@@ -106,6 +109,7 @@ class ReadCounts:
     rows_rejected: int = 0
     rows_thrown_away: int = 0
     rejected_by_reason: Mapping[str, int] = field(default_factory=dict)
+    fractions: Mapping[str, int] = field(default_factory=dict)
 
 
 def load_rows(con: duckdb.DuckDBPyConnection, task: ReadTask, shape: RowShape) -> ReadCounts:
@@ -268,10 +272,10 @@ def _finish(
     condition = _within_sql(within)
     is_good = f"{REASON} IS NULL"
     counts = (
-        f"SELECT count(*) FILTER (WHERE {is_good}), count(*) FILTER (WHERE {is_good} AND {condition}), count({REASON})"
-        f" FROM {LOADED}"
+        f"SELECT count(*) FILTER (WHERE {is_good}), count(*) FILTER (WHERE {is_good} AND {condition}), count({REASON}),"
+        f" count({RAW}) FILTER (WHERE {is_good}) FROM {LOADED}"
     )
-    ((good, taken, marked),) = con.execute(parsed(con, counts)).fetchall()
+    ((good, taken, marked, cut),) = con.execute(parsed(con, counts)).fetchall()
     marks: set[str] = set()
     if marked:
         found = con.execute(f"SELECT DISTINCT {REASON} FROM {LOADED} WHERE NOT {is_good}")
@@ -295,7 +299,18 @@ def _finish(
         rows_rejected=rejected,
         rows_thrown_away=good - taken,
         rejected_by_reason=dict(by_reason),
+        fractions=_fractions(con, f"{is_good} AND {condition}") if cut else {},
     )
+
+
+def _fractions(con: duckdb.DuckDBPyConnection, condition: str) -> Mapping[str, int]:
+    """Return how many of the rows lost a fraction, by field."""
+    found: Counter[str] = Counter()
+    for names, rows in con.execute(
+        f"SELECT {RAW}, count(*) FROM {LOADED} WHERE {RAW} IS NOT NULL AND {condition} GROUP BY 1"
+    ).fetchall():
+        found.update(dict.fromkeys(names.split(SEPARATOR), rows))
+    return found
 
 
 def _refuse_several(marks: Iterable[str]) -> None:

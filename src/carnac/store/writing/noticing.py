@@ -70,7 +70,8 @@ def with_notes(
             datasource=spec.datasource,
             columns=list(result.missing),
         )
-    notes = [*evolution.notes, *evolution.breaking, *(f"{one}; it is null" for one in missing)]
+    notes = [*result.report.notes, *evolution.notes, *evolution.breaking]
+    notes += [f"{one}; it is null" for one in missing]
     empty = find_empty_columns(spec.dimensions.names, result.segments)
     if empty := tuple(name for name in empty if name not in result.missing):
         notes.append(
@@ -88,8 +89,13 @@ def with_notes(
         notes.append(f"time chunks were made by {kept} before, and are by {now} from now on")
     read, rejected = result.report.rows_read, result.report.rejected.count
     if read and rejected > read * REJECTED_SHARE:
-        notes.append(f"{rejected:,} of {read:,} rows were rejected, more than {REJECTED_SHARE:.0%}")
+        notes.append(_rejected_note(rejected, read))
     return replace(result, report=replace(result.report, notes=tuple(notes)))
+
+
+def _rejected_note(rejected: int, read: int) -> str:
+    were = "was" if rejected == 1 else "were"
+    return f"{rejected:,} of {read:,} rows {were} rejected, more than {REJECTED_SHARE:.0%}"
 
 
 def allows_missing(spec: IngestSpec) -> bool:
