@@ -73,6 +73,9 @@ def test_every_form_runs(store: Store, form: str) -> None:
         ("mv_offset", ["c", "a"]),
         ("mv_offset_of", [None, 0]),
         ("div", [2, 1]),
+        ("bitwise_convert_double_to_long_bits", [0x4014000000000000, 0x4008000000000000]),
+        ("ipv4_parse", [0x0A000001] * 2),
+        ("ipv4_stringify", ["0.0.0.5", "0.0.0.3"]),
         ("timestamp_to_millis", [1709546400000, 1709543400000]),
     ],
 )

@@ -25,6 +25,24 @@ FORMS: Mapping[str, str] = {
     "latest_by": "arg_max(page, __time)",
     "approx_quantile_fixed_buckets": "approx_quantile(added, 0.5)",
     "array_concat_agg": "flatten(list(tags))",
+    "ds_get_quantiles": "[DS_GET_QUANTILE(DS_QUANTILES_SKETCH(added), 0.5)]",
+    "ds_cdf": "avg(CAST(added <= 3 AS INTEGER))",
+    "ds_histogram": "histogram(added, [3, 5])",
+    "ds_quantile_summary": "DS_GET_QUANTILE(DS_QUANTILES_SKETCH(added), 0.5)",
+    "tdigest_generate_sketch": "DS_QUANTILES_SKETCH(added)",
+    "tdigest_quantile": "DS_GET_QUANTILE(DS_QUANTILES_SKETCH(added), 0.5)",
+    "hll_sketch_estimate_with_error_bounds": "HLL_SKETCH_ESTIMATE(DS_HLL(page))",
+    "hll_sketch_to_string": "HLL_SKETCH_ESTIMATE(DS_HLL(page))",
+    "theta_sketch_estimate_with_error_bounds": "THETA_SKETCH_ESTIMATE(DS_THETA(page))",
+    "bloom_filter": "list(DISTINCT page)",
+    "bloom_filter_test": "page IN (SELECT page FROM edits)",
+    **dict.fromkeys(
+        ("ds_tuple_doubles", "ds_tuple_doubles_metrics_sum_estimate"),
+        "THETA_SKETCH_ESTIMATE(DS_THETA(page)), or sum(added)",
+    ),
+    "ds_tuple_doubles_union": "count(DISTINCT page) FILTER (added = 3 OR added = 5)",
+    "ds_tuple_doubles_intersect": "len(list_intersect(list(page), list(page) FILTER (added = 3)))",
+    "ds_tuple_doubles_not": "count(DISTINCT page) FILTER (added <> 3)",
     # lookups
     "lookup": "(SELECT v FROM lookup.pages WHERE k = page), or a join with lookup.pages",
     # texts
@@ -39,6 +57,15 @@ FORMS: Mapping[str, str] = {
     "parse_long": "TRY_CAST(page AS BIGINT)",
     "human_readable_binary_byte_format": "format_bytes(added)",
     "human_readable_decimal_byte_format": "formatReadableDecimalSize(added)",
+    "human_readable_decimal_format": "printf('%.2f K', added / 1000)",
+    "decode_base64_complex": "from_base64('TWVuaGly')",
+    "complex_decode_base64": "from_base64('TWVuaGly')",
+    "nvl": "coalesce(page, 'none')",
+    "ipv4_parse": "list_reduce(list_transform(string_split('10.0.0.1', '.'), lambda part: CAST(part AS BIGINT)),"
+    " lambda high, low: high * 256 + low)",
+    "ipv4_stringify": "concat_ws('.', added >> 24, (added >> 16) & 255, (added >> 8) & 255, added & 255)",
+    "ipv4_match": "starts_with(page, '10.0.')",
+    "ipv6_match": "starts_with(page, '2001:db8:')",
     # numbers
     "div": "added // 2",
     "safe_divide": "added / nullif(added, 0)",
@@ -47,6 +74,8 @@ FORMS: Mapping[str, str] = {
     "bitwise_or": "added | 1",
     "bitwise_xor": "xor(added, 1)",
     "bitwise_complement": "~added",
+    "bitwise_convert_double_to_long_bits": "CAST(CAST(CAST(added AS DOUBLE) AS BIT) AS BIGINT)",
+    "bitwise_convert_long_bits_to_double": "CAST(CAST(added AS BIT) AS DOUBLE)",
     "bitwise_shift_left": "added << 1",
     "bitwise_shift_right": "added >> 1",
     # several values
@@ -78,13 +107,14 @@ FORMS: Mapping[str, str] = {
     "json_query": "json_extract(doc, '$.a')",
     "json_query_array": "json_extract(doc, '$.a[*]')",
     "json_paths": "json_keys(doc)",
+    "json_merge": "json_merge_patch(doc, '{\"b\": 1}')",
     "parse_json": "CAST('{}' AS JSON)",
     "try_parse_json": "TRY_CAST(page AS JSON)",
     "to_json_string": "CAST(to_json(tags) AS VARCHAR)",
 }
 """By the function's name in lower case: an expression over `__time`, `page`, `added`, `tags` and `doc` to write after.
 
-Source: Druid's documentation of its SQL functions. A test runs each form.
+Source: Druid's documentation of its SQL functions, those of its extensions included. A test runs each form.
 """
 
 
