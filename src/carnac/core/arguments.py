@@ -1,4 +1,4 @@
-"""What callers hand over, held against the signature: a wrong type is one sentence, and nothing has happened.
+"""Arguments of callers, checked against the signature: a wrong type is one sentence, and nothing has happened.
 
 The annotations of a method are the one statement of what it takes; a class that is `checked` needs no other, and a
 method that it gets is checked by being there.
@@ -22,14 +22,14 @@ Kind = TypeVar("Kind", bound=type)
 _MADE = frozenset({"batch", "holder"})
 """Names that are given to something new. All others are of what is there, perhaps from before names were checked."""
 _IDS = frozenset({"task_id"})
-"""What is asked for as it stands: a task of any id can be cancelled."""
+"""Names that are taken as they are: a task of any id can be cancelled."""
 _SAID = frozenset({"message", "reason"})
 _short = Repr()
 _short.maxstring = _short.maxother = 80
 
 
 class Shape(NamedTuple):
-    """What an argument may be.
+    """The allowed values of an argument.
 
     Attributes:
         fits: Whether a value is such a one.
@@ -179,4 +179,4 @@ _SHAPES = {
     "PlanListener": _FUNCTION,
     "WriteGuard": Shape(lambda value: hasattr(value, "lock_inputs"), "a WriteGuard"),
 }
-"""What annotations take that are not just the name of a class, without ` | None`."""
+"""Checks for annotations that are not just the name of a class, without ` | None`."""

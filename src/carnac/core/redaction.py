@@ -1,4 +1,4 @@
-"""What is shown of texts that may hold a password: URLs, settings of Spark, what a task was submitted with.
+"""Redaction of texts that may hold a password: URLs, settings of Spark, what a task was submitted with.
 
 What is not known to be harmless is hidden: a parameter of a URL is shown if its name is on a list, and a text that
 looks like a URL and is none shows its scheme only.

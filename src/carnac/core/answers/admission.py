@@ -50,7 +50,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """Who runs and who waits.
+    """The running and the waiting queries.
 
     Attributes:
         waiting: In order of arrival.

@@ -20,7 +20,7 @@ from carnac.core.invariants import check
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Read:
-    """What a leaf says that it has read, at the end of its rows.
+    """A leaf's report, at the end of its rows, of what it has read.
 
     Attributes:
         view: Which of the statement's requests it answers.

@@ -25,7 +25,7 @@ class Server:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assignment:
-    """Who is asked for what.
+    """The segments that each server is asked for.
 
     Attributes:
         parts: Segment ids by server, those of each in the order in which they were given.

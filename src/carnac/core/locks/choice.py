@@ -34,7 +34,7 @@ PRIORITY_LIMIT = 1_000_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockContext:
-    """What a task's context says of locks; None: nothing.
+    """The settings of a task's context for locks; None: not given.
 
     Attributes:
         force_time_chunk_lock: True: always the time chunk. Wins over the service's own setting.
@@ -49,7 +49,7 @@ class LockContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockChoice:
-    """What a task asks for."""
+    """The lock that a task requests."""
 
     granularity: LockGranularity
     type: LockType

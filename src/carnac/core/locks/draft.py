@@ -24,7 +24,7 @@ from carnac.core.time.intervals import Interval
 
 
 class LockView(Protocol):
-    """What a decision may read of the stored locks; the answers hold until the decision is written down."""
+    """The stored locks that a decision may read; the answers hold until the decision is written down."""
 
     def last_number(self) -> int:
         """Return the highest arrival number or fence given so far."""
@@ -49,7 +49,7 @@ class LockView(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weighing:
-    """What stands against a request.
+    """The locks and requests that conflict with a request.
 
     Attributes:
         held: Locks of others that it may not share with.

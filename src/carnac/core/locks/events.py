@@ -1,4 +1,4 @@
-"""What happens to the lockbox, and what it answers."""
+"""Events of the lockbox, and its answers."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ LockReply: TypeAlias = Granted | Waits | Lost | Refused | Standing
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """What becomes of an event.
+    """The outcome of an event.
 
     Attributes:
         puts: Locks as they are after it: new ones and changed ones.

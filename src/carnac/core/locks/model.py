@@ -20,7 +20,7 @@ from carnac.core.time.leases import is_over
 
 
 class LockType(StrEnum):
-    """What a lock lets others do beside it."""
+    """The type of a lock: it decides which other locks may overlap it."""
 
     EXCLUSIVE = "exclusive"
     SHARED = "shared"

@@ -1,4 +1,4 @@
-"""Who waits for whom. A task waits for the tasks whose locks, held or wanted earlier, keep one of its requests out.
+"""Waits between tasks. A task waits for the tasks whose locks, held or wanted earlier, keep one of its requests out.
 
 A circle of such waits would never end, so no event may close one (LK-4). Of lower priority are only held locks that a
 request takes the place of as soon as nothing else keeps it out, or as soon as they are published under; a publishing

@@ -101,7 +101,7 @@ class AllocationRequest:
 
     @property
     def key(self) -> Key:
-        """What it is recognised by when it comes again."""
+        """The key by which a repeated request is recognised."""
         return (self.datasource, self.sequence, self.previous_id)
 
 
@@ -127,7 +127,7 @@ class PendingSegment:
 
     @property
     def key(self) -> Key:
-        """What a repeated request recognises it by."""
+        """The key by which a repeated request finds it."""
         return (self.datasource, self.sequence, self.previous_id)
 
 
@@ -167,7 +167,7 @@ AskLock: TypeAlias = Callable[[RequestLock], LockReply]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllocationDecision:
-    """What becomes of requests.
+    """The outcome of requests.
 
     Attributes:
         replies: One for each request, in order.
@@ -183,7 +183,7 @@ class AllocationDecision:
 
 
 class AllocationView(Protocol):
-    """What an allocation may read; the answers hold until the transaction ends."""
+    """The state that an allocation may read; the answers hold until the transaction ends."""
 
     def chunks(self, datasource: str, interval: Interval) -> Sequence[Chunk]:
         """Return the live chunks that overlap `interval`, in order of time."""

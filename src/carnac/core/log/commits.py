@@ -78,7 +78,7 @@ Place: TypeAlias = Reserved | Numbered
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What a publication does to one datasource.
+    """The changes of a publication to one datasource.
 
     Attributes:
         adds: New segments; each says the chunk it was written for.
@@ -154,7 +154,7 @@ Requirement: TypeAlias = LockHeld | ChunksUnchanged | SegmentsVisible | NotCover
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConservationProof:
-    """What a rewrite read and wrote; both sides must be equal (design section 3).
+    """The totals of what a rewrite read and wrote; both sides must be equal (design section 3).
 
     Attributes:
         rows_in, rows_out: Rows; where they are rolled up, the rows that went into them.
@@ -184,7 +184,7 @@ class LookupChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Publication:
-    """What a writer asks to be published: all of it, in one transaction, or nothing.
+    """A request to publish: all of it in one transaction, or nothing.
 
     Attributes:
         writer: Name of the writer for idempotency; None together with `batch` None means that a retry is not known.
@@ -235,7 +235,7 @@ class Publication:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasourceCommit:
-    """What a commit did to one datasource.
+    """The effect of a commit on one datasource.
 
     Attributes:
         datasource: Its name.
@@ -336,7 +336,7 @@ def _commit_facts(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatasourceSummary:
-    """What a commit did to a datasource, in numbers.
+    """The effect of a commit on a datasource, in numbers.
 
     Attributes:
         datasource: Its name.

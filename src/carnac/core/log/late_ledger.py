@@ -34,7 +34,7 @@ from carnac.core.time.intervals import MAX_MS, MIN_MS, Interval, IntervalSet
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LateFigures:
-    """What there is of some late rows.
+    """The numbers of some late rows.
 
     Attributes:
         rows: Input rows that were late.

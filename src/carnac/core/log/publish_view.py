@@ -1,4 +1,4 @@
-"""What a publish may ask about the state that it changes."""
+"""The questions that a publish may ask about the state it changes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class PublishView(Protocol):
-    """What a publish may read of the newest revision; the answers hold until the transaction ends."""
+    """The part of the newest revision that a publish may read; the answers hold until the transaction ends."""
 
     def chunks(self, datasource: str, interval: Interval) -> Sequence[Chunk]:
         """Return the live chunks that overlap `interval`, in order of time."""

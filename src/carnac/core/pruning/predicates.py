@@ -1,4 +1,4 @@
-"""What is known of a query's condition on one table: enough to leave segments out, never more than is certain.
+"""The known part of a query's condition on one table: enough to leave segments out, never more than is certain.
 
 A predicate here says which rows *may* satisfy the condition. `ANYTHING` stands for every part of it that is not
 understood, so a predicate is always implied by the condition; null counts as not satisfied, as in a WHERE clause.

@@ -1,4 +1,4 @@
-"""What a decision about a rollout depends on, as values."""
+"""The inputs of a decision about a rollout, as values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LOAD_PATIENCE_MS = 10 * 60 * 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Historical:
-    """What a historical that is alive holds, as it said itself last.
+    """The holdings of a living historical, by its last report.
 
     Attributes:
         server_id: Of the server.
@@ -167,7 +167,7 @@ class Unload:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rollout:
-    """What is decided.
+    """The decisions about a rollout.
 
     Attributes:
         tell_revision: What brokers are to be told; never less than what they are told already.

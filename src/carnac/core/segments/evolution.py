@@ -1,4 +1,4 @@
-"""What a load changes in a datasource: types and columns. What breaks queries is told apart from what is safe."""
+"""Changes of a load to a datasource's types and columns; breaking ones are told apart from safe ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ REJECTED_SHARE = 0.1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evolution:
-    """What a load changes.
+    """The changes of a load.
 
     Attributes:
         breaking: A sentence for each column whose new type breaks queries that ran before.

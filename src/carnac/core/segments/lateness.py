@@ -33,7 +33,7 @@ NONE_LATE: LateCounts = (0,) * len(LATENESSES)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LateRows:
-    """What a segment holds of rows that were late when they were appended.
+    """The late rows of a segment: rows that were late when they were appended.
 
     Attributes:
         counts: Input rows of each lateness, in the order of `Lateness`; not all zero.

@@ -21,7 +21,7 @@ Scalar: TypeAlias = str | int | float | bool | None
 
 
 class ColumnType(StrEnum):
-    """What a column holds. The value is the word used in specs, records and reports."""
+    """The type of a column's values. The value is the word used in specs, records and reports."""
 
     STRING = "string"
     LONG = "long"
@@ -150,7 +150,7 @@ ROW_HASH_VERSION = 3
 
 
 class _ColumnsLater:
-    """What lets a segment have its columns when they are first asked for: most of a record, and rarely wanted."""
+    """Loads a segment's columns when they are first read: they are most of a record, and rarely wanted."""
 
     __slots__ = ("_columns_later",)
 

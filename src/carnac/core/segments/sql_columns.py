@@ -1,4 +1,4 @@
-"""What SQL calls the columns of segment files: for those who write them and those who query them."""
+"""SQL names and types of the columns of segment files, for writers and queries."""
 
 from __future__ import annotations
 
@@ -23,4 +23,4 @@ SQL_TYPE: Mapping[ColumnType, str] = {
     ColumnType.THETA: "BLOB",
     ColumnType.QUANTILES: "BLOB",
 }
-"""What DuckDB calls the types of columns."""
+"""DuckDB's names for column types."""

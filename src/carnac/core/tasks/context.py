@@ -1,4 +1,4 @@
-"""What a task's context says of the task itself. What it says of locks is `core.locks.choice`.
+"""The keys of a task's context for the task itself. Those for locks are in `core.locks.choice`.
 
 `priority` is Druid's; `slots`, `retries`, `retryDelayMs` and `longestRetryDelayMs` are ours: Druid tries once.
 """

@@ -48,7 +48,7 @@ class TaskView(Protocol):
 
 
 class TaskDraft:
-    """What a decision has changed so far; reads through it see the changes."""
+    """The changes of a decision so far; reads through it see the changes."""
 
     def __init__(self, view: TaskView, at_ms: int) -> None:
         self.view = view

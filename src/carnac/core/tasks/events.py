@@ -1,4 +1,4 @@
-"""What happens to tasks, and what is answered."""
+"""Events of tasks, and the answers to them."""
 
 from __future__ import annotations
 
@@ -187,14 +187,14 @@ class Submitted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dispatched:
-    """What is to be started now, in order; written down already."""
+    """The attempts to start now, in order; recorded already."""
 
     started: tuple[tuple[Task, Attempt], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deposed:
-    """Who ordered it does not lead any more; nothing was changed."""
+    """The sender no longer leads; nothing was changed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,7 +230,7 @@ TaskReply: TypeAlias = Submitted | Dispatched | Deposed | Current | Stale | Chan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskDecision:
-    """What becomes of an event.
+    """The outcome of an event.
 
     Attributes:
         tasks: As they are after it: new ones and changed ones.

@@ -1,4 +1,4 @@
-"""Who leads in a role: one process at a time, for as long as it is heard of within its lease.
+"""The leader of a role: one process at a time, for as long as it is heard of within its lease.
 
 What a leader orders carries its fence, which grows with each change of leader: so one that was paused and comes back
 orders nothing any more.
@@ -14,7 +14,7 @@ from carnac.core.time.leases import is_over
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leadership:
-    """Who leads in a role.
+    """The leader of a role.
 
     Attributes:
         role: In what it leads, such as `overlord`.

@@ -88,7 +88,7 @@ DEFAULT_RETRY = RetryPolicy()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What should be done.
+    """A durable decision that something should be done.
 
     Attributes:
         task_id: As its submitter says, else made.

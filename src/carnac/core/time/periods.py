@@ -55,7 +55,7 @@ class Period:
 
     @property
     def length_ms(self) -> int:
-        """What it has on top of its months, with days of 24 hours."""
+        """The length beyond whole months, in milliseconds, with days of 24 hours."""
         return (7 * self.weeks + self.days) * DAY_MS + self.clock_ms
 
     @property

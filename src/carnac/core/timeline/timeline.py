@@ -62,7 +62,7 @@ class Piece:
 
 
 class Timeline:
-    """What shows of one datasource, from what is announced.
+    """The visible segments of one datasource, derived from the announced ones.
 
     Args:
         announced: Entries that some server has loaded.

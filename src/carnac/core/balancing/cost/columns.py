@@ -114,7 +114,7 @@ def _check(columns: SegmentColumns) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
-    """What servers may take. Make it with `room_for`; nothing here is changed by placing.
+    """The room of servers. Make it with `room_for`; nothing here is changed by placing.
 
     Attributes:
         allowed: Flags, one row for each kind of request (a tier, say), one column for each server.

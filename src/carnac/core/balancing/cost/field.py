@@ -1,4 +1,4 @@
-"""What an interval costs against all that is held, on every server at once.
+"""The cost of an interval against all held segments, on every server at once.
 
 Time is cut into cells where segments start and end, for all datasources together and for each one alone. A server's
 content is how many segments cover each cell. In a cell of scaled width z, with what lies before it cast as one number
@@ -32,7 +32,7 @@ from carnac.core.balancing.cost.joint import scaled_cost
 TIE = 1e-9
 """Costs that differ by less than this share of the smaller count as equal."""
 PLACE, LOAD, DROP = range(3)
-"""What is done with rows."""
+"""The operations on rows."""
 EVERYTHING = 0
 """The grid of all datasources together."""
 FIRST_CELL, CELLS, FIRST_BLOCK, SIZE = range(4)
@@ -70,7 +70,7 @@ class Field(NamedTuple):
 
 
 class Search(NamedTuple):
-    """What choosing servers takes beside the rows, and room to work in.
+    """The arguments for choosing servers besides the rows, and working space.
 
     Attributes:
         last_copy: By segment: its newest row, -1 at first.

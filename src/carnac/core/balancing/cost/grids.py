@@ -15,7 +15,7 @@ from carnac.errors import Invalid
 BLOCK_MIN, BLOCK_MAX = 4, 32
 """Cells of a block: the root of their number, within these bounds."""
 MEMORY_MAX_BYTES = 16_000_000_000
-"""What an index may take."""
+"""The most memory of an index, in bytes."""
 _SERIES_BELOW = 0.25
 
 

@@ -1,4 +1,4 @@
-"""Who holds what, and what any segment would cost anywhere."""
+"""The holdings of servers, and the cost of any segment on any server."""
 
 from __future__ import annotations
 

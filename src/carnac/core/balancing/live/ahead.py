@@ -1,4 +1,4 @@
-"""What the next runs will do if nothing else happens: each run's plan carried out, then the next one."""
+"""Forecast of the next runs if nothing else happens: each run's plan carried out, then the next one."""
 
 from __future__ import annotations
 

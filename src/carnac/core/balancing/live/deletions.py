@@ -1,4 +1,4 @@
-"""What drop rules take out of the data: a stretch of time of each datasource at a time."""
+"""Deletions by drop rules: one interval of each datasource at a time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from carnac.core.time.intervals import Interval
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deletion:
-    """What a drop rule takes.
+    """One deletion by a drop rule.
 
     Attributes:
         interval: Whole time chunks, with none between them that is to stay.

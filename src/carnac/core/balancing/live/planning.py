@@ -42,7 +42,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ClusterPlan:
-    """What one run says.
+    """The plan of one run, for people and programs.
 
     Attributes:
         loads: In the order of the queues: first replicas, then further ones, the newest first.
@@ -73,7 +73,7 @@ class ClusterPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterFacts:
-    """What a run starts from.
+    """The state that a run starts from.
 
     Attributes:
         away: Servers that have gone and may be back soon: what another one has too is not loaded in their place.

@@ -31,7 +31,7 @@ from carnac.core.balancing.plan.scoring import segment_rows
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CoordinatorPlan:
-    """What one run decides.
+    """The decisions of one run.
 
     Attributes:
         loads: Replicas to load.

@@ -1,4 +1,4 @@
-"""What becomes of replicas that are leaving: served again, kept until others are loaded, or due.
+"""The fate of replicas that are leaving: served again, kept until others are loaded, or due.
 
 A replica leaves for a reason that was true when it was planned: another was being loaded, or there were too many. The
 server that should have taken its place may have died since, the load failed, the rule changed. So each run decides

@@ -87,7 +87,7 @@ def smart_limits(used_segments: int) -> LoadLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Throttles:
-    """What an operator says of how much runs may do.
+    """The operator's limits on the work of a run.
 
     Attributes:
         max_moves: See `MoveLimits`.

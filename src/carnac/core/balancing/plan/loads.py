@@ -27,7 +27,7 @@ _RANKS = {
     Reason.EVACUATE: 3,
     Reason.SAVE: 3,
 }
-"""Who goes first in a load queue: drops make room, then what nobody serves, then further replicas, then moves."""
+"""The order of a load queue: drops make room, then first replicas, then further replicas, then moves."""
 
 
 def order_queue(segment: Ints, reason: Codes, table: SegmentTable) -> Ints:

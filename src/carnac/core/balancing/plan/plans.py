@@ -1,4 +1,4 @@
-"""What a run decides, as values that explain themselves."""
+"""The decisions of a run, as values with reasons."""
 
 from __future__ import annotations
 

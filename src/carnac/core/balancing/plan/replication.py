@@ -29,7 +29,7 @@ from carnac.core.balancing.plan.scoring import index_of
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Replication:
-    """What the rules ask for.
+    """The replicas that the rules ask for.
 
     Attributes:
         requests: Replicas to load, within the throttle.

@@ -38,7 +38,7 @@ NO_RULE = -1
 
 
 class Action(StrEnum):
-    """What a rule does to the segments that it matches."""
+    """The effect of a rule on the segments that it matches."""
 
     LOAD = "load"
     DROP = "drop"
@@ -46,7 +46,7 @@ class Action(StrEnum):
 
 
 class Match(StrEnum):
-    """What a rule looks at; the end of its type's name."""
+    """The criterion of a rule; the end of its type's name."""
 
     FOREVER = "Forever"
     INTERVAL = "ByInterval"

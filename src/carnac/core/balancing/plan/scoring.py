@@ -1,4 +1,4 @@
-"""What a segment costs on each server."""
+"""The cost of a segment on each server."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def index_of(cluster: ClusterState, *, half_life_ms: int = DAY_MS) -> CostIndex:
 
 
 class CostScorer:
-    """What the segments of a cluster cost by the index. In hours².
+    """The costs of a cluster's segments by the index, in hours².
 
     Args:
         board: Where the run stands.

@@ -94,7 +94,7 @@ class _Watch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Starts:
-    """What a round decides.
+    """The decisions of a round.
 
     Attributes:
         tasks: Start these, in order; tell `note_start` of each.

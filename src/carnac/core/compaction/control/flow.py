@@ -17,7 +17,7 @@ WINDOW_MS = 3_600_000
 
 
 class Outlook(StrEnum):
-    """What becomes of the backlog."""
+    """The forecast for the backlog."""
 
     CLEAR = "clear"
     """There is none."""

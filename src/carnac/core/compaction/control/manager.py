@@ -21,7 +21,7 @@ PASSES_MAX = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capacity:
-    """What may run at a time, and how long the queue may be.
+    """The limits of running tasks, and of the length of the queue.
 
     Attributes:
         tasks: Tasks at a time.
@@ -49,7 +49,7 @@ class RunningTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskQueue:
-    """What waits and what runs.
+    """The waiting and the running tasks.
 
     Attributes:
         waiting: In the order in which they should start.

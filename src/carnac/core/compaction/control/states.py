@@ -1,4 +1,4 @@
-"""What is known of a chunk from the last time it was analysed, so that it is not analysed again in vain.
+"""The findings of a chunk's last analysis, kept so that it is not analysed again in vain.
 
 Source: "Compaction Notes", "Segment State": empty, stable, unstable, deferred, with a version number and the number of
 segments. "If either differ from the actual state of the cluster, the time chunk needs re-analysis." The version number
@@ -26,7 +26,7 @@ RETRY_MAX_MS = 6 * 3_600_000
 
 
 class ChunkStatus(StrEnum):
-    """What the last analysis found, or what became of it."""
+    """The result of the last analysis, or what followed from it."""
 
     EMPTY = "empty"
     STABLE = "stable"
@@ -35,7 +35,7 @@ class ChunkStatus(StrEnum):
 
 
 class ChunkSummary(NamedTuple):
-    """What can be seen of a chunk without looking at its segments.
+    """The facts of a chunk that are known without reading its segments.
 
     Attributes:
         revision: The newest of the live chunks that overlap it.
@@ -55,7 +55,7 @@ _new_summary = partial(tuple.__new__, ChunkSummary)  # half of what `ChunkSummar
 
 
 class ChunkState(NamedTuple):
-    """What is known of a chunk.
+    """The recorded state of a chunk.
 
     Attributes:
         chunk: The time chunk.

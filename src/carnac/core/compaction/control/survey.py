@@ -1,4 +1,4 @@
-"""What is known of all chunks of one datasource, and what of it has to be looked at again.
+"""The states of all chunks of one datasource, and the chunks to analyse again.
 
 A survey is fed with summaries, which are cheap, and says which chunks are due; it is given their segments, judges them,
 and keeps the unstable ones until they are compacted, deferred or changed. It never asks for a chunk whose revision and

@@ -57,7 +57,7 @@ class _Part(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """What is to be done together in any case: one group.
+    """The smallest unit of a plan: one group.
 
     Attributes:
         interval: Of the chunks together.
@@ -74,7 +74,7 @@ class Candidate(NamedTuple):
 
     @property
     def cost(self) -> int:
-        """What it costs, in bytes of the cost model."""
+        """The cost, in bytes of the cost model."""
         return self.choice.cost
 
     def group(self) -> CompactionGroup:

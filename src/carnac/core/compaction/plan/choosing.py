@@ -31,7 +31,7 @@ _MINOR, _MAJOR = GroupKind.MINOR, GroupKind.MAJOR  # looking up a member takes l
 
 
 class ChunkHistory(Protocol):
-    """What a chunk has gone through; its state tells."""
+    """The history of a chunk, as its state tells it."""
 
     @property
     def arrived_bytes(self) -> int:

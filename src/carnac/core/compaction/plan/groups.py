@@ -53,7 +53,7 @@ class Partitioning:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionTarget:
-    """What the rows of a group are to become. The defaults keep every row as it is.
+    """The form that the rows of a group are to get. The defaults keep every row as it is.
 
     Attributes:
         target_rows: Rows that a segment aims at.

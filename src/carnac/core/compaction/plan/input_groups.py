@@ -24,7 +24,7 @@ from carnac.core.time.nesting import is_finer_or_equal
 
 
 class Kin(NamedTuple):
-    """What of a segment decides with which others it can be put together.
+    """The properties of a segment that decide with which others it can share a segment.
 
     Attributes:
         query_granularity: Canonical text.
@@ -39,7 +39,7 @@ class Kin(NamedTuple):
 
 
 class Blend:
-    """What the rows of one input group are together: types united, metrics of all. It grows as segments are added."""
+    """The united shape of the rows of one input group: types united, metrics of all. It grows as segments are added."""
 
     def __init__(self, kin: Kin) -> None:
         self._is_rollup = kin.is_rollup

@@ -1,4 +1,4 @@
-"""What the planner knows of a segment."""
+"""A segment as the planner sees it."""
 
 from __future__ import annotations
 

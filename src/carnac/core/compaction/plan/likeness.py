@@ -25,12 +25,12 @@ UNKNOWN = -1
 
 
 class TargetView:
-    """What one target asks for, ready to be compared with many segments."""
+    """The requirements of one target, ready to be compared with many segments."""
 
     def __init__(self, target: CompactionTarget) -> None:
         self.target = target
         self.unit_bytes = target.target_bytes or DEFAULT_TARGET_BYTES
-        """What a segment is worth, where a size in bytes is needed and the target names rows alone."""
+        """The size in bytes that a segment counts as where the target names rows alone."""
         self._buckets = target.partitioning.buckets
         self._is_by_range = target.partitioning.kind == "range"
         self._rows, self._bytes = target.target_rows, target.target_bytes

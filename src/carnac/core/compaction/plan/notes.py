@@ -1,4 +1,4 @@
-"""What rewrites note in the records of the segments that they write, so that nothing is done twice in vain.
+"""Notes of rewrites in the records of the segments that they write, so that nothing is done twice in vain.
 
 `cutFor`: the target that a segment is too large for nevertheless. All rows that share a range dimension or a hash
 bucket are in one segment, however many they are, and a file has at least one row group: it would be so again.

@@ -1,4 +1,4 @@
-"""What segments become when planned groups are done, as far as a planner can foresee it.
+"""The segments after planned groups are done, as far as a planner can foresee it.
 
 Simulations use it: outputs are of equal size and layout, and hold exactly what the inputs showed.
 """

@@ -92,7 +92,7 @@ def _absent(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """What the planner has to say about a target period of time.
+    """The planner's reasons about one target period of time.
 
     Attributes:
         interval: The target_period: a time chunk, or a gap.
@@ -116,7 +116,7 @@ class Explanation:
 @checked
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class CompactionPlan(Shown):
-    """What should be done with a datasource, and why.
+    """The tasks that a datasource needs, with reasons.
 
     Attributes:
         datasource: Its name.

@@ -25,7 +25,7 @@ from carnac.core.words import bytes_text, chunk_text, counted, granularity_text,
 
 
 class Action(StrEnum):
-    """What a score asks for. The words are those of the source."""
+    """The action that a score asks for. The words are those of the source."""
 
     EMPTY = "empty"
     STABLE = "stable"
@@ -39,7 +39,7 @@ _CUT, _COARSE = Extent.CUT, Extent.COARSE
 
 
 class Score(NamedTuple):
-    """What should be done with a chunk.
+    """The planner's judgement of a chunk.
 
     Attributes:
         reason: Why, for people; one clause without a full stop.
@@ -61,7 +61,7 @@ _new_score = partial(tuple.__new__, Score)  # half of what `Score(...)` takes
 
 @dataclass(slots=True, kw_only=True)
 class Situation:
-    """What rules may know besides the chunk.
+    """The facts that rules may use besides the chunk.
 
     Attributes:
         skip_from_ms: Chunks that end after it are too new.
@@ -244,7 +244,7 @@ def score_fragmented(chunk: TimeChunk, situation: Situation) -> Score | None:
 
 
 def score_stable(chunk: TimeChunk, situation: Situation) -> Score | None:
-    """What no rule before this one wants to change is stable."""
+    """A chunk that no earlier rule wants to change is stable."""
     count = len(chunk.segments)
     ideal, mixture = _measure(chunk, situation.view(chunk.target))
     words = f"{counted(count, 'segment')}, {bytes_text(chunk.size_bytes)}"

@@ -17,7 +17,7 @@ OVERSIZE_PERCENT = 150
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CostModel:
-    """What a group costs, in bytes: what it reads, and what it takes however little it reads.
+    """The cost of a group in bytes: the bytes it reads, and fixed costs per group and segment.
 
     Attributes:
         group_bytes: For the commit and the start of the work.
@@ -34,7 +34,7 @@ class CostModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgeRule:
-    """What time chunks become once all of their time is so long ago."""
+    """The target of time chunks that are older than a given age."""
 
     older_than: Period
     target: CompactionTarget

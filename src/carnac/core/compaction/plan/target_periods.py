@@ -1,4 +1,4 @@
-"""What time chunks should be like, by age; and how new is too new."""
+"""The target of time chunks by age, and the limit for data that is too new."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs: groups that are done one after another or side by side by one task."""
+"""Tasks: groups that one task does one after another or side by side."""
 
 from __future__ import annotations
 
