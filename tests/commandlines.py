@@ -16,6 +16,7 @@ SHORTER = {
     "demo cluster": ("demo cluster --help",),
     "balance simulate": ("balance simulate --print-scenario",),
     "compaction simulate": ("compaction simulate --days 1",),
+    "simulate cluster": ("simulate cluster --seed 7 --steps 2 --trace seed-7.txt",),
 }
 """In place of examples that simulate or show something for minutes, in stores of their own."""
 NO_SPARK = "spark://127.0.0.1:1"

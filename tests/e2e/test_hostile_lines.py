@@ -31,7 +31,7 @@ KNOWN = ("flights", "1", "3", "0", "2013-01-01/P1D", "good", "a.csv", "spec.json
 """What a person means: a name, a revision, an interval, a tag, files."""
 FIELDS = (*SPEC, "mode", "granularity", "context", "type", "writer", "batch", "dimensionsSpec", "metricsSpec", "tuning",
           "interval", "intervals", "where")  # fmt: skip
-LONG_RUNNING = frozenset(("demo", "prepare", "simulate cluster", *SHORTER))
+LONG_RUNNING = frozenset(("demo", "prepare", *SHORTER))
 """Commands with stores of their own; what they read, others read, too."""
 
 
