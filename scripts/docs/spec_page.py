@@ -103,7 +103,7 @@ _INTRO = """# Ingestion spec
 
 <!-- Made by `make docs`; do not edit. -->
 
-What one batch ingestion should do, as JSON, YAML or Python objects. Every block below is a table:
+This page lists the fields of an ingestion spec, in JSON, YAML or Python. Every block below is a table:
 field, type, default, meaning, and where [Druid](#druids-specs) keeps the same thing. JSON and YAML
 use these names; Python uses the same in snake_case, with the short names of the blocks
 (`timestampSpec` is `timestamp`); both are read everywhere.

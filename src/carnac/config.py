@@ -34,7 +34,7 @@ _IN_JSON = {
     "http_input_roots": "list of texts",
     "http_spark_conf": "list of texts",
 }
-"""What these settings are in the environment."""
+"""The names of these settings in the environment."""
 
 
 class SecretUrl(Secret[str]):

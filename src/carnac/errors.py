@@ -100,7 +100,7 @@ class AllRejected(Invalid):
 
 
 class NotFound(CarnacError):
-    """What was asked for does not exist, or not any more."""
+    """The requested thing does not exist, or not any more."""
 
     kind = "not_found"
     exit_code = 5

@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 _NETLOC = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::(\d{1,5}))?")
 _DEFAULT_PORTS: Mapping[str, str] = {"http": "80", "https": "443"}
 ANY_ADDRESS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - recognised, not bound
-"""What listens there answers at every address of its machine."""
+"""Addresses on which a server answers at every address of its machine."""
 _OWN_SITE = frozenset({"same-origin", "none"})
-"""What `Sec-Fetch-Site` says of a page of our own, and of who typed the address in."""
+"""Values of `Sec-Fetch-Site` for a page of our own, and for a typed address."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

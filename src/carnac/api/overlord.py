@@ -1,4 +1,4 @@
-"""What an overlord answers: tasks, locks, and who leads."""
+"""The paths of an overlord: tasks, locks, and who leads."""
 
 from __future__ import annotations
 

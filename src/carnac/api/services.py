@@ -1,4 +1,4 @@
-"""What the HTTP API asks for: the services of an overlord, each as far as a request needs it."""
+"""The needs of the HTTP API: the services of an overlord, each as far as a request needs it."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class Turns(Protocol):
     """A loop of this process, as `carnac.ports.loops.Loop`."""
 
     name: str
-    """What the duty is called."""
+    """The name of the duty."""
 
     @property
     def trouble(self) -> str | None:

@@ -28,7 +28,7 @@ STATES: Mapping[str, tuple[TaskState, ...]] = {
     "running": (TaskState.RUNNING,),
     "complete": (TaskState.SUCCEEDED, TaskState.FAILED, TaskState.CANCELLED),
 }
-"""What `state=` may be, and which of our states it means."""
+"""The values of `state=`, and the states that each means."""
 
 
 class Shape(BaseModel):

@@ -1,4 +1,4 @@
-"""What a drop rule matches is deleted from the data: a commit of the log, that can be reverted as any other."""
+"""Drop rules delete what they match from the data, by a commit that can be reverted like any other."""
 
 from __future__ import annotations
 

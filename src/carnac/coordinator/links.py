@@ -38,7 +38,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a server has said of a segment last."""
+    """A server's last report about a segment."""
 
     size_bytes: int
     state: HoldState

@@ -57,7 +57,7 @@ class Failed:
 
 @dataclass(slots=True)
 class Memory:
-    """What is remembered between runs; a coordinator that begins to lead knows none of it.
+    """The planner's memory between runs; a coordinator that begins to lead knows none of it.
 
     Attributes:
         moves: Under way.

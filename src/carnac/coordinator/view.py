@@ -1,4 +1,4 @@
-"""What a coordinator knows, for those who ask: who holds what, what is loading and why, and how long still.
+"""The coordinator's knowledge for its API: which server holds what, what is loading, why, and for how long.
 
 Safe for threads: what the deciding thread changes is copied, everything else is read from the metadata store.
 """
@@ -75,7 +75,7 @@ class ServerState:
 
 
 class _Everything:
-    """What a process holds that reads the files themselves."""
+    """The holdings of a process that reads the files itself."""
 
     def __contains__(self, item: object) -> bool:
         return True
@@ -98,7 +98,7 @@ class LoadStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadCounts:
-    """What is on its way in a cluster.
+    """The loads of a cluster that are not finished.
 
     Attributes:
         waiting: Segments that keep a later revision from being told.

@@ -85,7 +85,7 @@ _DECODER: Decoder[Line] = Decoder(Line)
 
 @dataclass(slots=True)
 class Contents:
-    """What the lines of a journal come to.
+    """The state that the lines of a journal add up to.
 
     Attributes:
         assigned: By segment id, in the order in which they were assigned.

@@ -52,7 +52,7 @@ class Sources:
 
 @dataclass(slots=True)
 class _Found:
-    """What was found of the files of a request."""
+    """The files found for a request."""
 
     places: dict[str, Path] = field(default_factory=dict)
     held: list[str] = field(default_factory=list)

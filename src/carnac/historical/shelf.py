@@ -1,4 +1,4 @@
-"""What a historical holds: segments that are assigned, their files, who reads them, and what has changed since when."""
+"""The holdings of a historical: assigned segments, their files, who reads them, and what has changed since when."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ LOCAL_FOLDER = "append"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobContext(ABC):
-    """What every data job works with.
+    """The tools and settings of every data job.
 
     Attributes:
         output_url: Root of deep storage.

@@ -39,7 +39,7 @@ SPARK_TYPE: Mapping[ColumnType, str] = {
     ColumnType.THETA: "binary",
     ColumnType.QUANTILES: "binary",
 }
-"""What Spark calls the types of columns."""
+"""Spark's names for column types."""
 
 _SCALAR_TYPE: Mapping[ColumnType, str] = {
     ColumnType.STRING_ARRAY: "string",

@@ -38,9 +38,9 @@ _SETTINGS = {
     "spark.sql.decimalOperations.allowPrecisionLoss": "true",
     "spark.sql.execution.arrow.maxRecordsPerBatch": str(1 << 16),
 }
-"""What the meaning of the SQL that is printed for Spark depends on."""
+"""Settings on which the meaning of the SQL printed for Spark depends."""
 _TOO_LARGE = "spark.driver.maxResultSize"
-"""What Spark names where an answer is larger than one job may bring."""
+"""The setting that Spark's error names if an answer is larger than one job may bring."""
 PIECE_ROWS = 1 << 16
 PIECES_MAX = 4
 """Pieces that wait to be taken."""

@@ -1,4 +1,4 @@
-"""What differs between the databases: connections, the writers' queue, and what their errors mean."""
+"""Differences between the databases: connections, the writers' queue, and what their errors mean."""
 
 from __future__ import annotations
 

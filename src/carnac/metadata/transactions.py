@@ -1,4 +1,4 @@
-"""What the parts of a metadata store on SQL have in common: its database, and the queue in front of it."""
+"""The common part of a metadata store on SQL: its database, and the queue in front of it."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ LOCK_NAME = "cache.lock"
 
 
 class _Holds:
-    """Who uses which file of a folder: the threads of this process by a count, other processes by a shared lock.
+    """The users of each file of a folder: the threads of this process by a count, other processes by a shared lock.
 
     The locks are on bytes of one file, a byte for each name, so that a query over thousands of files needs one handle.
     They belong to the process and end with it, and closing the file anywhere in the process would end them, too: so

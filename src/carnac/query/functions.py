@@ -75,4 +75,4 @@ OPERATORS = frozenset(_OPERATORS.split())
 """Operators that are functions underneath."""
 
 TABLE_FUNCTIONS = frozenset({"generate_series", "range", "unnest"})
-"""What may stand in FROM like a table."""
+"""Functions that may stand in FROM like a table."""

@@ -39,7 +39,7 @@ SLICES_MAX = 4_096
 BATCHES_MAX = 8
 """Tables at most; the smallest is loaded anew together with what comes beyond them."""
 STILL_USED = 64
-"""What one of the last so many statements has used is not put out for others."""
+"""A segment used by one of the last so many statements is not evicted for others."""
 GROWTH = 2
 """A segment takes at most so many times its file in memory, it is believed before it is loaded."""
 INTERRUPT_S = 0.05

@@ -1,4 +1,4 @@
-"""What a query may take of its process's memory, and of time.
+"""Limits of a query's memory and time.
 
 DuckDB counts what it holds in buffers, not what one expression makes: `repeat('x', 900000000)` took 3.5 GB of 200 MB.
 So while queries run, the kernel itself refuses the process more memory than the limit and a little more

@@ -1,4 +1,4 @@
-"""What a statement leaves open: `?` and `$1` by their place, `$name` by their name."""
+"""Parameters of a statement: `?` and `$1` by their place, `$name` by their name."""
 
 from __future__ import annotations
 

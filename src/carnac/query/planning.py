@@ -53,7 +53,7 @@ class Scan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What is to be run.
+    """The plan of a statement.
 
     Attributes:
         statement: The tree that `sql` was printed from: checked, rewritten, and naming views.

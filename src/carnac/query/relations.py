@@ -42,7 +42,7 @@ class Relation:
 
     @property
     def predicate(self) -> Predicate:
-        """What all conditions together say of its rows."""
+        """All conditions on its rows together."""
         return ANYTHING if self.is_blocked else all_of(self.predicates)
 
 

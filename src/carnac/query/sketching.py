@@ -55,7 +55,7 @@ _STATE_OF = {**_MERGES, "ds_hll": "hll", "ds_theta": "theta", "ds_quantiles_sket
 _STATE_OF |= {name: function.rpartition("_")[2] for name, function in _SETS.items()}
 
 SKETCH_FUNCTIONS = frozenset({*_MERGES, *_BUILDS, *_ESTIMATES, *_SETS, *_QUANTILES, *_RANKS})
-"""What a query may call besides DuckDB's own functions, in lower case."""
+"""Functions that a query may call besides DuckDB's own, in lower case."""
 
 _OWN = rf"{PREFIX}(?:build|estimate|intersect|merge|quantile|rank|subtract)\w*"
 _NAMED = re.compile(

@@ -25,7 +25,7 @@ _EXPLAIN = re.compile(
     r"(?>\s+|--[^\n]*(?:\n|$)|/\*.*?\*/)*+explain\b(?:(?P<plan>\s+plan\s+for\b)|(?P<analyze>\s+analyze\b))?",
     re.IGNORECASE | re.DOTALL,
 )
-"""What stands before a statement is read once: a way back through it has as many turns as it has blanks, squared."""
+"""Text before a statement is read once: a way back through it has as many turns as it has blanks, squared."""
 
 
 TEXTS_MAX = 10_000
@@ -165,7 +165,7 @@ NO_LOCATION = 18_446_744_073_709_551_615
 
 
 NOWHERE: Node = {"alias": "", "query_location": NO_LOCATION, "query_location_length": 0}
-"""What an expression of ours has in place of a name and a place in the text."""
+"""Stands in our own expressions for a name and a place in the text."""
 
 
 def constant(kind: str, text: str) -> Node:

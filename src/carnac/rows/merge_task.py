@@ -1,4 +1,4 @@
-"""What a merge of pass 2 is told: the parts, what becomes of them, and how its segments get their places."""
+"""The input of a merge of pass 2: the parts, what becomes of them, and how its segments get their places."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeTask:
-    """What one task of pass 2 does. Picklable.
+    """The work of one task of pass 2. Picklable.
 
     Attributes:
         parts: With rows of this chunk only.

@@ -21,7 +21,7 @@ from carnac.durable import make_folders, sync
 from carnac.errors import CarnacError, DiskFull, Unavailable
 
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-"""What an operating system says where there is no room: on the disk, in a quota, in the largest file allowed."""
+"""Error numbers for "no room": on the disk, in a quota, in the largest file allowed."""
 MAKE_ROOM = "make room and run the job again"
 NO_TEMPORARY_ROOM = (
     f"the disk of the temporary folder {{}} is full; name another one (TMPDIR), or {MAKE_ROOM}"

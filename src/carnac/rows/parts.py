@@ -45,7 +45,7 @@ _DAY_US = 86_400_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CutRows:
-    """What became of the rows of a task.
+    """The outcome for the rows of a task.
 
     Attributes:
         late: Rows older than the newest row that was there before, by time chunk; none where there are none.

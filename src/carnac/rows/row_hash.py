@@ -64,7 +64,7 @@ def blocks(rows: int) -> Iterable[tuple[int, int]]:
 
 
 class RowSums:
-    """What some columns add to the hash of each row, block by block: what fits a processor's cache is fast."""
+    """The share of some columns in the hash of each row, in blocks that fit a processor's cache."""
 
     def __init__(self, columns: Iterable[tuple[str, pa.Array | pa.ChunkedArray]]) -> None:
         self._scratch = np.empty(BLOCK_ROWS, np.uint64)

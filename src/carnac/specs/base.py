@@ -1,4 +1,4 @@
-"""What all blocks of a spec have in common: frozen, closed, camelCase in JSON.
+"""The common form of all blocks of a spec: frozen, closed, camelCase in JSON.
 
 Every field carries a `description`; `scripts.docs.spec_page` makes the reference page of them, and
 a test fails where one is missing. Where the JSON name is not the camelCase of the Python name (it

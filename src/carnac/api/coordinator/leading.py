@@ -1,4 +1,4 @@
-"""Who leads, and what the leader does now."""
+"""The leader, and its current work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What takes data out of sight: `markUnused`, and `DELETE` of a datasource. Each is a commit that can be reverted."""
+"""Requests that delete data: `markUnused`, and `DELETE` of a datasource. Each is a commit that can be reverted."""
 
 from __future__ import annotations
 

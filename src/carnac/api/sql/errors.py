@@ -1,4 +1,4 @@
-"""What went wrong with a statement, as Druid says it.
+"""Errors of statements, in Druid's form.
 
 `error` is Druid's older word, which Grafana needs to know what not to ask again; the newer `errorCode`, `persona`,
 `category` and `errorMessage` are there, too.

@@ -1,4 +1,4 @@
-"""What an answer says of itself, as headers."""
+"""The facts of an answer, as headers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Druid calls the types of columns."""
+"""Druid's names for column types."""
 
 from __future__ import annotations
 

@@ -117,4 +117,4 @@ READERS: Mapping[str, Callable[[object], object]] = {
     "DATE": _day,
     "ARRAY": _list,
 }
-"""What makes a value of each type; it raises TypeError, ValueError, OverflowError or InvalidOperation if it cannot."""
+"""Converters to each type; one raises TypeError, ValueError, OverflowError or InvalidOperation if it cannot."""

@@ -1,4 +1,4 @@
-"""What a request for SQL asks: the statement, its context, and the shape of the answer."""
+"""Requests for SQL: the statement, its context, and the shape of the answer."""
 
 from __future__ import annotations
 

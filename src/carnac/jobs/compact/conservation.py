@@ -47,7 +47,7 @@ FLOAT_SLACK = 1024.0
 
 
 class Side:
-    """What is known of one side of a rewrite: rows that went in, or rows that came out."""
+    """The totals of one side of a rewrite: rows that went in, or rows that came out."""
 
     def __init__(self) -> None:
         self.rows = 0

@@ -30,7 +30,7 @@ class GatherTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gathered:
-    """What a gather task wrote.
+    """The output of a gather task.
 
     Attributes:
         start: Range dimensions of its first row, where rows are partitioned by range.

@@ -51,7 +51,7 @@ class ScatterTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scattered:
-    """What a scatter task read and wrote."""
+    """The report of a scatter task: rows read and parts written."""
 
     side: Side
     parts: tuple[Part, ...]

@@ -1,4 +1,4 @@
-"""What the rows of a rewrite become: inputs that can share segments are put together, with the shape of their rows.
+"""The shape of a rewrite's rows: inputs that can share segments are put together, with the shape of their rows.
 
 Raw rows and rolled-up rows never share a segment, nor do rows whose metrics mean different things. So a rewrite works
 on *input groups*, each of which becomes segments of its own, and never has to refuse a mixture. Raw rows that the

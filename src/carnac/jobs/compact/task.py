@@ -96,7 +96,7 @@ class GroupTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rewritten:
-    """What a input group became."""
+    """The outcome of an input group."""
 
     segments: tuple[Segment, ...]
     went_in: Side

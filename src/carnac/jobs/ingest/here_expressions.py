@@ -70,13 +70,13 @@ _SPARK_TYPE: Mapping[Kind, str] = {
     "bool": "boolean",
     "time": "timestamp",
 }
-"""What Druid's expressions are told of the columns."""
+"""Column types as Druid's expressions see them."""
 _FRAME = "__carnac_frame"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What DuckDB does with rows between both halves.
+    """DuckDB's work on rows between both halves.
 
     Attributes:
         columns: Those of the input that no transform hides, and the transforms.

@@ -85,7 +85,7 @@ def load_parsed_shape(shape: RowShape, transforms: Transforms) -> RowShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ParseTask:
-    """What one task parses. Picklable."""
+    """The input of one parsing task. Picklable."""
 
     common: PassOne
     read: ReadTask
@@ -94,7 +94,7 @@ class ParseTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parsed:
-    """What one attempt at parsing saw; left in the staging folder for the second half."""
+    """The findings of one attempt at parsing; left in the staging folder for the second half."""
 
     rows_read: int
     rows_parsed: int

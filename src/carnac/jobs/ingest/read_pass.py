@@ -30,7 +30,7 @@ Load = Callable[["duckdb.DuckDBPyConnection", RowShape], ReadCounts]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PassOne:
-    """What all tasks of pass 1 have in common. Picklable.
+    """The common part of all tasks of pass 1. Picklable.
 
     Attributes:
         job_id: Of the job; names its scratch folders.
@@ -91,7 +91,7 @@ class PassOne:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitTask:
-    """What one task of pass 1 does with files. Picklable."""
+    """The work of one task of pass 1 on files. Picklable."""
 
     common: PassOne
     read: ReadTask
@@ -100,7 +100,7 @@ class SplitTask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplitResult:
-    """What one task of pass 1 did.
+    """The report of one task of pass 1.
 
     Attributes:
         shape: That of its parts: string dimensions that showed several values are arrays.

@@ -133,7 +133,7 @@ def check_input(spec: IngestSpec, rows: object | None) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SliceTask:
-    """What one task of pass 1 does with rows of a table in memory. Picklable.
+    """The work of one task of pass 1 on rows of a table in memory. Picklable.
 
     Attributes:
         path: Arrow file in the staging folder.

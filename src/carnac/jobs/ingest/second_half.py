@@ -26,7 +26,7 @@ Batches = Iterator["pa.RecordBatch"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecondHalf:
-    """What each task does with the rows that Spark's plan gives it. Picklable.
+    """The work of each task on the rows of Spark's plan. Picklable.
 
     Attributes:
         shape: To load by.

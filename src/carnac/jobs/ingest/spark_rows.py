@@ -67,7 +67,7 @@ SETTINGS: Mapping[str, str] = {
     "spark.sql.parser.escapedStringLiterals": "false",
     "spark.sql.variable.substitute": "false",  # else `${env:NAME}` in a text becomes that variable
 }
-"""What holds while the job plans and runs; the session's own settings come back afterwards."""
+"""Settings while the job plans and runs; the session's own settings come back afterwards."""
 _SETTINGS_LOCK = RLock()
 _CODE = re.compile(r"^\[[A-Z0-9_.]+\]\s*|\s*SQLSTATE: \w+.*$", re.DOTALL)
 

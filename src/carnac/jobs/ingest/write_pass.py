@@ -89,7 +89,7 @@ def into_bins(items: Sequence[T], rows: Callable[[T], int], *, cores: int) -> li
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """What a Spark task wrote, and where some of it goes."""
+    """The output of a Spark task, and where some of it goes."""
 
     segments: tuple[Segment, ...]
     places: tuple[Place, ...]

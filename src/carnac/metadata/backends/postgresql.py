@@ -32,7 +32,7 @@ _END_SILENT = """
       AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
       AND state_change < clock_timestamp() - %s * interval '1 millisecond'
 """
-"""Who waits for its client is not at work, however long its transaction may be."""
+"""A backend that waits for its client is not at work, however long its transaction may be."""
 
 
 _RIGHTS = """

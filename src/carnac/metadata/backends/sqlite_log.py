@@ -44,13 +44,13 @@ _GOES_ON = 2
 _Functions = ctypes.Array[ctypes.c_void_p]
 _watching = threading.Lock()
 _functions: dict[int, _Functions] = {}
-"""What replaces the functions of a kind of file, by their address."""
+"""The functions that replace those of a kind of file, by their address."""
 _paths: dict[int, Path] = {}
 """Of the database of each log that is watched, by the address of its open file."""
 
 
 class _Local(threading.local):
-    """What a thread verifies with, and what interrupted it meanwhile."""
+    """The verifier of a thread, and an interruption that arrived meanwhile."""
 
     interruption: BaseException | None = None
     verifier: apsw.Connection | None = None

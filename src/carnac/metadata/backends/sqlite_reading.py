@@ -74,7 +74,7 @@ class _Stamp(NamedTuple):
 
 
 class _State(NamedTuple):
-    """What changes when somebody writes.
+    """The state of the files; it changes when somebody writes.
 
     Attributes:
         log: None: there is none, or it is empty.

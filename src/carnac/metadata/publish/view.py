@@ -1,4 +1,4 @@
-"""What a publish reads inside its transaction: `PublishView` on SQL."""
+"""The state that a publish reads inside its transaction: `PublishView` on SQL."""
 
 from __future__ import annotations
 

@@ -375,7 +375,7 @@ class _DatasourceWriter:
 
 
 class _SchemaSums:
-    """What a commit adds to the sums of each schema of a datasource; what it takes away is negative."""
+    """The changes of a commit to the sums of each schema of a datasource; negative where it removes."""
 
     def __init__(self, datasource_id: int) -> None:
         self._datasource_id = datasource_id

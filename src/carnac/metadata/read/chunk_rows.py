@@ -1,4 +1,4 @@
-"""What a store keeps of each interval that is or was a time chunk, and how a commit changes it: pure.
+"""The row of each interval that is or was a time chunk, and how a commit changes it: pure.
 
 `checks` proves that the sums are right.
 """
@@ -24,7 +24,7 @@ KEY_FRAME_MIN_CHANGES = 512
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveSummary:
-    """What the live entries of a chunk have in common; there is at least one.
+    """The common properties of a chunk's live entries; there is at least one.
 
     Attributes:
         shown: The hull of the instants that they show.
@@ -74,7 +74,7 @@ class ChunkRow:
 
 @dataclass(slots=True)
 class ChunkChange:
-    """What a commit does in one chunk."""
+    """The changes of a commit in one chunk."""
 
     adds: list[Entry]
     drops: list[Entry]

@@ -1,4 +1,4 @@
-"""What is retained, in words and as decisions: pure."""
+"""Retained revisions: messages about them, and decisions: pure."""
 
 from __future__ import annotations
 

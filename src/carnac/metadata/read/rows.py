@@ -85,7 +85,7 @@ def life_of(row: Row) -> EntryLife:
 
 
 class EncodedSegment(NamedTuple):
-    """What is written of a segment, made before its transaction begins so that others wait less."""
+    """The rows of a segment, encoded before its transaction begins so that others wait less."""
 
     record: str
     schema: str

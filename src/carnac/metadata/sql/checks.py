@@ -1,4 +1,4 @@
-"""What the gauges and the self-examination read."""
+"""Statements of the gauges and the self-check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What compaction keeps: its specs, and the states of chunks."""
+"""Records of compaction: its specs, and the states of chunks."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ SWEEP = statement(
         AND (task_attempts.task_id || '/' || CAST(task_attempts.number AS TEXT)) = pending_segments.owner))
     """
 )
-"""What belongs to leases that are no more; and what is old and belongs to no attempt at work."""
+"""Pending segments of ended leases, and old ones of no running attempt."""
 CHUNKS = statement(
     """
     SELECT datasource, start_ms, end_ms, major_ms, next_partition_id

@@ -1,4 +1,4 @@
-"""What a cluster keeps that serves: its servers, the told revision, and load rules."""
+"""Records of a serving cluster: its servers, the told revision, and load rules."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PUT_SERVER = statement(
     DO UPDATE SET {new_of(c.SERVER, "server_id", "is_decommissioning")}
     """
 )
-"""What operators want of it stays as they set it."""
+"""A server's heartbeat leaves the operator's settings for it as they are."""
 LEAVE = statement("UPDATE servers SET lease_ms = 0 WHERE server_id = :server_id")
 DECOMMISSION = statement(
     "UPDATE servers SET is_decommissioning = :is_decommissioning WHERE server_id = :server_id"

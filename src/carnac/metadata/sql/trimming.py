@@ -1,4 +1,4 @@
-"""What a trim reads, marks and removes, and the trash."""
+"""Statements of a trim and of the trash."""
 
 from __future__ import annotations
 

@@ -81,20 +81,20 @@ MOMENTS = {
     "var_samp": _SAMPLED.format("m.xx"),
     "variance": _SAMPLED.format("m.xx"),
 }
-"""What is computed from the moments `m` of values, or of pairs of them: their number `n`, the means `x` and `y`, and
+"""The values computed from the moments `m` of values, or of pairs of them: their number `n`, the means `x` and `y`, and
 the sums of squared deviations `xx` and `yy` and of their products `xy`."""
 DISTINCT_VALUES = COUNTS | MEANS | {"sum", "median", *MOMENTS}
 """Computed from distinct values in any order."""
 OF_ORDER = frozenset(
     {"array_agg", "arbitrary", "first", "group_concat", "last", "list", "listagg", "string_agg"}
 )
-"""What they give depends on which row comes first."""
+"""Functions whose value depends on the order of rows."""
 STATES = {
     "approx_count_distinct": "STRUCT(precision UTINYINT, registers UTINYINT[])",
     "approx_quantile": "STRUCT(count UBIGINT, min DOUBLE, max DOUBLE, "
     "centroids STRUCT(mean DOUBLE, weight DOUBLE)[])",
 }
-"""Whose states DuckDB gives and takes, and what they look like."""
+"""Functions whose states DuckDB exports and imports, with the form of the states."""
 PARTS = frozenset(
     {f"__carnac_{one}_of" for one in ("distinct", "digest", "moments", "pair_moments")}
 )

@@ -1,4 +1,4 @@
-"""What DuckDB says of a statement before it runs: names and types of its columns; and which types can be sent."""
+"""Binding of a statement by DuckDB before it runs: names and types of its columns; and which types can be sent."""
 
 from __future__ import annotations
 

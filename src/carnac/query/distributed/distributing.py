@@ -45,7 +45,7 @@ PART = "__carnac_part_"
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What all leaf requests of a statement have in common.
+    """The common part of all leaf requests of a statement.
 
     Attributes:
         timeout_ms: None: the limit of each server's own engine; 0: none.

@@ -1,4 +1,4 @@
-"""What EXPLAIN says of the segments of a statement."""
+"""EXPLAIN's lines about the segments of a statement."""
 
 from __future__ import annotations
 

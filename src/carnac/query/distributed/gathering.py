@@ -1,4 +1,4 @@
-"""What servers send when they cannot answer alone: of each scan the columns that are named, and the rows that matter.
+"""Rows that servers send if they cannot answer alone: of each scan the named columns and the rows that matter.
 
 A condition goes along where it speaks of one table alone, in words that mean the same on every row, and where leaving
 out rows that do not satisfy it cannot change the answer (see `relations`).

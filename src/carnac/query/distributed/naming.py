@@ -1,4 +1,4 @@
-"""What the names in a SELECT mean: each becomes one form, so that equal expressions are equal trees.
+"""The meaning of names in a SELECT: each becomes one form, so that equal expressions are equal trees.
 
 Columns and the aliases of the select list can have the same name, and which of the two a clause means differs from
 clause to clause. Where a name could mean either, it is not told here: such a statement is gathered, and DuckDB tells.

@@ -1,4 +1,4 @@
-"""What a statement gets from outside, written into it: its parameters, and the time, the same for everybody."""
+"""Values from outside, written into a statement: its parameters, and the time, the same for everybody."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 _NO_BASIS = QueryBasis(
     statement="", slices=(), columns={}, tables=(), is_volatile=False, segments_total=0
 )
-"""Whoever asks has the basis of the statement."""
+"""The caller has the basis of the statement."""
 _PLAIN = COUNTS | SUMS | MEANS | SAME | {"approx_count_distinct"}
 SHARE = 5
 """Of the least rows that are worth it at a leaf: so many times as many are, where a statement is split for it alone."""

@@ -1,4 +1,4 @@
-"""What a leaf statement is for those who keep its partial results: statements without their bounds of time, and keys.
+"""A leaf statement in the form for keeping its partial results: statements without their bounds of time, and keys.
 
 Where all rows of a segment lie within a bound, the bound says nothing of them. So such segments are asked without it,
 and what is kept of them is right for every window that holds them.

@@ -30,7 +30,7 @@ LARGE_MAX = 10_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeptResult:
-    """What a statement gave over some slices.
+    """The result of a statement over some slices.
 
     Attributes:
         rows: Of these segments.
@@ -48,7 +48,7 @@ class KeptResult:
 
 @dataclass(slots=True)
 class Taken:
-    """What is kept of an answer.
+    """The kept part of an answer.
 
     Attributes:
         results: Over disjoint sets of slices.
@@ -66,7 +66,7 @@ class Taken:
 
 @dataclass(slots=True)
 class KeptCounts:
-    """What has been asked of kept results.
+    """Counts of the use of kept results.
 
     Attributes:
         hits: Segments whose part of an answer was kept.

@@ -1,1 +1,1 @@
-"""What a query has while it runs: its cursor, the settings of DuckDB, and the files of its scans."""
+"""The resources of a running query: its cursor, the settings of DuckDB, and the files of its scans."""

@@ -1,4 +1,4 @@
-"""What the text of a statement tells of its answer: which columns have no name, how many parameters it takes."""
+"""Facts of an answer that the statement's text tells: which columns have no name, how many parameters it takes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LOCK = threading.Lock()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outline:
-    """What a statement's text tells of its answer.
+    """Facts of an answer that the statement's text tells.
 
     Attributes:
         outputs: For each item of the SELECT list: True if it is an expression without a name, False if it has one, None

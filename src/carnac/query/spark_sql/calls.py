@@ -363,4 +363,4 @@ _SPECIAL: Mapping[str, Call] = {
     "timezone": _zoned,
     "strftime": _formatted,
 }
-"""What is said otherwise for other types or constants."""
+"""Calls that are printed differently for other types or constants."""

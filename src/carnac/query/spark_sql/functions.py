@@ -18,7 +18,7 @@ of its kind.
 """
 
 _SPACES = " \xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
-"""What DuckDB trims."""
+"""The blanks that DuckDB trims."""
 
 
 def _guarded(condition: str, value: str, told: str) -> str:
@@ -102,7 +102,7 @@ PARTS: Mapping[str, str] = {
 UNITS = frozenset(
     ("microsecond", "millisecond", "second", "minute", "hour", "day", "week", "month", "quarter", "year")
 )  # fmt: skip
-"""What `date_trunc` cuts to."""
+"""The units of `date_trunc`."""
 COUNTED: Mapping[str, str] = {
     "year": "CAST(year({0}) AS BIGINT)",
     "month": "(year({0}) * 12L + month({0}))",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import duckdb
 
 ROWS = "__carnac_spark"
-"""What Spark's rows are called where they are cast to the types of the answer."""
+"""The name of Spark's rows where they are cast to the types of the answer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What the names and places in the clauses of a SELECT mean: aliases give way to what they stand for."""
+"""The meaning of names and ordinals in the clauses of a SELECT: aliases give way to what they stand for."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ class Printer(Protocol):
 
     @property
     def oracle(self) -> Oracle:
-        """What DuckDB would do."""
+        """The oracle that answers for DuckDB."""
         ...
 
     def kind(self, node: Node) -> Kind:

@@ -1,4 +1,4 @@
-"""What the answer of a statement rests on: its text as the parser prints it, segments, columns, small tables."""
+"""The basis of a statement's answer: its text as the parser prints it, segments, columns, small tables."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ TEXT_CHARS = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class _Text:
-    """What the text of a statement says alone.
+    """The facts that a statement's text tells alone.
 
     Attributes:
         printed: As the parser prints it.

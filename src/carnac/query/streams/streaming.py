@@ -24,7 +24,7 @@ class Running(Protocol):
 
     @property
     def cursor(self) -> duckdb.DuckDBPyConnection:
-        """What DuckDB runs it on."""
+        """The connection that DuckDB runs it on."""
         ...
 
     @property

@@ -1,1 +1,1 @@
-"""What the data itself says of how it is to be read: a sample of it, and the columns that the sample shows."""
+"""Inference from the data of how to read it: a sample of it, and the columns that the sample shows."""

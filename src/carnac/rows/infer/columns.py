@@ -90,7 +90,7 @@ _SHAPES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenTable:
-    """What a sample shows.
+    """The findings of a sample.
 
     Attributes:
         null_values: Texts that stand for null.

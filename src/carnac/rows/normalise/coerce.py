@@ -93,7 +93,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """What a column must become.
+    """The type that a column must get.
 
     Attributes:
         field: Name of the input field, for reasons and errors.
@@ -150,7 +150,7 @@ MACROS = (
     " WHEN len(list_filter(v, lambda e: e IS NULL)) > 0"
     " THEN list_prepend(NULL, list_sort(list_distinct(v))) ELSE list_sort(list_distinct(v)) END",
 )
-"""What the expressions call; temporary, made once per connection (after those of `timestamps`)."""
+"""Functions that the expressions call; temporary, made once per connection (after those of `timestamps`)."""
 
 
 def coerce_cell(field: Field, target: Target, *, list_delimiter: str | None = None) -> Cell:

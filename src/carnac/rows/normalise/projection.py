@@ -47,7 +47,7 @@ _AUTO = TimestampSpec(column="?", format="auto")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Projection:
-    """What becomes of the fields of a record.
+    """The projection of the fields of a record.
 
     Attributes:
         values: Quoted name and expression of each column, in the order of normalised rows.

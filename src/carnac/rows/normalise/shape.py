@@ -76,7 +76,7 @@ class InputColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowShape:
-    """What rows of a job look like. Picklable; the same for all tasks of a job.
+    """The shape of a job's rows. Picklable; the same for all tasks of a job.
 
     Attributes:
         dimensions: In file order.
@@ -104,7 +104,7 @@ class RowShape:
 
     @property
     def input_columns(self) -> tuple[InputColumn, ...]:
-        """What normalised rows hold beside `__time` and the dimensions, in this order."""
+        """The columns of normalised rows besides `__time` and the dimensions, in this order."""
         fields = dict(self.order_fields)
         columns: list[InputColumn] = []
         for metric in self.metrics:

@@ -148,7 +148,7 @@ MACROS = (
     "CREATE OR REPLACE TEMP MACRO _strptime(x, f) AS CASE WHEN lower(trim(x)) NOT IN"
     " ('epoch', 'infinity', '-infinity') THEN try_strptime(x, f) END",
 )
-"""What the expressions call; temporary, made once per connection."""
+"""Functions that the expressions call; temporary, made once per connection."""
 
 
 def _parsed_text(sql: str, spec: TimestampSpec) -> tuple[str, str | None]:

@@ -77,7 +77,7 @@ BATCH_ROWS = 1 << 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadTask:
-    """What one task reads. Picklable.
+    """The input of one task. Picklable.
 
     Attributes:
         files: Read one after the other; rows of all come into one relation.

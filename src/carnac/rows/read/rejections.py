@@ -25,7 +25,7 @@ _LOGGER = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rejections:
-    """What one task rejected.
+    """The rows that one task rejected.
 
     Attributes:
         paths: The files with the rows, below the root of deep storage.

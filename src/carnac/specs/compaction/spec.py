@@ -228,7 +228,7 @@ def check_columns(shape: CompactionShape) -> None:
 
 
 class CompactionShape(SpecModel):
-    """What time chunks become. What is left out stays as it is."""
+    """The target of time chunks. A property that is left out stays as it is."""
 
     granularity: CompactionGranularity = named(
         "granularitySpec granularity",
@@ -306,7 +306,7 @@ class CompactionShape(SpecModel):
 
 
 class CompactionAgeRule(CompactionShape):
-    """What time chunks become once all of their time is so long ago. Says all of it anew: nothing is inherited."""
+    """The target of time chunks that are older than a given age. It is complete: nothing is inherited."""
 
     older_than: PeriodField = Field(description="An ISO 8601 period, such as P7D.")
 

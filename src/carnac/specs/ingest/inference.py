@@ -1,4 +1,4 @@
-"""What a spec says where nobody wrote one: the column of the time, its format, the types, the time chunks. Pure.
+"""A spec inferred from rows: the column of the time, its format, the types, the time chunks. Pure.
 
 The time is the column whose name says so most plainly among those whose values can be times (`_RANKS`, best first); of
 two columns of one rank, the one without nulls. Where that leaves two, none, or two ways to read a time, nothing is
@@ -56,7 +56,7 @@ class SeenColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TimeHints:
-    """What a person says of the time.
+    """The user's options for the time column.
 
     Attributes:
         column: None: to be found.

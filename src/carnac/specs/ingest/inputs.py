@@ -92,7 +92,7 @@ class JsonFormat(SpecModel):
 
 
 class DelimitedFormat(SpecModel):
-    """What CSV and TSV have in common."""
+    """The common fields of CSV and TSV."""
 
     columns: tuple[str, ...] = Field(
         default=(),

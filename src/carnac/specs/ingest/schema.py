@@ -1,4 +1,4 @@
-"""What the rows are: the timestamp, the dimensions and the metrics.
+"""The schema of rows: the timestamp, the dimensions and the metrics.
 
 Names and defaults are Druid's. A column's type is one of `COLUMN_TYPES`; a metric's Druid type
 (`longSum`) says both its kind (`sum`) and the type of its value (`long`), which the pipeline reads
@@ -219,11 +219,11 @@ MetricKind = Literal["count", "sum", "min", "max", "first", "last", "hll", "thet
 """How states of a metric merge."""
 
 ValueType = Literal["long", "float", "double", "string", "hll", "theta", "quantiles"]
-"""What a metric's column holds; the last three are Apache DataSketches bytes."""
+"""The type of a metric's column; the last three are Apache DataSketches bytes."""
 
 
 class MetricMeaning(NamedTuple):
-    """What a Druid aggregator type means here."""
+    """The meaning of a Druid aggregator type."""
 
     kind: MetricKind
     value_type: ValueType
@@ -379,7 +379,7 @@ class MetricSpec(SpecModel):
 
     @property
     def value_type(self) -> ValueType:
-        """What the column holds."""
+        """The type of the column's values."""
         return MEANING_BY_TYPE[self.type].value_type
 
     @property

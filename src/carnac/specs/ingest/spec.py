@@ -148,7 +148,7 @@ class IgnoredField(SpecModel):
 
 
 class IngestSpec(SpecModel):
-    """What one batch ingestion should do."""
+    """The description of one batch ingestion."""
 
     datasource: str = named(
         "dataSource datasource",

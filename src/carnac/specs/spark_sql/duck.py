@@ -430,7 +430,7 @@ FUNCTIONS: Mapping[str, _Function] = {
     "timestamp_millis": _of(_texts("make_timestamptz({} * 1000)", "time"), "long"),
     "unix_millis": _of(_texts(_MILLIS, "long"), "time"),
 }
-"""What is called in Spark SQL and means the same here."""
+"""Functions of Spark SQL that mean the same here."""
 
 
 def _call(name: str, arguments: list[Typed]) -> Typed:

@@ -1,4 +1,4 @@
-"""What a task may ask for that came over HTTP: Spark settings that open nothing, expressions that see their row alone.
+"""Limits of tasks that came over HTTP: Spark settings that open nothing, expressions that see their row alone.
 
 Spark SQL is more than expressions: `(reduce 1 using 'id' as (x string))` runs a program, ``(table text.`/etc/passwd`)``
 reads a file, `reflect` calls Java. Spark itself parses such a text for whoever runs it; here, before anything runs and

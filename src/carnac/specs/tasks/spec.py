@@ -34,7 +34,7 @@ def _datasource() -> Any:
 
 
 class TaskSpec(SpecModel):
-    """What every task may say."""
+    """The fields of every task."""
 
     task_id: str | None = named(
         "id taskId task_id",
@@ -220,7 +220,7 @@ _INSTEAD: Mapping[str, str] = {
     "restore": "carnac revert REVISION brings back what a commit took out of sight, while it is retained",
     "autocompact": "carnac compaction set keeps a datasource compacted",
 }
-"""What does the work of Druid's other types of tasks."""
+"""Substitutes for Druid's other types of tasks."""
 
 
 def load_task(value: Mapping[str, object]) -> AnyTask:

@@ -1,4 +1,4 @@
-"""What an entry of the function tables is."""
+"""The entries of the function tables."""
 
 from __future__ import annotations
 
