@@ -129,6 +129,17 @@ def test_a_checked_spec_names_file_line_and_field_and_what_only_spark_reads(
     assert checked.out.rstrip().endswith("the spec is right, as far as it was checked")
 
 
+def test_years_are_cut_into_decades_and_told_in_words(cwd: Path, run: Run) -> None:
+    years = cwd / "spots.csv"
+    years.write_text(
+        "YEAR,SPOTS\n" + "".join(f"{year},{year % 11}.5\n" for year in range(1700, 2009))
+    )
+    done = run("append", "spots", str(years))
+    assert "time: YEAR (yyyy); a time chunk for each decade" in done.err
+    counted = run("sql", "SELECT count(*) AS n FROM spots", "--json").json["rows"]
+    assert counted == [{"n": 309}]
+
+
 def test_a_person_at_a_terminal_is_asked(cwd: Path, run: Run) -> None:
     done = at_a_terminal(["append", "trips", "trips.csv"], "pickup\n2\n", cwd)
     assert done.code == 0, done.err

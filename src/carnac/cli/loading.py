@@ -204,9 +204,10 @@ def plan_lines(inferred: Inferred, datasource: str) -> list[str]:
     more = f" and {len(others) - COLUMNS_SHOWN} more" if len(others) > COLUMNS_SHOWN else ""
     share = "all" if inferred.is_whole else "a sample"
     read = inferred.found_format or "rows in memory"
+    chunk = block["granularitySpec"]["segmentGranularity"]
     return [
         f"into {datasource}: {read}; looked at {counted(inferred.sampled_rows, 'row')}, {share}",
-        f"time: {time}; a time chunk for each {block['granularitySpec']['segmentGranularity']}",
+        f"time: {time}; a time chunk for each {'decade' if chunk == 'P10Y' else chunk}",
         f"columns: {shown}{more}",
     ]
 

@@ -268,6 +268,10 @@ class TestLookups:
         with pytest.raises(NotFound, match="there is no lookup 'countries'"):
             store.set_lookup("countries", None)
 
+    def test_asking_for_one_where_there_are_none_says_how_to_make_it(self, store: Store) -> None:
+        with pytest.raises(NotFound, match="make it with carnac lookups set countries FILE"):
+            store.sql("SELECT * FROM lookup.countries")
+
 
 class TestShapesOfResults:
     def test_arrow_pandas_polars_rows(self, store: Store) -> None:

@@ -71,8 +71,10 @@ class Names:
         """
         lookups = self._catalog.lookups()
         if name not in lookups:
+            remedy = f"; make it with carnac lookups set {name} FILE"
             raise NotFound(
-                f"there is no lookup '{name}'{did_you_mean(name, sorted(lookups))}", lookup=name
+                f"there is no lookup '{name}'{did_you_mean(name, sorted(lookups)) or remedy}",
+                lookup=name,
             )
         return lookups[name]
 
