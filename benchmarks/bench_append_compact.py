@@ -231,7 +231,8 @@ def run_appender(number: int, place: Place) -> None:
             append(tables[len(latencies) % len(tables)])
         except Exception as error:
             failed += 1
-            errors[type(error).__name__] = errors.get(type(error).__name__, 0) + 1
+            what = f"{type(error).__name__}: {error}"[:200]
+            errors[what] = errors.get(what, 0) + 1
         else:
             latencies.append(time.perf_counter() - start)
     results.put(("append", latencies, failed, errors))
@@ -252,7 +253,8 @@ def run_compactor(place: Place) -> None:
             ok, lost = compact()
         except Exception as error:
             aborted += 1
-            errors[type(error).__name__] = errors.get(type(error).__name__, 0) + 1
+            what = f"{type(error).__name__}: {error}"[:200]
+            errors[what] = errors.get(what, 0) + 1
         else:
             done, aborted = done + ok, aborted + lost
         most = max(most, contestant.live(folder)[0])
