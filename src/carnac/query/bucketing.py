@@ -65,24 +65,41 @@ _MAX_PLAIN_WIDTH_US = 366 * 86_400_000_000
 
 _FLOOR = re.compile(
     r"""'(?:[^']|'')*' | "(?:[^"]|"")*" | --[^\n]* | /\*.*?\*/
-    | (?P<floor>\bfloor\s*\() | (?P<open>\() | (?P<to>\bto\s+(?P<unit>[a-z]+)\s*(?=\))) | (?P<close>\))""",
+    | (?P<floor>\b(?:floor|(?P<ceil>ceil|ceiling))\s*\() | (?P<open>\()
+    | (?P<to>\bto\s+(?P<unit>[a-z]+)\s*(?=\))) | (?P<close>\))""",
     re.IGNORECASE | re.DOTALL | re.VERBOSE,
 )
-_MAY_FLOOR = re.compile(r"\bfloor\s*\(.*\bto\s+[a-z]+\s*\)", re.IGNORECASE | re.DOTALL)
+_PERIODS = {
+    "second": "PT1S",
+    "minute": "PT1M",
+    "hour": "PT1H",
+    "day": "P1D",
+    "week": "P1W",
+    "month": "P1M",
+    "quarter": "P3M",
+    "year": "P1Y",
+}
+_MAY_FLOOR = re.compile(
+    r"\b(?:floor|ceil|ceiling)\s*\(.*\bto\s+[a-z]+\s*\)", re.IGNORECASE | re.DOTALL
+)
 
 
 def without_floor_to(sql: str) -> str:
-    """Return the statement with `date_trunc('unit', x)` in place of Druid's `FLOOR(x TO unit)`, which DuckDB lacks."""
+    """Return the statement without Druid's `FLOOR(x TO unit)` and `CEIL(x TO unit)`, which DuckDB does not parse.
+
+    The first becomes `date_trunc('unit', x)`, the second Druid's `TIME_CEIL(x, period)`.
+    """
     if _MAY_FLOOR.search(sql) is None:
         return sql
-    opened: list[tuple[int, int] | None] = []
+    opened: list[tuple[tuple[int, int], bool] | None] = []
     edits: list[tuple[int, int, str]] = []
     for found in _FLOOR.finditer(sql):
         if found["floor"] or found["open"]:
-            opened.append(found.span() if found["floor"] else None)
+            opened.append((found.span(), bool(found["ceil"])) if found["floor"] else None)
         elif found["to"] and opened and opened[-1] is not None:
-            edits.append((*opened[-1], f"date_trunc('{found['unit'].lower()}', "))
-            edits.append((*found.span(), ""))
+            unit, (place, is_ceil) = found["unit"].lower(), opened[-1]
+            edits.append((*place, "TIME_CEIL(" if is_ceil else f"date_trunc('{unit}', "))
+            edits.append((*found.span(), f", '{_PERIODS.get(unit, unit)}'" if is_ceil else ""))
         elif found["close"] and opened:
             opened.pop()
     for start, end, text in sorted(edits, reverse=True):

@@ -56,7 +56,7 @@ LEFT_OUT = {
         *("sys-server-segments", "sys-tasks", "explain-ts", "explain-topn", "explain-join"),
     ],
     "the gate in front: forms are another type; OPTIONS is nobody's": [
-        *("err-form", "sql-statements-404", "get-sql"),
+        *("err-form", "get-sql"),
     ],
 }
 NAMED_HEADERS = (

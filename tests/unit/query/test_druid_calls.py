@@ -95,6 +95,21 @@ def test_a_series_is_grouped_by_what_it_shows(store: Store) -> None:
         ("TIMESTAMP_TO_MILLIS(__time)", [1_709_543_411_500, 1_709_683_199_000, 1_723_334_400_000]),
         ("MILLIS_TO_TIMESTAMP(1709543411500) = __time", [True, False, False]),
         ("TIME_PARSE('never')", [None, None, None]),
+        ("TIME_FORMAT(TIME_CEIL(__time, 'PT15M'), 'H:mm')", ["9:15", "0:00", "0:00"]),
+        (
+            "TIME_FORMAT(CEIL(__time TO MONTH))",
+            ["2024-04-01T00:00:00.000Z", "2024-04-01T00:00:00.000Z", "2024-09-01T00:00:00.000Z"],
+        ),
+        ("TIME_FORMAT(__time, 'E d.M.yy', 'UTC')", ["Mon 4.3.24", "Tue 5.3.24", "Sun 11.8.24"]),
+        ("TIMESTAMPDIFF(HOUR, TIMESTAMP '2024-03-04 10:00:00', __time)", [0, 37, 3830]),
+        ("TIMESTAMPDIFF(MONTH, __time, TIMESTAMP '2024-09-05 00:00:00')", [6, 5, 0]),
+        (
+            "TIME_FORMAT(TIMESTAMPADD(SQL_TSI_QUARTER, added, __time), 'yyyy-MM')",
+            ["2024-12", "2025-06", "2026-05"],
+        ),
+        ("MV_TO_STRING(MV_TO_ARRAY([page, text]), '-')", ["Menhir-12", "Dolmen-x", "Menhir--1"]),
+        ("STR_POSITION(page, 'en')", [2, 5, 2]),
+        ("TO_JSON_STRING(page)", ['"Menhir"', '"Dolmen"', '"Menhir"']),
         ("TIME_IN_INTERVAL(__time, '2024-03-04/P1D')", [True, False, False]),
         ("PARSE_LONG(text)", [12, None, -1]),
         ("DIV(added, 2)", [1, 2, 3]),
@@ -151,4 +166,6 @@ def test_other_arguments_are_refused_by_the_form_that_does_it(store: Store, call
 
 
 def test_each_has_a_form_for_other_arguments() -> None:
-    assert {name for name, _ in druid.FORMS} | set(druid._SPECIAL) <= set(FORMS)
+    assert {name for name, _ in druid.FORMS} | set(druid._SPECIAL) | set(druid._STEPPING) <= set(
+        FORMS
+    )

@@ -24,6 +24,8 @@ FORMS: Mapping[tuple[str, int], str] = {
     ("millis_to_timestamp", 1): "make_timestamptz(CAST(_1 AS BIGINT) * 1000)",
     ("timestamp_to_millis", 1): "epoch_ms(_1)",
     ("approx_count_distinct_builtin", 1): "approx_count_distinct(_1)",
+    ("approx_distinct", 1): "approx_count_distinct(_1)",
+    ("str_position", 2): "strpos(_1, _2)",
     ("earliest", 1): "arg_min(_1, __time)",
     ("earliest", 2): "arg_min(_1, __time)",
     ("earliest_by", 2): "arg_min(_1, _2)",
@@ -52,8 +54,15 @@ FORMS: Mapping[tuple[str, int], str] = {
     ("mv_to_array", 1): "_1",
     ("array_to_mv", 1): "_1",
     ("mv_length", 1): "len(_1)",
+    ("mv_to_string", 2): "array_to_string(_1, _2)",
+    ("parse_json", 1): "CAST(_1 AS JSON)",
+    ("try_parse_json", 1): "TRY_CAST(_1 AS JSON)",
+    ("to_json_string", 1): "CAST(to_json(_1) AS VARCHAR)",
 }
-"""Expressions by name and number of arguments; `_1` is the first of these. A maximum of bytes is passed over."""
+"""Expressions by name and number of arguments; `_1` is the first of these. A maximum of bytes is passed over.
+
+Superset prints `APPROX_DISTINCT` and `STR_POSITION` for functions that Druid calls otherwise.
+"""
 
 _UNITS = {
     "second": "second",
@@ -78,6 +87,12 @@ _TRUNCATED = {
     "P3M": "quarter",
     "P1Y": "year",
 }
+_STEPS = {
+    name: f"1 {name}" for name in ("second", "minute", "hour", "day", "week", "month", "year")
+}
+_STEPS |= {"quarter": "3 months"}
+"""Intervals by the units of `TIMESTAMPADD` and `TIMESTAMPDIFF`."""
+_ISO = "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'"
 _ZONE = re.compile(r"[A-Za-z]+(/[A-Za-z0-9_+-]+)*")
 _UTC = frozenset({"utc", "etc/utc", "z"})
 
@@ -112,7 +127,16 @@ def _form(node: Node) -> str | None:
             found = _SPECIAL[name]([_text(one) for one in args])
         except Invalid:
             return None
+    if name in _STEPPING and len(args) == 3:
+        unit = _unit(args[0])
+        found = _STEPPING[name].format(unit=unit, step=_STEPS[unit]) if unit in _STEPS else None
     return found
+
+
+def _unit(node: Node) -> str:
+    """Return the unit of time that a name or a text means."""
+    names = node.get("column_names") or [_text(node) or ""]
+    return str(names[0]).lower().removeprefix("sql_tsi_")
 
 
 def _text(node: Node) -> str | None:
@@ -147,14 +171,37 @@ def _floored(period: Period, what: str) -> str | None:
     return None
 
 
+def _time_ceil(texts: list[str | None]) -> str | None:
+    if len(texts) != 2 or texts[1] is None:
+        return None
+    period = parse_period(texts[1])
+    floored = _floored(period, "_1 - INTERVAL '1 microsecond'")
+    return None if floored is None else f"{floored} + {_interval(period)}"
+
+
+def _interval(period: Period) -> str:
+    days = period.days + 7 * period.weeks
+    return f"INTERVAL '{period.months} months {days} days {period.clock_ms} milliseconds'"
+
+
+def _time_format(texts: list[str | None]) -> str | None:
+    from carnac.specs.druid.joda import to_strftime  # specs take long to load
+
+    pattern, zone = [*texts[1:], None, None][:2]
+    if not texts or len(texts) > 3 or (len(texts) > 1 and pattern is None):
+        return None
+    if len(texts) == 3 and (zone or "").lower() not in _UTC:
+        return None
+    directives = to_strftime(pattern or _ISO).replace("'", "''")
+    return f"strftime(CAST(_1 AS TIMESTAMPTZ), '{directives}')"
+
+
 def _time_shift(texts: list[str | None]) -> str | None:
     if len(texts) not in {3, 4} or texts[1] is None:
         return None
     if len(texts) == 4 and (texts[3] or "").lower() not in _UTC:
         return None
-    one = parse_period(texts[1])
-    days = one.days + 7 * one.weeks
-    return f"_1 + _3 * INTERVAL '{one.months} months {days} days {one.clock_ms} milliseconds'"
+    return f"_1 + _3 * {_interval(parse_period(texts[1]))}"
 
 
 def _time_extract(texts: list[str | None]) -> str | None:
@@ -186,12 +233,19 @@ def _lookup(texts: list[str | None]) -> str | None:
 
 _SPECIAL: Mapping[str, Callable[[list[str | None]], str | None]] = {
     "time_floor": _time_floor,
+    "time_ceil": _time_ceil,
+    "time_format": _time_format,
     "time_shift": _time_shift,
     "time_extract": _time_extract,
     "time_in_interval": _time_in_interval,
     "lookup": _lookup,
 }
-_NAMES = frozenset({name for name, _ in FORMS} | set(_SPECIAL))
+_STEPPING = {
+    "timestampadd": "_3 + _2 * INTERVAL '{step}'",
+    "timestampdiff": "date_sub('{unit}', CAST(_2 AS TIMESTAMPTZ), CAST(_3 AS TIMESTAMPTZ))",
+}
+"""Expressions of functions whose first argument names a unit; a difference is of whole units, as Calcite has it."""
+_NAMES = frozenset({name for name, _ in FORMS} | set(_SPECIAL) | set(_STEPPING))
 
 
 def _replace(cursor: duckdb.DuckDBPyConnection, node: Node, form: str) -> None:

@@ -10,6 +10,7 @@ depends on a locale's calendar or that cannot be parsed back (`z` names of zones
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from carnac.errors import Invalid
@@ -114,6 +115,25 @@ _NUMERIC_DIRECTIVE = {
     "offset": "%z",
 }
 
+_PRINTED: Mapping[str, Mapping[int, str]] = {
+    "year": {1: "%Y", 2: "%y", 4: "%Y"},
+    "weekyear": {4: "%G"},
+    "month": {1: "%-m", 2: "%m", 3: "%b", 4: "%B"},
+    "week": {2: "%V"},
+    "day": {1: "%-d", 2: "%d"},
+    "day_of_year": {1: "%-j", 3: "%j"},
+    "day_name": {1: "%a", 2: "%a", 3: "%a", 4: "%A"},
+    "day_of_week": {1: "%u"},
+    "hour": {1: "%-H", 2: "%H"},
+    "half_day_hour": {1: "%-I", 2: "%I"},
+    "minute": {1: "%-M", 2: "%M"},
+    "second": {1: "%-S", 2: "%S"},
+    "fraction": {3: "%g"},
+    "half_day": {1: "%p"},
+    "offset": {1: "+0000", 2: "+00:00"},
+}
+"""What DuckDB's `strftime` prints a time in UTC by, by field and width."""
+
 
 def has_offset(pattern: str) -> bool:
     """Whether times of this pattern name their own zone or offset.
@@ -196,4 +216,22 @@ def to_strptime(pattern: str) -> str:
                 f"pattern '{pattern}' has a part that cannot be read: {token.field}",
                 pattern=pattern,
             )
+    return "".join(pieces)
+
+
+def to_strftime(pattern: str) -> str:
+    """Return the pattern as the directives by which DuckDB's `strftime` prints a time in UTC.
+
+    Raises:
+        Invalid: It is not a pattern, or has a part that no directive prints.
+    """
+    pieces: list[str] = []
+    for token in parse_pattern(pattern):
+        if token.field == "text":
+            pieces.append(token.text.replace("%", "%%"))
+            continue
+        directive = _PRINTED.get(token.field, {}).get(token.width)
+        if directive is None:
+            raise Invalid(f"pattern '{pattern}' has a part that is not printed: {token.field}")
+        pieces.append(directive)
     return "".join(pieces)

@@ -19,6 +19,7 @@ FORMS: Mapping[str, str] = {
     "timestampdiff": "date_diff('day', TIMESTAMPTZ '2024-03-04', __time)",
     # aggregates
     "approx_count_distinct_builtin": "approx_count_distinct(page)",
+    "approx_distinct": "approx_count_distinct(page)",
     "earliest": "arg_min(page, __time)",
     "earliest_by": "arg_min(page, __time)",
     "latest": "arg_max(page, __time)",
@@ -49,6 +50,7 @@ FORMS: Mapping[str, str] = {
     "btrim": "trim(page, ' ')",
     "textcat": "page || '?'",
     "string_format": "printf('%s: %d', page, added)",
+    "str_position": "strpos(page, 'hir')",
     "regexp_like": "regexp_matches(page, '^M')",
     "contains_string": "contains(page, 'hir')",
     "icontains_string": "contains(lower(page), lower('HIR'))",
