@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -107,9 +108,17 @@ def open_historical(folder: Path, storage: DeepStorage, **more: Any) -> Historic
     return Historical(folder, storage, given.pop("engine"), **given)
 
 
+@cache
+def _database() -> Any:
+    """The database of all plain engines: to make one costs more than most of their statements."""
+    import duckdb
+
+    return duckdb.connect(config={"python_enable_replacements": False, "threads": 1})
+
+
 @dataclass(eq=False)
 class PlainEngine:
-    """Runs leaf statements as they are, in a database of its own for each (port `LeafEngine`).
+    """Runs leaf statements as they are, on a connection of its own for each (port `LeafEngine`).
 
     Attributes:
         gate: A statement waits before each batch until it is set.
@@ -138,11 +147,10 @@ class PlainEngine:
         self.cancelled.add(query_id)
 
     def _run(self, request: LeafRequest, files: LeafFiles, report: LeafReport) -> Iterator[object]:
-        import duckdb
         import pyarrow as pa
 
         self.running.add(request.query_id)
-        connection = duckdb.connect(config={"python_enable_replacements": False})
+        connection = _database().cursor()
         try:
             connection.execute("SET TimeZone = 'UTC'")
             for name, table in request.tables.items():
