@@ -151,7 +151,7 @@ class Cluster:
 
     @property
     def loop(self) -> Loop:
-        """What follows them."""
+        """The loop that follows them."""
         return self._loop
 
     def start(self) -> None:

@@ -55,7 +55,7 @@ Earlier = Callable[[int, Sequence[str]], Iterator[int]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tools:
-    """What statements are run with.
+    """The tools that run statements.
 
     Attributes:
         engine: Plans and merges.
@@ -141,7 +141,7 @@ class DistributedExecution:
 
     @property
     def engine(self) -> Engine:
-        """What runs it."""
+        """The engine that runs it."""
         if self._plan.way is Way.AT_BROKER:
             return Engine.EMBEDDED
         return Engine.ONE_ROUND if self._plan.way is Way.ONE_ROUND else Engine.GATHERED
@@ -153,7 +153,7 @@ class DistributedExecution:
 
     @property
     def basis(self) -> QueryBasis:
-        """What its answer rests on."""
+        """The basis of its answer."""
         return self._plan.basis
 
     def start(self) -> object:

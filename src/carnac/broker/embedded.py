@@ -95,7 +95,7 @@ class EmbeddedExecution:
 
     @property
     def basis(self) -> QueryBasis:
-        """What its answer rests on."""
+        """The basis of its answer."""
         return self._query.basis
 
     def start(self) -> object:

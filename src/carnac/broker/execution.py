@@ -1,4 +1,4 @@
-"""What runs a statement, as the service of a broker sees it."""
+"""Executions of a statement, as the service of a broker sees them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from carnac.ports.queries import QueryBasis
 
 @dataclass(slots=True, kw_only=True)
 class Reach:
-    """What an execution has reached of what it needs.
+    """The part that an execution has reached of the segments it needs.
 
     Attributes:
         segments_read: Of the segments of its basis.
@@ -41,7 +41,7 @@ class Execution(Protocol):
 
     @property
     def engine(self) -> Engine:
-        """What runs it."""
+        """The engine that runs it."""
         ...
 
     @property
@@ -51,12 +51,12 @@ class Execution(Protocol):
 
     @property
     def basis(self) -> QueryBasis:
-        """What its answer rests on."""
+        """The basis of its answer."""
         ...
 
     @property
     def reach(self) -> Reach:
-        """What it has reached; final once its batches are exhausted."""
+        """The part that it has reached; final once its batches are exhausted."""
         ...
 
     def start(self) -> object:

@@ -66,7 +66,7 @@ class Membership:
 
     @property
     def loop(self) -> Loop:
-        """What follows what is told."""
+        """The loop that follows the told revision."""
         return self._loop
 
     def planning(self) -> int:

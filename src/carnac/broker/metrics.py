@@ -1,4 +1,4 @@
-"""What a broker counts, for Prometheus."""
+"""The counters of a broker, for Prometheus."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of a statement once it is over: for the query log and for metrics."""
+"""The record of a finished statement: for the query log and for metrics."""
 
 from __future__ import annotations
 

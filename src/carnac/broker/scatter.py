@@ -53,7 +53,7 @@ _FINAL = (Invalid, Cancelled, TimedOut, DiskFull)
 
 @dataclass(slots=True)
 class Plan:
-    """What is asked.
+    """The requests of a statement.
 
     Attributes:
         requests: By their views.

@@ -88,7 +88,7 @@ class SparkExecution:
 
     @property
     def basis(self) -> QueryBasis:
-        """What its answer rests on."""
+        """The basis of its answer."""
         return self._plan.merge.basis
 
     def start(self) -> object:

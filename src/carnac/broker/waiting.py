@@ -18,7 +18,7 @@ from carnac.errors import Busy, Cancelled, TimedOut
 FIRST_MEAN_MS = 1_000.0
 """How long a query takes, for all that a broker knows which has not run one yet."""
 _NEWEST_PART = 0.1
-"""What the newest query counts in the mean."""
+"""The weight of the newest query in the mean."""
 
 
 class QueryQueue:

@@ -38,13 +38,13 @@ RUN = "Run"
 SIMULATE = "Balance and simulate"
 
 PANELS = (START, LOAD, ASK, LOOK, UNDO, TIDY, RUN, SIMULATE)
-"""What people want to do, in the order in which the help shows it."""
+"""The groups of commands by goal, in the order of the help."""
 
 _CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
 class ReaderGone(Exception):
-    """Whoever read standard output has closed it; Typer would turn a BrokenPipeError into exit code 1."""
+    """The reader of standard output has closed it; Typer would turn a BrokenPipeError into exit code 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

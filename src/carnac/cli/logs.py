@@ -1,4 +1,4 @@
-"""What a service says while it runs: lines for people, or one JSON object a line for programs. On standard error."""
+"""The log of a running service: lines for people, or one JSON object a line for programs. On standard error."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a spec would do, for people and for programs."""
+"""The plan of a spec, for people and for programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a write did, for people and for programs."""
+"""The report of a write, for people and for programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands that serve over HTTP have in common: options, and running until somebody wants the end."""
+"""The common part of commands that serve over HTTP: options, and running until they are stopped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the commands of one command line share: settings, the store, the output."""
+"""The shared state of the commands of one command line: settings, the store, the output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ends a command from outside: Ctrl-C, SIGTERM, and a terminal that is closed (SIGHUP)."""
+"""Signals that end a command: Ctrl-C, SIGTERM, and a terminal that is closed (SIGHUP)."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Interruption:
 
     @property
     def sentence(self) -> str:
-        """What to say of it: the signal, and for a command that publishes what has become of that."""
+        """The message about it: the signal, and for a command that publishes what has become of that."""
         signal_words = _WORDS[signal.Signals(self.number or signal.SIGINT)]
         return f"{signal_words}: {self._truth}" if self.publishes else signal_words
 

@@ -1,4 +1,4 @@
-"""What balancing does to a simulated cluster, as charts: makespans, the course of time, disks. Pure."""
+"""Charts of balancing a simulated cluster: makespans, the course of time, disks. Pure."""
 
 from __future__ import annotations
 

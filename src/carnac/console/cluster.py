@@ -49,7 +49,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterStory:
-    """What the picture shows.
+    """The content of the picture.
 
     Attributes:
         asked: All queries.

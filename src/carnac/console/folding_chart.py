@@ -1,4 +1,4 @@
-"""What compaction makes of arrivals, hour by hour, as one chart: queue, surplus, write amplification, latency. Pure."""
+"""Arrivals under compaction, hour by hour, as one chart: queue, surplus, write amplification, latency. Pure."""
 
 from __future__ import annotations
 

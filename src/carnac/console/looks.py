@@ -1,4 +1,4 @@
-"""What all charts have in common: background, title, fonts, colours of axes. Pure."""
+"""The common look of all charts: background, title, fonts, colours of axes. Pure."""
 
 from __future__ import annotations
 

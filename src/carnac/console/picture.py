@@ -28,7 +28,7 @@ _LEGEND: Chart = {"titleFontSize": 12, "labelLimit": 420, "symbolType": "square"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Block:
-    """What one commit added in one time chunk."""
+    """The segments that one commit added in one time chunk."""
 
     chunk: Interval
     revision: int

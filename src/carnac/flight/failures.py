@@ -29,7 +29,7 @@ _KINDS: Mapping[str, type[CarnacError]] = {
 }
 
 _ARGUMENTS = {"self", "message", "retry_after_s"}
-"""What is no id, whoever sends it."""
+"""Arguments of errors that are not ids."""
 
 _log = logging.getLogger(__name__)
 

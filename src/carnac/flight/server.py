@@ -87,7 +87,7 @@ class FlightServer:
 
 @dataclass(frozen=True)
 class _Own:
-    """Who answers, and for which store."""
+    """The identity of the server, and of its store."""
 
     server: SegmentServer
     store_id: str

@@ -1,4 +1,4 @@
-"""What goes over the wire: messages in MessagePack, segments as their records, small tables as Arrow streams.
+"""The forms of data on the wire: messages in MessagePack, segments as their records, small tables as Arrow streams.
 
 Whoever sends may be anybody: what does not read as stated is Invalid, and nothing is believed that is not checked here
 or by whoever is called with it.
@@ -45,7 +45,7 @@ Clip = list[tuple[int, int]] | None
 
 
 class Asked(Struct, kw_only=True, forbid_unknown_fields=True):
-    """What all requests begin with.
+    """The common fields of all requests.
 
     Attributes:
         version: Of the messages.
@@ -102,7 +102,7 @@ class UnassignAsked(Asked, kw_only=True):
 
 
 class InventoryAsked(Asked, kw_only=True):
-    """What is held, or what has changed."""
+    """A request for the inventory, or for its changes."""
 
     epoch: str
     since: int
@@ -143,7 +143,7 @@ class InventoryTold(Done, kw_only=True):
 
 
 class ReportTold(Done, kw_only=True):
-    """What comes with the last of a leaf's batches, which has no rows of its own."""
+    """The report in the last of a leaf's batches, which has no rows of its own."""
 
     slices: list[tuple[str, Clip]]
     missing: dict[str, str]

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 FIRST_PAUSE_MS = 20
 LONGEST_PAUSE_MS = 1_000
-"""Who waits asks again after pauses that double between these."""
+"""A waiting request is repeated after pauses that double between these."""
 
 
 class Lockbox(Closing):

@@ -1,4 +1,4 @@
-"""What the leading overlord does again and again: give up what is dead, stop what is cancelled, start what is next.
+"""The loop of the leading overlord: give up what is dead, stop what is cancelled, start what is next.
 
 It keeps nothing that is not in the metadata store, so it can be killed at any point; another one, or the same one
 started again, goes on where it was. Two of them do no harm: only the one that leads gives orders, each order carries

@@ -47,7 +47,7 @@ _log = logging.getLogger(__name__)
 
 
 class TaskHead(Protocol):
-    """What every task says, whatever its type (`carnac.specs.tasks.spec`)."""
+    """The fields of every task, whatever its type (`carnac.specs.tasks.spec`)."""
 
     @property
     def type(self) -> str:
@@ -61,7 +61,7 @@ class TaskHead(Protocol):
 
     @property
     def group_id(self) -> str | None:
-        """Whose locks it shares; None: nobody's."""
+        """The group whose locks the task shares; None: no group."""
         ...
 
     @property

@@ -1,4 +1,4 @@
-"""What the shell must offer: protocols between services and adapters, and the values that they exchange.
+"""The interface of the shell: protocols between services and adapters, and the values that they exchange.
 
 A class that is the only one of its kind needs no protocol: `MetadataStore` is named for its type where it is used, and
 `bootstrap` hands it over.

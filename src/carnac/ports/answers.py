@@ -11,7 +11,7 @@ from carnac.ports.queries import KEEP, Keeping
 
 
 class OnMissing(StrEnum):
-    """What becomes of a query when segments that it needs cannot be read from any server."""
+    """The outcome of a query whose segments no server can read."""
 
     ERROR = "error"
     """It fails, and names them."""
@@ -22,7 +22,7 @@ class OnMissing(StrEnum):
 
 
 class Engine(StrEnum):
-    """What ran a statement."""
+    """The engine that ran a statement."""
 
     EMBEDDED = "embedded"
     """In the process that was asked, over the segment files."""
@@ -67,7 +67,7 @@ class Statement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
-    """What an answer rests on, so that anybody with the log can derive it again.
+    """The basis of an answer, by which anybody with the log can derive it again.
 
     Attributes:
         store_id: Whose log it is; None: of a receipt that does not say.
@@ -88,7 +88,7 @@ class Receipt:
 
 @dataclass(slots=True, kw_only=True)
 class AnswerFacts:
-    """What an answer says of itself. What is known only at the end is set when its batches are exhausted.
+    """The facts of an answer. Facts known only at the end are set when its batches are exhausted.
 
     Attributes:
         query_id: Of the statement.
@@ -126,7 +126,7 @@ class Answer(Protocol):
     """An answer that streams. To be closed."""
 
     facts: AnswerFacts
-    """What it says of itself."""
+    """The facts of the answer."""
 
     @property
     def schema(self) -> object:
@@ -143,7 +143,7 @@ class Answer(Protocol):
 
 
 class QueryService(Protocol):
-    """Whoever answers statements: a broker. Safe for threads.
+    """Answers statements: a broker. Safe for threads.
 
     A statement waits in a fair queue while too many run.
     """

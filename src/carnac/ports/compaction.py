@@ -1,4 +1,4 @@
-"""Who runs the tasks of compaction: one process, or an overlord."""
+"""Runners of compaction tasks: one process, or an overlord."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupEnd:
-    """What became of a group.
+    """The outcome of a group.
 
     Attributes:
         outcome: `committed`, `unchanged`, `conflict` or `failed`.

@@ -68,7 +68,7 @@ class GatherLimit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stand:
-    """What stands for a table of a statement at the broker.
+    """The substitute for a table of a statement at the broker.
 
     Attributes:
         leaf: The view of the request whose rows it is made of.

@@ -68,7 +68,7 @@ class RejectedRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobReport:
-    """What a data job did.
+    """The report of a data job.
 
     Attributes:
         rows_read: Input rows seen, rejected and filtered ones included.

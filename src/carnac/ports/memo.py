@@ -1,4 +1,4 @@
-"""What was computed before, kept while it is in use: for functions of values that do not change."""
+"""Computed values, kept while they are in use: for functions of values that do not change."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class Tag(Shown):
 
 
 class LeaseKind(StrEnum):
-    """What a lease protects: revisions that are read, or files that are being written."""
+    """The objects that a lease protects: revisions that are read, or files that are being written."""
 
     READER = "reader"
     WRITER = "writer"
@@ -158,7 +158,7 @@ class DatasourceInfo(Shown):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrimReport:
-    """What a trim did, or would do.
+    """The report of a trim, or of its dry run.
 
     Attributes:
         trashed: Segments newly in the trash.

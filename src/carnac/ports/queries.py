@@ -32,7 +32,7 @@ class QueryResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportResult:
-    """What was written of a query's rows, and what they were read from.
+    """The report of an export: the rows written, and the segments read.
 
     Attributes:
         rows: Written.
@@ -51,7 +51,7 @@ class ExportResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryBasis:
-    """What the answer of a statement rests on at one revision; known before it runs.
+    """The basis of a statement's answer at one revision; known before it runs.
 
     Attributes:
         statement: As the parser prints it: statements that differ by spaces, comments and the like only are one.
@@ -89,7 +89,7 @@ class LeafSlice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keeping:
-    """What may be done with the partial results that a process keeps.
+    """The allowed uses of the partial results that a process keeps.
 
     Attributes:
         use: They may be taken.
@@ -140,7 +140,7 @@ class LeafRequest:
 
 @dataclass(slots=True, kw_only=True)
 class LeafReport:
-    """What a leaf did. Whole when its batches are exhausted.
+    """The report of a leaf. Whole when its batches are exhausted.
 
     Attributes:
         server_id: The leaf; empty in the process of the broker.
@@ -229,7 +229,7 @@ SYSTEM_TABLES: Mapping[str, Mapping[str, str]] = {
 
 
 class Catalog(Protocol):
-    """What a query may see: one revision of the store."""
+    """The view of a query: one revision of the store."""
 
     revision: int
 

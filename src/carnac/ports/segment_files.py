@@ -26,7 +26,7 @@ class Damage(NamedTuple):
 
 
 class Recorded(Protocol):
-    """What of a segment's record says which file is its, and what is in it."""
+    """The part of a segment's record that identifies its file and describes its content."""
 
     @property
     def segment_id(self) -> str:

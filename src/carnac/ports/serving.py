@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Role(StrEnum):
-    """What a process does in a cluster. One process may have them all."""
+    """The role of a process in a cluster. One process may have them all."""
 
     OVERLORD = "overlord"
     COORDINATOR = "coordinator"
@@ -97,7 +97,7 @@ class RuleChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """What a historical has loaded.
+    """The segments that a historical has loaded.
 
     Attributes:
         used_bytes: Of its disk.
@@ -140,7 +140,7 @@ class Holding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
-    """What a historical holds, or what has changed since another inventory.
+    """The holdings of a historical, or their changes since another inventory.
 
     Attributes:
         server_id: Of the historical.

@@ -50,7 +50,7 @@ class TaskRunner(Protocol):
 
     @property
     def name(self) -> str:
-        """What attempts remember it by: `in_process`, `process`, `spark_submit`."""
+        """The name by which attempts remember it: `in_process`, `process`, `spark_submit`."""
         ...
 
     def start(self, task: Task, attempt: Attempt) -> str:
@@ -88,7 +88,7 @@ class TaskRunner(Protocol):
 
 
 class WriteGuard(Protocol):
-    """What a write asks before it reads its inputs and before it publishes: the locks of the task it belongs to."""
+    """Guards a write before it reads its inputs and before it publishes: the locks of the task it belongs to."""
 
     def lock_inputs(
         self,
@@ -136,7 +136,7 @@ class WriteGuard(Protocol):
 
 
 class TaskJobs(Protocol):
-    """What the types of tasks do."""
+    """The work of the types of tasks."""
 
     def run(
         self, task: Task, guard: WriteGuard, on_progress: Callable[[JobProgress], None]

@@ -15,7 +15,7 @@ from pathlib import Path
 from carnac.errors import Unavailable
 
 PREFIX = "carnac-"
-"""What the names of all temporary folders begin with."""
+"""The prefix of all temporary folders' names."""
 ATTEMPTS_MAX = 5
 """To make a folder that another process does not take for a dead one's."""
 LEFTOVERS_MAX = 1_000

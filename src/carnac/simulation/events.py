@@ -1,4 +1,4 @@
-"""What happens to the servers of a tier, worked out before anything runs: the same for every strategy."""
+"""Events of the servers of a tier, computed before anything runs: the same for every strategy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from carnac.simulation.scenario import Scenario, Tier
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What happens to some servers of a tier, in the hour that begins at `at_hour`."""
+    """A change to some servers of a tier, in the hour that begins at `at_hour`."""
 
     at_hour: int
     kind: Literal["add", "fail", "replace", "decommission"]

@@ -1,4 +1,4 @@
-"""What compaction will make of arrivals: the planner and the task manager themselves, in a world that is made up.
+"""The future of arrivals under compaction: the real planner and task manager, in a simulated world.
 
 Time goes from arrival to arrival and from the end of one task to the next. A task takes as long as its bytes take to
 be read, and a while besides. Only the durations are a model: what is judged, planned, dispatched and shed is decided by
@@ -89,7 +89,7 @@ class FoldingMoment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoldingOutcome:
-    """What became of the arrivals."""
+    """The outcome of the arrivals."""
 
     moments: tuple[FoldingMoment, ...]
     verdict: Verdict

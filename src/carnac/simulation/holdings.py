@@ -1,4 +1,4 @@
-"""Who holds what in one tier, and what a strategy can do to it.
+"""The holdings of servers in one tier, and the operations of a strategy on them.
 
 All strategies share the bookkeeping (who holds what, free disk, which servers are open); a strategy is only the choice
 of a server. So what differs between two runs of one scenario is the strategy and nothing else.
@@ -20,7 +20,7 @@ NOWHERE = -1
 
 @dataclass(slots=True, kw_only=True)
 class Holdings:
-    """Who holds what in one tier. The one thing that a simulation changes.
+    """The holdings of servers in one tier: the only state that a simulation changes.
 
     Attributes:
         server: Of each copy; NOWHERE before it is placed and after it is dropped.

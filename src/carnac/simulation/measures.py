@@ -1,4 +1,4 @@
-"""What is measured of a cluster at one time."""
+"""Measurements of a cluster at one time."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class TierMeasure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryMeasure:
-    """What users feel, over the queries of the trace that find something.
+    """The effect on users, over the queries of the trace that find something.
 
     Attributes:
         queries: How many.

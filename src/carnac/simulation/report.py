@@ -1,4 +1,4 @@
-"""What a simulation comes to, in names and numbers: for people, for programs, for pictures."""
+"""The result of a simulation, in names and numbers: for people, for programs, for pictures."""
 
 from __future__ import annotations
 

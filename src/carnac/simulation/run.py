@@ -31,7 +31,7 @@ FILM_SERVERS = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """Who held what at one time, one element per copy that was held; servers are numbered over all tiers."""
+    """The holdings of servers at one time, one element per copy that was held; servers are numbered over all tiers."""
 
     source: Codes
     start_ms: Ints
@@ -58,7 +58,7 @@ class Film:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Future:
-    """What became of the cluster under one strategy.
+    """The future of the cluster under one strategy.
 
     Attributes:
         measures: From hour 0 to the end.

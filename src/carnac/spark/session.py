@@ -52,7 +52,7 @@ LOCAL_TASK_FAILURES = 3
 _PACKAGE = Path(__file__).parents[1]
 """Where carnac itself is."""
 SCRATCH = "carnac-"
-"""What the names of temporary folders begin with; the id of their job follows."""
+"""The prefix of temporary folders' names; the id of their job follows."""
 
 GONE_S = 5
 """So long a JVM that does not answer may take to end."""

@@ -1,4 +1,4 @@
-"""What the types of tasks do to a store (port `TaskJobs`). Each is done once, however often it is tried.
+"""The work of each type of task on a store (port `TaskJobs`). It is done once, however often it is tried.
 
 What a task publishes, it publishes as batch `task id` of the writer `task`, unless its spec names its own: if an
 attempt dies after that, the next one finds it done.

@@ -1,4 +1,4 @@
-"""What a query may see: one revision, read from the metadata store as far as it is needed; and running it."""
+"""The view of a query: one revision, read from the metadata store as far as it is needed; and running it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a store answers: rows, what there is, and its history. Nothing here changes a row."""
+"""Reading a store: rows, datasources, and history. Nothing here changes a row."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ FIELDS = ("store_id", "revision", "statement_digest", "segments_digest", "rows",
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceiptCheck:
-    """What became of deriving a receipt again.
+    """The result of deriving a receipt again.
 
     Attributes:
         receipt: As it was given.

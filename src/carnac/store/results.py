@@ -37,7 +37,7 @@ class Result:
 
     @property
     def receipt(self) -> Receipt:
-        """What the rows rest on, for others to derive again; made when it is asked for, of the store while it is open.
+        """The receipt of the rows, by which others derive them again; made on first use, while the store is open.
 
         Raises:
             NotFound: The revision is not kept any more.

@@ -29,7 +29,7 @@ NO_PORT = -1
 
 @dataclass(frozen=True, slots=True)
 class SystemRows:
-    """What the tables of `sys` are made of.
+    """The sources of the tables of `sys`.
 
     Args:
         held: What historicals have loaded, by server; None: nobody has asked them.

@@ -39,7 +39,7 @@ Answer = Mapping[Key, Sequence[Number]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Why:
-    """What one commit changed.
+    """The change of an answer by one commit.
 
     Attributes:
         commit: Who, when, what.
@@ -52,7 +52,7 @@ class Why:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WhyReport:
-    """What changed an answer between two revisions.
+    """The changes of an answer between two revisions.
 
     Attributes:
         first_revision: The earlier one.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assembly:
-    """What each role is given, and what it adds.
+    """The parts that roles are given, and those that they add.
 
     What a role opens it pushes to `steps`, which are closed in the opposite order. When the process ends, first all
     roles take their `leaves`: who leads resigns, who is registered says goodbye, so that others may take over while

@@ -1,4 +1,4 @@
-"""What every process that serves shows of itself: its version, its roles, whether its loops turn, memory and time."""
+"""Metrics of every serving process: its version, its roles, whether its loops turn, memory and time."""
 
 from __future__ import annotations
 

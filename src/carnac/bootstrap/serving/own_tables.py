@@ -24,7 +24,7 @@ _TRUE = {"true", "1", "yes"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnCluster:
-    """What the files say.
+    """The cluster as the files describe it.
 
     Attributes:
         rules: Those of a file; else each tier keeps as many copies as it has at most of a segment.

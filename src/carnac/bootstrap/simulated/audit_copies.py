@@ -26,7 +26,7 @@ NEW_MS = 60_000
 
 
 class LocalDisk:
-    """What `os` is to a journal: a crash of its process is a power cut, which leaves what was synced."""
+    """The `os` of a journal: a crash of its process is a power cut, which leaves what was synced."""
 
     def __init__(self) -> None:
         self._synced: dict[int, int] = {}

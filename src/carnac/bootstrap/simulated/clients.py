@@ -36,7 +36,7 @@ FINAL = (Conflict, Invalid, NotFound, Revoked)
 
 
 class Script:
-    """What one client does, which outlives its process: it goes on where it was.
+    """The work of one client, which outlives its process: it continues where it was.
 
     Attributes:
         left: How much it still wants to do.

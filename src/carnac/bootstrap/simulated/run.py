@@ -42,7 +42,7 @@ PACKAGES = (
     "carnac.query.intact",
     "concurrent.futures._base",
 )
-"""Whose threads are strands; who waits for a future of theirs waits on the one clock, too."""
+"""Modules whose threads are strands; a wait for a future of theirs is a wait on the one clock, too."""
 STEPS = 12
 """Things that each writer does."""
 CHAOS_MS = 1_800_000
@@ -66,7 +66,7 @@ TAKEN_FOR_DEAD = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What came of a simulation.
+    """The result of a simulation.
 
     Attributes:
         digest: Of its trace: the same for the same seed.
@@ -266,7 +266,7 @@ def _conclude(world: World, scripts: list[Script]) -> None:
 
 
 class Chaos:
-    """What befalls processes between two effects: they crash and come back, they stand still, their clocks are set."""
+    """Faults of processes between two effects: they crash and come back, they stand still, their clocks are set."""
 
     def __init__(self, world: World, rng: random.Random, scripts: list[Script]) -> None:
         self._world, self._rng, self._scripts = world, rng, scripts

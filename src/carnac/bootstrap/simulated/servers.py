@@ -113,7 +113,7 @@ def open_broker(host: Host) -> tuple[Broker, Membership]:
 
 @dataclass(frozen=True, slots=True)
 class _Told:
-    """What an answer says."""
+    """The content of an answer."""
 
     rows: int
     total: int

@@ -1,4 +1,4 @@
-"""Who has work done by an overlord: submits tasks, cancels some, tries others again, and asks what became of each."""
+"""A client of an overlord: it submits tasks, cancels some, retries others, and asks for the outcome of each."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class SeededIds:
 
 
 class Host:
-    """What a service that runs in a process is given."""
+    """The environment of a service that runs in a process."""
 
     def __init__(self, world: World, process: Process, number: int) -> None:
         self.world, self.process, self.kernel = world, process, world.kernel

@@ -172,7 +172,7 @@ def sql(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Question:
-    """What is asked.
+    """The statement and its options.
 
     Attributes:
         rows_max: None: all.

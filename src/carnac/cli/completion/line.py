@@ -9,7 +9,7 @@ INSTRUCTION = "_CARNAC_COMPLETE"
 """Set by the scripts that `--show-completion` prints: a line is to be completed, not run."""
 _BASH, _BASH_AT = "COMP_WORDS", "COMP_CWORD"
 _OTHERS = "_TYPER_COMPLETE_ARGS"
-"""What the scripts of bash and of the other shells put the line into."""
+"""The variables that hold the line, for bash and for the other shells."""
 _VALUED = ("--store", "--overlord")
 
 

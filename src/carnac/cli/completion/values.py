@@ -1,4 +1,4 @@
-"""What options and arguments may be: names that the store knows. No engine and no Spark is loaded for them."""
+"""Completions of options and arguments: names that the store knows. No engine and no Spark is loaded for them."""
 
 from __future__ import annotations
 

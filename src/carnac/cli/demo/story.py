@@ -40,7 +40,7 @@ STEPS = 10
 
 @dataclass(slots=True, kw_only=True)
 class StepTime:
-    """What the summary says of a step."""
+    """The summary's line about a step."""
 
     title: str
     seconds: float

@@ -1,4 +1,4 @@
-"""What the prompt itself does: commands that begin with a dot."""
+"""The prompt's own commands, which begin with a dot."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from carnac.query.messages import did_you_mean
 
 
 class Expects(Enum):
-    """What a command is about."""
+    """The argument that a command expects."""
 
     NOTHING = auto()
     DATASOURCE = auto()

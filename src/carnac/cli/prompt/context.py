@@ -1,4 +1,4 @@
-"""What may come at the cursor of a statement: decided from the text alone."""
+"""The completions at the cursor of a statement: decided from the text alone."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _CLAUSES = _BEFORE_TABLES | {"GROUP", "HAVING", "LIMIT", "ON", "ORDER", "SELECT"
 
 
 class Kind(Enum):
-    """What may come."""
+    """The kinds of completions."""
 
     NOTHING = auto()
     TABLE = auto()
@@ -56,7 +56,7 @@ class Context:
 
     @property
     def prefix(self) -> str:
-        """What the name begins with."""
+        """The typed beginning of the name."""
         return self.typed.removeprefix('"')
 
 

@@ -1,4 +1,4 @@
-"""What was typed at the prompt before, in the folder that the user's programs keep their state in."""
+"""The history of the prompt, in the folder that the user's programs keep their state in."""
 
 from __future__ import annotations
 

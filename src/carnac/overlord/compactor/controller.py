@@ -33,12 +33,12 @@ _log = logging.getLogger(__name__)
 
 COMMITS_PER_READ = 500
 COMMITS_FOLLOWED_MAX = 20_000
-"""Who is further behind looks at everything anew."""
+"""A controller that is further behind examines everything again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoundReport:
-    """What a round did.
+    """The report of a round.
 
     Attributes:
         analysed: Chunks whose segments were looked at.

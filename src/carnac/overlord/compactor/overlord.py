@@ -30,7 +30,7 @@ _WAITS = {
 
 
 class TaskCalls(Protocol):
-    """What is needed of the service of tasks."""
+    """The calls that are needed of the service of tasks."""
 
     def submit(self, payload: Mapping[str, object]) -> Task:
         """Submit a task."""

@@ -1,4 +1,4 @@
-"""What people ask of compaction: how datasources are compacted, what would be done and why, how it goes."""
+"""The service of compaction: specs of datasources, plans with reasons, and status."""
 
 from __future__ import annotations
 

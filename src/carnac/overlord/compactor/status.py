@@ -1,4 +1,4 @@
-"""What the controller tells others of itself: the queue, the runs, whether it keeps up.
+"""The status of the controller for others: the queue, the runs, whether it keeps up.
 
 It is written down beside the states of chunks, so that any process can show it; when it was written says how old it is.
 """

@@ -17,7 +17,7 @@ import sys
 
 CHUNK_BYTES = 1 << 16
 SETTINGS = ".conf"
-"""What the name of the file with the settings of a command ends in, after that of its log."""
+"""The suffix, after the name of its log, of the file with the settings of a command."""
 CANNOT_RUN = 127
 """The shell's exit code for a program that is not there."""
 

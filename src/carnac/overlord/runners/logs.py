@@ -14,7 +14,7 @@ from carnac.overlord.runners.launch import SETTINGS
 FOLDER_MAX = 255
 """Bytes of a name that file systems take; letters that are not ASCII take several."""
 PREVIOUS = ".1"
-"""What the log before the current one ends in."""
+"""The suffix of the log before the current one."""
 
 
 class AttemptLogs:

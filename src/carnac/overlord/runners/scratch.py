@@ -9,7 +9,7 @@ from pathlib import Path
 from carnac.core.ids import bears_mark
 
 FOLDER = "carnac-"
-"""What the names of all scratch folders begin with."""
+"""The prefix of all scratch folders' names."""
 
 
 def remove_scratch(mark: str) -> int:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Database(Protocol):
-    """What `carnac.metadata` asks of a database."""
+    """The interface of a database for `carnac.metadata`."""
 
     def close(self) -> None:
         """Release it."""

@@ -1,4 +1,4 @@
-"""What goes wrong, and how often: shares of the calls of each kind, switched off when things are to come to rest."""
+"""Faults and their frequency: shares of the calls of each kind, switched off when things are to come to rest."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class _Call:
 
 @dataclass
 class Network:
-    """Who listens where, and what happens to what is sent."""
+    """The listeners, and the fate of messages."""
 
     kernel: Kernel
     faults: Faults

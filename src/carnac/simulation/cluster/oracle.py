@@ -14,9 +14,9 @@ from carnac.core.log.commits import Commit, CommitKind
 from carnac.core.time.intervals import Interval
 
 OP = "op "
-"""What the message of a commit begins with, followed by the number of what was wanted."""
+"""The prefix of a commit's message; the number of the wanted change follows."""
 TASK = "op-"
-"""What the id of a task begins with, and so the batch that it publishes, followed by the same number."""
+"""The prefix of a task's id, and so of the batch that it publishes; the same number follows."""
 _BATCH = re.compile(rf"(?:{TASK})?(\d+)")
 _MESSAGE = re.compile(rf"{OP}(\d+)")
 _REVERTED = re.compile(r"revert of commit (\d+)")
@@ -32,7 +32,7 @@ class Row:
 
 @dataclass(slots=True)
 class Wanted:
-    """What a writer wants, once.
+    """A change that a writer wants, once.
 
     Attributes:
         rows: That it adds.
@@ -55,7 +55,7 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """What a commit did to a datasource."""
+    """The effect of a commit on a datasource."""
 
     datasource: str
     added: tuple[Row, ...]
@@ -64,7 +64,7 @@ class Effect:
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """What a query finds: count and sum of the numbers."""
+    """The answer to a query: count and sum of the numbers."""
 
     rows: int
     total: int

@@ -1,4 +1,4 @@
-"""What services of a simulation take for `threading`: the same names, on strands of a kernel."""
+"""The substitute for `threading` in a simulation: the same names, on strands of a kernel."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Threads:
 
 
 class _Held:
-    """What a `with` block takes and gives back."""
+    """The lock that a `with` block takes and releases."""
 
     acquire: Callable[..., bool]
     release: Callable[..., None]

@@ -1,4 +1,4 @@
-"""What a compaction did, group by group."""
+"""Reports of a compaction, group by group."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class GroupOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class GroupReport(Shown):
-    """What became of a group.
+    """The outcome of a group.
 
     Attributes:
         group: As it was given.
@@ -71,7 +71,7 @@ class GroupReport(Shown):
 @checked
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class CompactionReport(Shown):
-    """What a compaction did, group by group, in the order in which the groups were given.
+    """The report of a compaction, group by group, in the order in which the groups were given.
 
     Attributes:
         groups: One for each group, those that failed included.

@@ -1,1 +1,1 @@
-"""What keeps a store small and honest: garbage collection, what dead attempts left, verification and scrubbing."""
+"""Upkeep of a store: garbage collection, leftovers of dead attempts, verification and scrubbing."""

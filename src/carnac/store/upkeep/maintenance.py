@@ -29,7 +29,7 @@ CLOCK_SKEW_MS = 60_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GcAction:
-    """What garbage collection does, or would do, with one file, and why.
+    """The decision of garbage collection about one file, with its reason.
 
     Attributes:
         path: Relative to the root of deep storage.

@@ -1,4 +1,4 @@
-"""What a datasource has decided before: the spec of its last load, kept as its declaration for the next one."""
+"""The declaration of a datasource: the spec of its last load, kept as its declaration for the next one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NOT_DECLARED = (
     "context",
     "ignored",
 )
-"""What belongs to one load and says nothing of the datasource."""
+"""Fields that belong to one load and say nothing of the datasource."""
 
 
 def remember(metadata: MetadataStore, spec: IngestSpec) -> None:

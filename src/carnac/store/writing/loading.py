@@ -1,4 +1,4 @@
-"""What a load is to do: the spec that somebody gives, that the datasource declares, or that the data shows."""
+"""The spec of a load: the spec that somebody gives, that the datasource declares, or that the data shows."""
 
 from __future__ import annotations
 

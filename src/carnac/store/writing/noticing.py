@@ -1,4 +1,4 @@
-"""What a load changes without having been asked to: said in its report, or refused before anything is published."""
+"""Unrequested changes of a load: said in its report, or refused before anything is published."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allowed:
-    """What a load may do that is refused by itself.
+    """Exceptions for a load from refusals.
 
     Attributes:
         type_change: Change a column's type so that queries which compute with it break.

@@ -1,4 +1,4 @@
-"""What a write reads before it takes anything out of sight: which segments show what, and whether rows are cut."""
+"""The state that a write reads before it hides anything: which segments show what, and whether rows are cut."""
 
 from __future__ import annotations
 

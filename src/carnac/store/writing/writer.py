@@ -55,7 +55,7 @@ EMPTY = IntervalSet()
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class WriteOutcome(Shown):
-    """What a write did.
+    """The outcome of a write.
 
     Attributes:
         revision: Of its commit, or of the first commit of the same `(writer, batch)`; None if there was nothing to

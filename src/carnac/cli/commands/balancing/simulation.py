@@ -35,7 +35,7 @@ add_group(
 
 
 class StrategyName(StrEnum):
-    """What places and moves segments; `compare` runs cost, legacy and random from the same state."""
+    """The strategy that places and moves segments; `compare` runs cost, legacy and random from the same state."""
 
     COST = "cost"
     LEGACY = "legacy"

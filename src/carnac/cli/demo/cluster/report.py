@@ -1,4 +1,4 @@
-"""What came of the cluster: a sentence, a table, a document for programs, a picture."""
+"""The report of the cluster: a sentence, a table, a document for programs, a picture."""
 
 from __future__ import annotations
 

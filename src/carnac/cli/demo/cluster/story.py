@@ -1,4 +1,4 @@
-"""What happens to the cluster, step by step, while it is asked `RATE_PER_S` times a second."""
+"""The events of the cluster, step by step, while it is queried `RATE_PER_S` times a second."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class ClusterDemo:
 
 @dataclass(slots=True, kw_only=True)
 class _Acts:
-    """What is done to the cluster."""
+    """The actions on the cluster."""
 
     demo: ClusterDemo
     servers: Servers

@@ -1,4 +1,4 @@
-"""What is written down of a cluster while it is asked: the head, what historicals have loaded, what happened."""
+"""Observations of a cluster while it is queried: the head, loaded segments, events."""
 
 from __future__ import annotations
 
