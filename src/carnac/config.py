@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, Secret, ValidationError
 
 from carnac.core.json_text import check_shape, parse_json
 from carnac.core.redaction import show_settings, show_url
+from carnac.core.texts import at_most
 from carnac.errors import Invalid
 
 DAY_MS = 86_400_000
@@ -466,7 +467,8 @@ def _file_of(env: Mapping[str, str], directory: Path) -> Path | None:
 def _read_file(path: Path) -> tuple[dict[str, object], str]:
     """Return what a file sets, and its text."""
     try:
-        text = path.read_text(encoding="utf-8")
+        with path.open(encoding="utf-8") as stream:
+            text = at_most(stream.read, f"settings file {path}")
         check_shape(text, f"settings file {path}")
         return tomllib.loads(text), text
     except OSError as error:

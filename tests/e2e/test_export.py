@@ -82,6 +82,16 @@ def test_a_file_is_overwritten_when_asked_and_only_by_a_whole_one(
     assert sorted(path.name for path in tmp_path.iterdir()) == ["store", "there.csv"]
 
 
+@pytest.mark.parametrize("words", ["sql -o {} --format csv --overwrite", "sql --receipt {}"])
+def test_no_file_of_a_store_is_written_over(run: Run, store: Path, words: str) -> None:
+    files = [path for path in store.rglob("*") if path.is_file()]
+    assert {path.suffix for path in files} >= {".db", ".parquet"}
+    for path in files:
+        done = run(*words.format(path).split(), ALL, "--store", str(store), code=2)
+        assert "where nothing is written over" in done.err
+    run("verify", "--store", str(store))
+
+
 def test_a_named_pipe_gets_the_rows(run: Run, store: Path, tmp_path: Path) -> None:
     pipe, found = tmp_path / "pipe", []
     os.mkfifo(pipe)

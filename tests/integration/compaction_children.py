@@ -15,7 +15,7 @@ from typing import Any
 
 import carnac.metadata
 from carnac.bootstrap.compaction import CompactionLoop, capacity_of, compact_groups
-from carnac.bootstrap.store import METADATA_FILE, open_records
+from carnac.bootstrap.store import open_records
 from carnac.bootstrap.tasks import open_loop, open_tasks, run_task_attempt
 from carnac.clock import RandomIds
 from carnac.config import Settings
@@ -25,6 +25,7 @@ from carnac.metadata.store import MetadataStore
 from carnac.overlord.compactor.controller import Controller
 from carnac.overlord.compactor.local import LocalRunner
 from carnac.ports import Clock, DeepStorage, RewriteJob, RewriteResult
+from carnac.ports.storage import METADATA_FILE
 from tests.support.clock import FakeClock
 from tests.support.faulty import Faults, FaultyDeepStorage, faulty_metadata
 from tests.support.pipeline import LocalPipeline

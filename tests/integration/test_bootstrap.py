@@ -10,9 +10,10 @@ import psycopg
 import pytest
 
 import carnac
-from carnac.bootstrap.store import METADATA_FILE, Once, _driver_host, locate_store, open_store
+from carnac.bootstrap.store import Once, _driver_host, locate_store, open_store
 from carnac.config import Settings
 from carnac.errors import Conflict, Invalid, NotFound
+from carnac.ports.storage import METADATA_FILE
 from tests.e2e.cli import append_rows
 from tests.support.clock import FakeClock, SequentialIds
 

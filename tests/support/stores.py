@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from carnac.bootstrap.store import DEEP_STORAGE_FOLDER, DEEP_STORAGE_KEY, METADATA_FILE
+from carnac.bootstrap.store import DEEP_STORAGE_FOLDER, DEEP_STORAGE_KEY
 from carnac.config import Settings
 from carnac.deep_storage import open_deep_storage
 from carnac.metadata import open_metadata
 from carnac.metadata.store import MetadataStore
 from carnac.ports import Clock, DataPipeline, DeepStorage, IdSource
+from carnac.ports.storage import METADATA_FILE
 from carnac.query import QueryEngine
 from carnac.store import Store
 from tests.support.databases import lay_database

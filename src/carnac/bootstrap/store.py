@@ -33,6 +33,7 @@ from carnac.core.redaction import is_readable, secrets_of, show_url
 from carnac.durable import find_stranger, make_folders
 from carnac.errors import Invalid, NotFound
 from carnac.ports import Clock, DataPipeline, DeepStorage, IdSource
+from carnac.ports.storage import METADATA_FILE
 from carnac.store import Store
 
 if TYPE_CHECKING:
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-METADATA_FILE = "metadata.db"
 DEEP_STORAGE_FOLDER = "deep-storage"
 DEEP_STORAGE_KEY = "deep_storage"
 """The store's own setting: a URL, an absolute path, or a path relative to the folder of the metadata file."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TextIO
 
+from carnac.core.texts import at_most
 from carnac.errors import Invalid, NotFound
 
 if TYPE_CHECKING:
@@ -17,10 +18,14 @@ def read_text(file: str, what: str = "spec") -> str:
 
     Raises:
         NotFound: There is no such file.
-        Invalid: It is no text.
+        Invalid: It is no text, or too long.
     """
     try:
-        return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8-sig")
+        if file == "-":
+            stdin: TextIO = sys.stdin
+            return at_most(stdin.read, f"{what} from standard input")
+        with Path(file).open(encoding="utf-8-sig") as stream:
+            return at_most(stream.read, f"{what} {file}")
     except IsADirectoryError:
         raise Invalid(f"{what} {file} is a directory; give a file", path=file) from None
     except OSError as error:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
+from typing import AnyStr
 
 from carnac.errors import Invalid
 
@@ -23,6 +24,8 @@ KEY_MAX = 1_000
 """Characters of what is made of names or holds one: a key of an object, of a batch, of a sequence of places."""
 NESTING_MAX = 100
 """Lists and objects inside one another, in a context or a body: all that handles them goes as deep."""
+FILE_MAX = 64 << 20
+"""Characters of a file that a person names, or bytes: of a device there is no end."""
 WHOLE_MAX = 2**63 - 1
 """The largest whole number that a database keeps."""
 
@@ -54,6 +57,21 @@ def check_text(value: str, what: str, *, limit: int | None = None) -> str:
         Invalid: It is longer, or holds another control character or half of a surrogate pair.
     """
     return _checked(value, what, _NOT_IN_TEXTS, limit)
+
+
+def at_most(read: Callable[[int], AnyStr], what: str) -> AnyStr:
+    """Return all that an open file holds.
+
+    Args:
+        read: Reads so much of it, less only at its end.
+
+    Raises:
+        Invalid: It holds more than `FILE_MAX`.
+    """
+    found = read(FILE_MAX + 1)
+    if len(found) > FILE_MAX:
+        raise Invalid(f"{what} is longer than {FILE_MAX >> 20} MiB; give a shorter file")
+    return found
 
 
 def check_keepable(value: str, what: str) -> str:

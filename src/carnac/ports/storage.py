@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
+METADATA_FILE = "metadata.db"
+"""Name of the file in the folder of a store whose metadata is in SQLite."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredFile:

@@ -171,8 +171,8 @@ def outlived(limit_ms: int | None) -> TimedOut:
     """Return what to say of a query that nobody waits for any more."""
     took = "was stopped" if limit_ms is None else f"took longer than {limit_ms} ms"
     return TimedOut(
-        f"the query {took} and has not ended since: one function computes over one huge value, and goes on until it is "
-        "done; give it smaller values"
+        f"the query {took} and has not ended since: it is in a step that cannot be stopped, such as one function over "
+        "one huge value, and goes on until that is done; give it smaller values, or ask for less at a time"
     )
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 from carnac.core.texts import check_text
 from carnac.durable import sync
 from carnac.errors import DiskFull, Invalid, NotFound, ReadOnly
+from carnac.ports.storage import METADATA_FILE
 from carnac.store.querying import READ_ATTEMPTS_MAX, Reads, RevisionCatalog
 
 if TYPE_CHECKING:
@@ -58,6 +59,21 @@ def export(
 
     attempts_max = 1 if place is None or _is_stream(place) else READ_ATTEMPTS_MAX
     return reads.run(at, write_place, attempts_max=attempts_max)
+
+
+def check_replaceable(place: Path) -> None:
+    """Refuse to write over a file in the folder of a store.
+
+    Raises:
+        Invalid: It is in the folder of one.
+    """
+    if not place.is_file():
+        return
+    for folder in place.resolve().parents:
+        if (folder / METADATA_FILE).is_file():
+            raise Invalid(
+                f"{place} is in the folder of the store {folder}, where nothing is written over; name another file"
+            )
 
 
 def form_of(form: str | None, place: Path | None) -> str:
@@ -110,6 +126,7 @@ def _made(place: Path, *, overwrite: bool) -> Iterator[BinaryIO]:
             raise Invalid(
                 f"{place} is there already; name another file, or --overwrite it (overwrite=True)"
             )
+        check_replaceable(place)
         if place.is_symlink():
             place = place.resolve()
         beside = place.with_name(f".{place.name[:200]}.{os.getpid()}.part")

@@ -200,3 +200,12 @@ def test_url_that_cannot_be_opened_is_one_clear_error(url: str) -> None:
         resolve_input(FilesInput(paths=(url,)))
     assert isinstance(caught.value, CarnacError)
     assert "\n" not in caught.value.message
+
+
+def test_what_cannot_be_read_twice_is_refused(tmp_path: Path) -> None:
+    """Whoever opened a pipe would wait for somebody who writes into it."""
+    pipe = tmp_path / "pipe.json"
+    os.mkfifo(pipe)
+    for path in (pipe, Path("/dev/null")):
+        with pytest.raises(Invalid, match="is a pipe or a device"):
+            resolve_input(FilesInput(paths=[str(path)]))

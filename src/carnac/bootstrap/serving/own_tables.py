@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from carnac.core.balancing.live.picture import LiveSegment, ServerView
 from carnac.core.balancing.plan.cluster import DEFAULT_TIER
 from carnac.core.balancing.plan.rules import RuleSet, load_forever, parse_rules
+from carnac.core.texts import at_most
 from carnac.core.time.intervals import Interval, parse_instant, parse_interval
 from carnac.errors import Invalid, NotFound
 
@@ -182,7 +183,8 @@ def load_rules(path: Path) -> RuleSet:
 
 def _read_json(path: Path) -> Any:
     try:
-        return json.loads(path.read_text(encoding="utf-8-sig"))
+        with path.open(encoding="utf-8-sig") as stream:
+            return json.loads(at_most(stream.read, str(path)))
     except OSError as error:
         raise NotFound(f"{path} cannot be read: {error.strerror}", path=str(path)) from None
     except ValueError as error:

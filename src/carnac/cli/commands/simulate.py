@@ -103,6 +103,9 @@ def simulate_cluster(
 
 
 def _opened(path: Path) -> TextIO:
+    from carnac.store.exporting import check_replaceable
+
+    check_replaceable(path)
     try:
         return path.open("w", encoding="utf-8")
     except OSError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -220,8 +221,15 @@ def _expand_local(path: Path, name_filter: str | None) -> Iterator[InputFile]:
 
 def _local_input(path: Path) -> InputFile:
     try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise Invalid(
+                f"input file {path} is a pipe or a device, and input is read more than once; write it to a file, and "
+                "name that",
+                path=str(path),
+            )
         with path.open("rb"):
-            size = path.stat().st_size
+            size = status.st_size
     except OSError as error:
         raise Invalid(
             f"input file {path} cannot be read: {error.strerror}", path=str(path)

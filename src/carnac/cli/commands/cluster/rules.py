@@ -6,7 +6,7 @@ import getpass
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
@@ -15,6 +15,7 @@ from carnac.cli.completion.values import complete_datasource
 from carnac.cli.options import Message, argument, flag
 from carnac.cli.tables import Column, columns_of
 from carnac.core.json_text import parse_json
+from carnac.core.texts import at_most, short
 from carnac.core.time.intervals import format_ms
 from carnac.errors import NotFound
 
@@ -185,11 +186,13 @@ def _cells(rule: dict[str, Any]) -> list[str]:
 
 def _read(rules: str) -> bytes:
     if rules == "-":
-        return sys.stdin.buffer.read()
+        stdin: BinaryIO = sys.stdin.buffer
+        return at_most(stdin.read, "the list of rules")
     if rules.lstrip().startswith(("[", "{")):
         return rules.encode()
     try:
-        return Path(rules).read_bytes()
+        with Path(rules).open("rb") as stream:
+            return at_most(stream.read, f"rules {short(rules)}")
     except OSError as error:
         raise NotFound(
             f"rules {rules} cannot be read: {error.strerror}; give a JSON list, or a file that holds one"
