@@ -16,10 +16,10 @@ _INTRO = """\
 
 <!-- Made by `make docs`; do not edit. -->
 
-`carnac COMMAND --help` says the same, `carnac --version` which version it is. Standard output carries the answer,
-standard error everything else: notes, progress, errors. `--store PLACE`, `--debug` and `--no-color` may stand anywhere
-on the line; the store is also found by `CARNAC_STORE` and [`carnac.toml`](settings.md), and is the directory
-`carnac-store` if nothing is said.
+This page lists every command with its options, and the exit codes. `carnac COMMAND --help` prints the same,
+`carnac --version` the version. Standard output carries the answer; notes, progress and errors go to standard error.
+`--store PLACE`, `--debug` and `--no-color` may stand anywhere on the line. The store is also found by `CARNAC_STORE`
+and [`carnac.toml`](settings.md); the default is the directory `carnac-store`.
 
 A REVISION is a number, a time (`2013-05-01T12:00`: the last revision published by then), or a tag. An interval is
 `start/end` in ISO 8601 and UTC, its end excluded: `2013-02-01/2013-03-01`, `2013-02/P1M`.

@@ -26,10 +26,10 @@ _INTRO = """# Compaction spec
 
 <!-- Made from the code by `make docs`; do not edit. -->
 
-How a datasource is compacted by itself, as JSON, YAML or Python objects: Druid's automatic compaction configuration,
-read as it is. What it means is in [compaction](../concepts/compaction.md).
+This page lists the fields of a compaction spec, in JSON, YAML or Python. The spec is Druid's automatic compaction
+configuration, read unchanged. [Compaction](../concepts/compaction.md) explains how it is applied.
 
-Raw for a week, hourly for a month, daily after:
+This spec keeps raw rows for a week, hours for a month, and days after that:
 
 ```yaml
 dataSource: edits
@@ -46,11 +46,11 @@ ageRules:
     allowLossy: true
 ```
 
-Fields of Druid that say how its tasks work (`engine`, `ioConfig.dropExisting`, most of `tuningConfig`) have no effect:
-`carnac compaction set` names those that are given, and keeps them as `ignored`. Null means that a field is left out.
-The old `maxRowsPerSegment` and `single_dim` are read, so is the envelope of a compaction supervisor (`autocompact`).
-A field that does not exist is a problem, as is every step that cannot be undone without `allowLossy`. `transforms`, a
-metric's filter and `dimensionExclusions` are for ingestion. In place of `reindexCascade` there are `ageRules`. A
+Fields for the internals of Druid's tasks (`engine`, `ioConfig.dropExisting`, most of `tuningConfig`) have no effect:
+`carnac compaction set` names those that are given, and keeps them as `ignored`. A null field counts as left
+out. The old `maxRowsPerSegment` and `single_dim` are read, and so is the envelope of a compaction supervisor
+(`autocompact`). An unknown field is an error, and so is an irreversible step without `allowLossy`. `transforms`, a
+metric's filter and `dimensionExclusions` belong to ingestion. `ageRules` take the place of `reindexCascade`. A
 [compact task](task.md) takes the same blocks.
 """
 

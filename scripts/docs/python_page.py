@@ -117,9 +117,9 @@ with carnac.open("events", create=True) as store:
     then = store.sql("SELECT count(*) AS n FROM edits", at=before).pandas()
 ```
 
-Public names: {names}. They are imported when they are first used, so `import carnac` costs nothing. All times are
-epoch milliseconds in UTC, and their names end in `_ms`; intervals are half-open. Arguments are held against the
-signatures below before anything is done: one of another type is `carnac.Invalid`, which names the argument.
+Public names: {names}. They are imported on first use, so `import carnac` costs nothing. All times are epoch
+milliseconds in UTC, and their names end in `_ms`; intervals are half-open. Arguments are checked against the signatures
+below before anything is done: a wrong type raises `carnac.Invalid`, which names the argument.
 """
 _SECTION = re.compile(r"^(Args|Attributes|Raises|Returns|Yields):$")
 

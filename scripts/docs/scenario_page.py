@@ -27,9 +27,9 @@ _INTRO = """\
 
 <!-- Made by `make docs`; do not edit. -->
 
-What `carnac balance simulate` simulates, as JSON or YAML; [balancing](../concepts/balancing.md) tells the story.
-Hour 0 is when the strategy takes over; the history runs before it, in negative hours. `--preset NAME --print-scenario`
-prints a preset: {presets}.
+This page lists the fields of a scenario for `carnac balance simulate`, in JSON or YAML;
+[balancing](../concepts/balancing.md) explains the simulation. The strategy takes over at hour 0; the history runs
+before it, in negative hours. `--preset NAME --print-scenario` prints a preset: {presets}.
 
 ```yaml
 tiers: [{{servers: 20, diskGb: 500}}]

@@ -11,9 +11,13 @@ _INTRO = """\
 
 <!-- Made by `make docs`; do not edit. -->
 
-Settings are read from `carnac.toml` in the working directory (or the file that `CARNAC_CONFIG` names), then from the
-environment, then from what a caller gives (`--store`, `carnac.open(…, spark_master="local[2]")`): the later the
-stronger. An empty variable counts as not set. A setting that does not exist is an error.
+This page lists all settings. They are read from three places, and a later one overrides an earlier one:
+
+1. `carnac.toml` in the working directory, or the file that `CARNAC_CONFIG` names;
+2. the environment; an empty variable counts as not set;
+3. the caller (`--store`, `carnac.open(…, spark_master="local[2]")`).
+
+An unknown setting is an error.
 
 ```toml
 # carnac.toml

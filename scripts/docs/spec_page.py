@@ -124,8 +124,8 @@ A row goes through: read (format, `flattenSpec`) → time (`timestampSpec`) → 
 input and `__time` but not each other → filter → intervals → dimensions and metrics → truncation to
 `queryGranularity` → rollup → partitions → sort.
 
-A wrong spec is refused with one message that names every problem with its place. A field that does
-not exist is a problem, too.
+A wrong spec is refused with one message that names every problem with its place. An unknown field is
+a problem, too.
 """
 
 _DRUID = """## Druid's specs
@@ -139,7 +139,7 @@ A task of type `index_parallel` or `index` is read as it is, with its envelope
 - `rollup` is true unless it is set.
 - Input sources: `local`, `inline`, `s3`, and `combining` of one kind. Formats: `json`, `csv`, `tsv`,
   `parquet`, `orc`. `jq` in a `flattenSpec` is not supported; `tree` is.
-- What would change the result and is not supported is refused; the message says what to do.
+- A field that would change the result and is not supported is refused; the message says what to do.
 
 These fields are read and have no effect; the report names them:
 """

@@ -28,10 +28,10 @@ _INTRO = """# Tasks
 
 <!-- Made from the code by `make docs`; do not edit. -->
 
-What an overlord should do, as JSON, YAML or Python objects: for `carnac task submit`, `carnac.open_tasks(…).submit` and
-`POST /druid/indexer/v1/task`. How tasks live is in [tasks](../concepts/tasks.md). Druid's `index_parallel`, `index`,
-`compact` and `kill` tasks are read as they are; a field that would change the result and is not supported, and one that
-does not exist, are problems, all named in one error.
+This page lists the fields of tasks, in JSON, YAML or Python, for `carnac task submit`, `carnac.open_tasks(…).submit`
+and `POST /druid/indexer/v1/task`. [Tasks](../concepts/tasks.md) explains their life. Druid's `index_parallel`, `index`,
+`compact` and `kill` tasks are read unchanged. Unknown fields, and unsupported ones that would change the result, are
+errors; one message names them all.
 
 ```yaml
 type: compact
@@ -41,21 +41,21 @@ target: {segmentGranularity: day}
 context: {priority: 30, retries: 2}
 ```
 
-The context says how the task is dispatched, tried again, and what it locks:
+The context controls dispatch, retries and locks of the task:
 
 | key | default | meaning |
 |---|---|---|
-| `priority` | by type | higher ones start first, their locks preempt: 75 streams, 50 batches, 25 compaction, 0 others |
-| `slots` | 1 | how much of the overlord's `task_slots` an attempt takes |
-| `retries` | 3 | how many failures are followed by another attempt |
+| `priority` | by type | higher ones start first and preempt: 75 streams, 50 batches, 25 compaction, 0 others |
+| `slots` | 1 | number of the overlord's `task_slots` that an attempt takes |
+| `retries` | 3 | number of failures that are followed by another attempt |
 | `retryDelayMs` | 1000 | pause before the second attempt; it doubles with each failure |
-| `longestRetryDelayMs` | 300000 | what the pause doubles up to |
-| `taskLockTimeout` | 300000 | how long a lock is waited for, in milliseconds |
+| `longestRetryDelayMs` | 300000 | longest pause |
+| `taskLockTimeout` | 300000 | time limit for waiting for a lock, in milliseconds |
 | `forceTimeChunkLock` | false | lock whole time chunks ([locking](../concepts/locking.md)) |
 | `taskLockType` | by type | `EXCLUSIVE`, `SHARED`, `REPLACE` or `APPEND` |
 | `sparkConf` | | settings of the task's own Spark driver, by name |
 
-| `origin` | | `http` where a task that reads files [came over HTTP](../concepts/overlord.md#what-is-open-to-whom) |
+| `origin` | | `http` if a task that reads files [came over HTTP](../concepts/overlord.md#what-is-open-to-whom) |
 
 Other keys are carried along.
 """

@@ -94,8 +94,8 @@ class Settings(BaseModel):
     )
     spark_deploy_mode: Literal["client", "cluster"] = Field(
         default="client",
-        description="Where the driver of a task runs under the runner `spark_submit`: beside the overlord, or inside "
-        "the cluster (YARN, Kubernetes).",
+        description="Place of a task's driver under the runner `spark_submit`: beside the overlord, or inside the "
+        "cluster (YARN, Kubernetes).",
     )
     query_threads: int | None = Field(
         default=None, ge=1, description="Threads of the embedded query engine. Default: all cores."
@@ -103,74 +103,78 @@ class Settings(BaseModel):
     query_memory_limit_bytes: int | None = Field(
         default=None,
         ge=1 << 26,
-        description="Memory limit of the embedded query engine, held on Linux by the kernel for whatever an expression "
-        "makes; a result may take half of it. "
-        "Default: 80 % of the machine.",
+        description="Memory limit of the embedded query engine. On Linux the kernel enforces it for everything a "
+        "statement allocates. A result may take half of it. Default: 80 % of the machine.",
     )
     query_hot_bytes: int | None = Field(
         default=None,
         ge=0,
-        description="Memory of the embedded query engine, within its limit, for segments that are read again and "
-        "again; 0: none are kept. Default: an eighth of the limit.",
+        description="Memory of the embedded query engine, within its limit, for segments that are read often; 0 "
+        "keeps none. Default: an eighth of the limit.",
     )
     query_timeout_ms: int = Field(
-        default=300_000, ge=0, description="A query that takes longer is stopped; 0: no limit."
+        default=300_000, ge=0, description="Time limit of a query, in milliseconds; 0: no limit."
     )
     query_gather_rows: int = Field(
         default=20_000_000,
         ge=1,
-        description="Most rows of historicals that come together at a broker for one statement that they cannot answer "
-        "alone.",
+        description="Maximum number of rows that a broker gathers from historicals for one statement that they "
+        "cannot answer alone.",
     )
     query_gather_bytes: int = Field(
-        default=1 << 30, ge=1, description="The same in bytes of Arrow's form."
+        default=1 << 30, ge=1, description="Maximum size of these rows, in bytes of Arrow's form."
     )
     query_part_bytes: int = Field(
         default=1 << 20,
         ge=0,
-        description="Of the files of a query, as much is asked of one historical before another one is: to ask a "
-        "second one costs more than to read a little. 0: all share each query.",
+        description="Bytes of a query's files that one historical reads before another one is asked, because asking"
+        " costs more than reading a little. 0: all share each query.",
     )
     query_kept_bytes: int = Field(
         default=256 << 20,
         ge=0,
-        description="Memory for partial results of statements, which are kept by segment (of a historical, and of a "
-        "process that reads segments itself), a quarter of `query_memory_limit_bytes` at most; 0: none are kept.",
+        description="Memory for kept partial results of statements, at a historical and in a process that reads "
+        "segments itself; at most a quarter of `query_memory_limit_bytes`. 0 keeps none.",
     )
     query_kept_result_bytes: int = Field(
-        default=16 << 20, ge=1, description="Most of one such result; a larger one is not kept."
+        default=16 << 20,
+        ge=1,
+        description="Maximum size of one such result; a larger one is not kept.",
     )
     query_spark: Literal["never", "asked", "auto"] = Field(
         default="asked",
-        description="Which statements a broker runs on Spark: none; those that ask for it (`engine`); or also those of "
-        "which more would come together at the broker than `query_gather_rows` and `query_gather_bytes` allow.",
+        description="Statements that a broker runs on Spark: none; those that ask for it (`engine`); or also those "
+        "that would gather more at the broker than `query_gather_rows` and `query_gather_bytes` allow.",
     )
     query_spark_warm: bool = Field(
         default=False,
         description="Whether a broker starts Spark when it starts, not with the first statement that needs it.",
     )
     query_slots: int = Field(
-        default=16, ge=1, description="How many queries a broker runs at once; the others wait."
+        default=16,
+        ge=1,
+        description="Number of queries that a broker runs at once; the others wait.",
     )
     query_queue_max: int = Field(
         default=1_000,
         ge=0,
-        description="How many queries wait at a broker at most; who comes then is told when to ask again (429).",
+        description="Maximum number of queries that wait at a broker; further ones are refused and told when to "
+        "retry (429).",
     )
     query_lanes: Mapping[str, int] = Field(
         default={},
-        description="How many of the slots the queries of each lane may take, by name of the lane (a table in the "
+        description="Maximum number of slots for the queries of each lane, by name of the lane (a table in the "
         "file, JSON in the environment). A query names its lane in its context.",
     )
     query_log: str | None = Field(
         default=None,
-        description="File for a line about each query that a broker has answered, on its machine. Default: "
+        description="Query log of a broker: a file with one line for each query, on the broker's machine. Default: "
         "`query-log.jsonl` beside the metadata file, else in the directory for temporary files.",
     )
     query_log_limit_bytes: int = Field(
         default=64 << 20,
         ge=0,
-        description="Most that is kept of the query log; of more, the last half at least. 0: there is none.",
+        description="Maximum size of the query log; of a longer one at least the last half is kept. 0: no query log.",
     )
     verify_reads: Literal["once", "never"] = Field(
         default="once",
@@ -180,43 +184,44 @@ class Settings(BaseModel):
     lease_ttl_ms: int = Field(
         default=60_000,
         ge=1_000,
-        description="How long a lease outlives a reader or writer that died without releasing it.",
+        description="Time that a lease outlives a reader or writer that died without releasing it.",
     )
     force_time_chunk_lock: bool | None = Field(
         default=None,
-        description="Whether tasks whose context does not say `forceTimeChunkLock` lock whole time chunks. Default: "
-        "appends lock nobody out, replacements lock the segments that they replace.",
+        description="Whether tasks whose context does not say `forceTimeChunkLock` lock whole time chunks. Default:"
+        " no; appends block nobody, and replacements lock the segments that they replace.",
     )
     task_runner: Literal["in_process", "process", "spark_submit"] = Field(
         default="process",
-        description="What runs the attempts of tasks: a thread of the overlord, a child process with a Spark driver of "
-        "its own, or `spark-submit` to `spark_master`.",
+        description="Runner of the attempts of tasks: a thread of the overlord, a child process with a Spark driver"
+        " of its own, or `spark-submit` to `spark_master`.",
     )
     task_logs: str | None = Field(
         default=None,
-        description="Directory for what tasks write, on the machine of the overlord. Default: `task-logs` beside the "
+        description="Directory of task logs, on the machine of the overlord. Default: `task-logs` beside the "
         "metadata file, else in the directory for temporary files.",
     )
     task_log_limit_bytes: int = Field(
         default=16 << 20,
         ge=1 << 10,
-        description="Most that is kept of what one attempt writes; of more, the last half at least.",
+        description="Maximum size of the log of one attempt; of a longer one at least the last half is kept.",
     )
     task_slots: int = Field(
         default=4,
         ge=1,
-        description="How many slots the leading overlord has for tasks that run at the same time; most take one.",
+        description="Number of slots of the leading overlord for tasks that run at the same time; most tasks take "
+        "one.",
     )
     task_start_timeout_ms: int = Field(
         default=300_000,
         ge=1_000,
-        description="How long a task's process may take from its start to its first sign of life; after that it counts "
-        "by `lease_ttl_ms`.",
+        description="Time limit from the start of a task's process to its first sign of life; after that "
+        "`lease_ttl_ms` counts.",
     )
     task_retention_ms: int = Field(
         default=7 * DAY_MS,
         ge=0,
-        description="How long tasks are known after they are over, with their reports and logs.",
+        description="Time that finished tasks are kept, with their reports and logs.",
     )
     overlord_period_ms: int = Field(
         default=1_000, ge=10, description="Pause between two rounds of an overlord."
@@ -230,18 +235,19 @@ class Settings(BaseModel):
     scrub_bytes_per_s: int = Field(
         default=10 << 20,
         ge=0,
-        description="How many bytes of segment files the leading overlord reads a second, on average, to find damage, "
-        "and each historical of those that it holds. An overlord begins a round once a day at most. 0: none.",
+        description="Bytes of segment files that the leading overlord, and each historical of its own, reads per "
+        "second on average to find damage. An overlord begins a round at most once a day. 0: none.",
     )
     task_stop_grace_ms: int = Field(
         default=10_000,
         ge=0,
-        description="How long the process of a cancelled task may take to end before it is killed.",
+        description="Time that the process of a cancelled task may take to end before it is killed.",
     )
     http_hosts: tuple[str, ...] = Field(
         default=(),
-        description="Names under which an overlord may be asked, beside those of the loopback interface, the address "
-        "that it listens at and that of `--url`; pages of these names may submit tasks (JSON in the environment).",
+        description="Host names under which an overlord answers, besides those of the loopback interface, its own "
+        "address and that of `--url`. Web pages of these hosts may submit tasks (JSON in the "
+        "environment).",
     )
     http_input_roots: tuple[str, ...] | None = Field(
         default=None,
@@ -251,8 +257,8 @@ class Settings(BaseModel):
     )
     http_spark_conf: tuple[str, ...] = Field(
         default=(),
-        description="Spark settings that tasks which come over HTTP may set, beside those that say how much of a "
-        "cluster they take: names, or beginnings that end with `*` (JSON in the environment).",
+        description="Spark settings that tasks which come over HTTP may set, besides those of cluster resources: "
+        "names, or prefixes that end with `*` (JSON in the environment).",
     )
     tier_aliases: Mapping[str, tuple[str, ...]] = Field(
         default={},
@@ -262,35 +268,39 @@ class Settings(BaseModel):
     moves_max: int = Field(
         default=100,
         ge=0,
-        description="How many segments of a tier the coordinator moves from server to server at a time.",
+        description="Number of segments of a tier that the coordinator moves from server to server at a time.",
     )
     load_queue_max: int = Field(
-        default=500, ge=1, description="How many loads the coordinator queues at one historical."
+        default=500,
+        ge=1,
+        description="Maximum number of loads that the coordinator queues at one historical.",
     )
     load_replicas_max: int | None = Field(
         default=None,
         ge=0,
-        description="How many further copies of segments are loaded in a tier at a time; first copies are never held "
-        "back. Default: one in twenty of all segments, 100 at least.",
+        description="Maximum number of further copies of segments that load in a tier at a time; first copies are "
+        "never delayed. Default: one in twenty of all segments, at least 100.",
     )
     load_patience_ms: int = Field(
         default=600_000,
         ge=1,
-        description="How long brokers are not told of a revision because segments of it are not loaded on any server. "
-        "After that they are read from deep storage.",
+        description="Time that brokers are not told of a revision because segments of it are not loaded on any "
+        "server. After that these segments are read from deep storage.",
     )
     restart_grace_ms: int = Field(
         default=60_000,
         ge=0,
-        description="How long the coordinator waits for a historical that has gone, before its copies are made "
-        "elsewhere. A segment of which no other copy is loaded does not wait.",
+        description="Time that the coordinator waits for a historical that has gone, before its copies are made "
+        "elsewhere. A segment without another loaded copy does not wait.",
     )
     historical_folder: str = Field(
         default="carnac-historical",
-        description="Where a historical keeps the segments that are assigned to it; of one process at a time.",
+        description="Folder in which a historical keeps its assigned segments; one process at a time may use it.",
     )
     historical_capacity_bytes: int = Field(
-        default=10 << 30, ge=0, description="How many bytes of segments a historical may hold."
+        default=10 << 30,
+        ge=0,
+        description="Maximum size of the segments that a historical holds, in bytes.",
     )
     historical_tier: str = Field(
         default="_default_tier",
@@ -301,7 +311,7 @@ class Settings(BaseModel):
     historical_grace_ms: int = Field(
         default=60_000,
         ge=0,
-        description="How long a historical that stops lets statements go on that it runs.",
+        description="Time that running statements get to finish when a historical stops.",
     )
     flight_port: int = Field(
         default=0,
@@ -310,26 +320,26 @@ class Settings(BaseModel):
         description="Port at which a historical listens for Arrow Flight; 0: one that is free.",
     )
     load_threads: int = Field(
-        default=4, ge=1, le=64, description="How many segments a historical loads at a time."
+        default=4, ge=1, le=64, description="Number of segments that a historical loads at a time."
     )
     load_bytes_per_s: int = Field(
         default=0,
         ge=0,
-        description="How many bytes a second a historical loads at most, all segments together; 0: no limit.",
+        description="Maximum rate of loading at a historical, in bytes per second over all segments; 0: no limit.",
     )
     compaction_task_slots: int = Field(
-        default=2, ge=1, description="How many tasks of compaction run at a time."
+        default=2, ge=1, description="Number of tasks of compaction that run at a time."
     )
     compaction_cost_capacity_bytes: int = Field(
         default=64 << 30,
         ge=1,
-        description="What running tasks of compaction may cost together: bytes to read, and a little for each segment "
-        "and group. A task that costs more runs alone.",
+        description="Maximum total cost of the running tasks of compaction: bytes to read, and a little for each "
+        "segment and group. A task that costs more runs alone.",
     )
     compaction_queue_max: int = Field(
         default=1_000,
         ge=1,
-        description="How many tasks of compaction wait at most; those of lowest priority are deferred.",
+        description="Maximum number of waiting tasks of compaction; those of lowest priority are deferred.",
     )
     compaction_period_ms: int = Field(
         default=5_000,
@@ -340,31 +350,32 @@ class Settings(BaseModel):
         default=7 * DAY_MS, ge=0, description="Revisions younger than this are kept."
     )
     retention_count: int = Field(
-        default=100, ge=1, description="At least so many of the newest revisions are kept."
+        default=100, ge=1, description="Number of newest revisions that are always kept."
     )
     retention_daily: int = Field(
-        default=30, ge=0, description="The last revision of each of so many days (UTC) is kept."
+        default=30, ge=0, description="Number of days (UTC) of which the last revision is kept."
     )
     batch_retention_ms: int = Field(
         default=400 * DAY_MS,
         ge=DAY_MS,
-        description="How long a published `(writer, batch)` is known, by which it is published once; the newest of a "
-        "writer is never forgotten. Far longer than history, since batches may be replayed late.",
+        description="Time that a published `(writer, batch)` is remembered, so that it is published once; the "
+        "newest of a writer is never forgotten. Far longer than history, because batches may be "
+        "replayed late.",
     )
     trash_period_ms: int = Field(
         default=DAY_MS,
         ge=0,
-        description="How long a file that nothing names stays in the trash before it is deleted.",
+        description="Time that an unreferenced file stays in the trash before it is deleted.",
     )
     safety_period_ms: int = Field(
         default=DAY_MS,
         ge=0,
-        description="Files that no record names are garbage only when they are older than this.",
+        description="Age from which a file without a record counts as garbage.",
     )
     quarantine_period_ms: int = Field(
         default=30 * DAY_MS,
         ge=0,
-        description="How long rejected rows are kept for somebody to look at.",
+        description="Time that rejected rows are kept.",
     )
 
     def model_copy(

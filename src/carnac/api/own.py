@@ -45,7 +45,7 @@ def make_router(tasks: TaskCalls) -> APIRouter:
             Query(ge=0, le=WHOLE_MAX, description="Only tasks of a lower `number`: the next page."),
         ] = None,
         limit: Annotated[
-            int, Query(ge=1, le=LISTED_MAX, description="Most tasks in the answer.")
+            int, Query(ge=1, le=LISTED_MAX, description="Maximum number of tasks in the answer.")
         ] = LIST_DEFAULT,
     ) -> dict[str, object]:
         which = TaskFilter(

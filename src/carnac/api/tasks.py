@@ -50,10 +50,15 @@ CreatedFilter = Annotated[
 ]
 MaxComplete = Annotated[
     int | None,
-    Query(alias="max", ge=0, le=LISTED_MAX, description="Most tasks that are over; newest first."),
+    Query(
+        alias="max",
+        ge=0,
+        le=LISTED_MAX,
+        description="Maximum number of finished tasks; newest first.",
+    ),
 ]
 AttemptNumber = Annotated[
-    int | None, Query(alias="attempt", ge=1, le=WHOLE_MAX, description="Of this attempt.")
+    int | None, Query(alias="attempt", ge=1, le=WHOLE_MAX, description="Number of the attempt.")
 ]
 TypeFilter = Annotated[str | None, Query(alias="type", description="Only tasks of this type.")]
 
@@ -179,7 +184,7 @@ def _add_texts(router: APIRouter, services: Services) -> None:
             Query(
                 ge=-WHOLE_MAX,
                 le=WHOLE_MAX,
-                description="Leave out so many bytes; negative: only so many at the end.",
+                description="Number of bytes to skip; negative: only this many from the end.",
             ),
         ] = 0,
         number: AttemptNumber = None,

@@ -34,14 +34,14 @@ class LoadRule(SpecModel):
 
     tier: str = Field("main", description="The tier.")
     replicas: int = Field(1, ge=1, le=10, description="Copies, each on another server.")
-    days: int = Field(90, ge=1, le=3_650, description="How long after it arrives a segment stays.")
+    days: int = Field(90, ge=1, le=3_650, description="Days that a segment stays after it arrives.")
 
 
 class Datasources(SpecModel):
     """Some datasources of one kind."""
 
     name: str = Field(min_length=1, description="Datasources are called `name-0`, `name-1`, …")
-    count: int = Field(1, ge=1, le=1_000, description="How many datasources.")
+    count: int = Field(1, ge=1, le=1_000, description="Number of datasources.")
     granularity: Literal["hour", "six_hour", "eight_hour", "day", "week"] = Field(
         "hour", description="Length of a segment's interval, counted from the start of the history."
     )
@@ -53,10 +53,14 @@ class Datasources(SpecModel):
     )
     size_mb: float = Field(500, gt=0, description="Size of a segment, in MB.")
     popularity: float = Field(
-        1, ge=0, description="How often these datasources are asked, in proportion to the others."
+        1,
+        ge=0,
+        description="Frequency of queries over these datasources, in proportion to the others.",
     )
     load: tuple[LoadRule, ...] = Field(
-        (LoadRule(),), min_length=1, description="Where the segments are held, and how long."
+        (LoadRule(),),
+        min_length=1,
+        description="Load rules: the tiers that hold the segments, and for how long.",
     )
 
 
@@ -64,7 +68,7 @@ class Span(SpecModel):
     """A length of time that queries cover."""
 
     hours: int = Field(ge=1, le=87_600, description="The length.")
-    weight: float = Field(1, gt=0, description="How often, in proportion to the other spans.")
+    weight: float = Field(1, gt=0, description="Frequency, in proportion to the other spans.")
 
 
 class Queries(SpecModel):
@@ -98,14 +102,14 @@ class ServerEvent(SpecModel):
         )
     )
     tier: str = Field("main", description="The tier.")
-    servers: int = Field(1, ge=1, description="How many.")
+    servers: int = Field(1, ge=1, description="Number of servers.")
 
 
 class History(SpecModel):
     """How the cluster came to be what it is at hour 0."""
 
     days: int = Field(30, ge=1, le=3_650, description="Days of arrivals before hour 0.")
-    strategy: Strategy = Field("legacy", description="What placed and moved segments.")
+    strategy: Strategy = Field("legacy", description="Strategy that placed and moved segments.")
     moves_per_hour: int = Field(100, ge=0, description="The throttle of each tier.")
 
 
@@ -115,8 +119,12 @@ class Scenario(SpecModel):
     name: str = Field("scenario", min_length=1, description="Names the scenario.")
     start: InstantText = Field("2016-05-16", description="The instant of hour 0.")
     days: int = Field(7, ge=1, le=365, description="Days that are simulated after hour 0.")
-    strategy: Strategy = Field("cost", description="What places and moves from hour 0.")
-    half_life_hours: float = Field(24, gt=0, description="Of the cost function.")
+    strategy: Strategy = Field(
+        "cost", description="Strategy that places and moves segments from hour 0."
+    )
+    half_life_hours: float = Field(
+        24, gt=0, description="Half-life of the cost function, in hours."
+    )
     min_saving: float = Field(
         0.05,
         gt=0,
@@ -130,28 +138,29 @@ class Scenario(SpecModel):
         1,
         ge=1,
         le=168,
-        description="How often moves are planned from hour 0 on, with the throttle of so many hours.",
+        description="Hours between two plans of moves from hour 0 on, with the throttle of so many hours.",
     )
     looks_per_move: int = Field(
         1,
         ge=1,
         le=100,
         description=(
-            "How many segments, drawn at random, the old function may look at for each move that it may make; `cost` "
-            "looks at all."
+            "Number of random segments that the old function may examine for each possible move; `cost` examines all."
         ),
     )
     reloads_per_hour: int = Field(
         0,
         ge=0,
-        description="How many lost copies each tier loads again in an hour; 0: all at once.",
+        description="Number of lost copies that each tier loads again in an hour; 0: all at once.",
     )
-    measure_every_hours: int = Field(6, ge=1, description="How often the cluster is measured.")
-    history: History = Field(History(), description="What was before hour 0.")
+    measure_every_hours: int = Field(
+        6, ge=1, description="Hours between two measurements of the cluster."
+    )
+    history: History = Field(History(), description="The history before hour 0.")
     tiers: tuple[Tier, ...] = Field(min_length=1, description="The servers.")
     datasources: tuple[Datasources, ...] = Field(min_length=1, description="The data.")
     queries: Queries = Field(Queries(), description="The trace of queries.")
-    events: tuple[ServerEvent, ...] = Field((), description="What happens to the servers.")
+    events: tuple[ServerEvent, ...] = Field((), description="Events of the servers.")
 
     @property
     def history_hours(self) -> int:

@@ -63,7 +63,7 @@ def _add_statuses(router: APIRouter, view: ClusterView) -> None:
             str | None,
             Query(
                 alias="forceMetadataRefresh",
-                description="Must be given, as Druid asks for it; what is said is always current.",
+                description="Required, as in Druid; the answer is always current.",
             ),
         ] = None,
         interval: Annotated[

@@ -24,7 +24,8 @@ _EXAMPLE = [
 ]
 
 Count = Annotated[
-    int, Query(ge=1, le=HISTORY_MAX, description="Most changes to return, newest first.")
+    int,
+    Query(ge=1, le=HISTORY_MAX, description="Maximum number of changes to return, newest first."),
 ]
 Within = Annotated[
     str | None, Query(alias="interval", description="Only changes within: ISO 8601.")
@@ -66,8 +67,12 @@ def make_router(view: ClusterView) -> APIRouter:
     def put_rules(
         datasource: DatasourceName,
         body: Annotated[object, Depends(read_json)],
-        author: Annotated[str, Header(alias="X-Druid-Author", description="Who changes it.")] = "",
-        comment: Annotated[str, Header(alias="X-Druid-Comment", description="Why.")] = "",
+        author: Annotated[
+            str, Header(alias="X-Druid-Author", description="Author of the change.")
+        ] = "",
+        comment: Annotated[
+            str, Header(alias="X-Druid-Comment", description="Reason of the change.")
+        ] = "",
     ) -> Response:
         view.put_rules(datasource, body, author=author, comment=comment)
         return Response(media_type="application/json")

@@ -26,7 +26,7 @@ IntervalInPath = Annotated[
     str, Path(description="ISO 8601, with `_` for `/`: `2024-01-01_2024-02-01`.")
 ]
 Simple = Annotated[str | None, Query(description="In numbers.")]
-Full = Annotated[str | None, Query(description="With all that there is to say.")]
+Full = Annotated[str | None, Query(description="With all details.")]
 
 
 def interval_of(text: str) -> Interval:

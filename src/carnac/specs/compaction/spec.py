@@ -126,7 +126,7 @@ class CompactionGranularity(SpecModel):
     )
     query_granularity: GranularityField | None = Field(
         default=None,
-        description="What `__time` is truncated to where it is finer; lossy. Default: times stay.",
+        description="Granularity to which finer `__time` is truncated; lossy. Default: times stay.",
     )
     rollup: bool | None = Field(
         default=None,
@@ -253,7 +253,7 @@ class CompactionShape(SpecModel):
     )
     allow_lossy: bool = Field(
         default=False,
-        description="Whether steps are taken that cannot be undone. Carnac only.",
+        description="Whether steps that cannot be undone are allowed. Carnac only.",
     )
 
     @property
@@ -343,8 +343,8 @@ class CompactionSpec(CompactionShape):
         default=1,
         ge=0,
         le=1000,
-        description="How many segments more than its size asks for a time chunk may have and be stable. More means "
-        "less writing. Carnac only.",
+        description="Number of segments beyond what its size asks for that a stable time chunk may have. More means"
+        " less writing. Carnac only.",
     )
     max_task_bytes: int = Field(
         default=4 * DEFAULT_TARGET_BYTES,

@@ -267,7 +267,7 @@ class FrameInput(SpecModel):
 
     type: Literal["frame"] = Field(default="frame", description="`frame`; may be left out.")
     frame: Literal["dataframe", "arrow", "pandas", "polars"] = Field(
-        description="What is handed over: a Spark `dataframe`, `arrow` table, `pandas`, `polars`."
+        description="Kind of the rows that are handed over: a Spark `dataframe`, `arrow` table, `pandas`, `polars`."
     )
 
 

@@ -55,8 +55,8 @@ class GranularitySpec(SpecModel):
     query_granularity: GranularityField = Field(
         default=NONE,
         description=(
-            "What `__time` is truncated to (never before its time chunk); `none` keeps it whole. "
-            "Not coarser than the time chunks; `all` means as coarse as they are."
+            "Granularity to which `__time` is truncated (never before its time chunk); `none` keeps it whole. Not "
+            "coarser than the time chunks; `all` means as coarse as they are."
         ),
     )
     rollup: bool | None = Field(
@@ -99,7 +99,7 @@ class DynamicPartitions(SpecModel):
 
     type: Literal["dynamic"] = Field(default="dynamic", description="`dynamic`.")
     max_rows_per_segment: int = Field(
-        default=DEFAULT_ROWS_PER_SEGMENT, ge=1, description="Most rows in a segment."
+        default=DEFAULT_ROWS_PER_SEGMENT, ge=1, description="Maximum number of rows in a segment."
     )
     max_total_rows: int | None = Field(
         default=None,
@@ -169,8 +169,8 @@ class RangePartitions(SpecModel):
         default=None,
         ge=1,
         description=(
-            "Most rows in a segment, unless they all have one value; instead of the target, which is two "
-            "thirds of it then. With a target, it is one and a half times the target."
+            "Maximum number of rows in a segment, unless they all have one value. Given instead of the target, "
+            "which is then two thirds of it. With a target, it is one and a half times the target."
         ),
     )
     assume_grouped: bool = Field(

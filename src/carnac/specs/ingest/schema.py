@@ -135,8 +135,8 @@ class DimensionSpec(SpecModel):
     multi_value_handling: Literal["sorted_array", "sorted_set", "array"] = Field(
         default="sorted_array",
         description=(
-            "What to do with several values of a `string` dimension: sort them, sort them and drop "
-            "repeats, or keep them as they come."
+            "Handling of several values of a `string` dimension: sort them, sort them and drop repeats, or keep "
+            "their order."
         ),
     )
 

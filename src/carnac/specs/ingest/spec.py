@@ -163,9 +163,9 @@ class IngestSpec(SpecModel):
     replace_scope: Literal["intervals", "chunks"] | None = Field(
         default=None,
         description=(
-            "What mode `replace` replaces: all of `granularitySpec.intervals`, also where no row "
-            "comes (an empty input deletes them), or only the time chunks that rows come for. "
-            "Default: `intervals` if there are any, else `chunks`."
+            "Scope of mode `replace`: all of `granularitySpec.intervals`, also where there are no rows (an empty "
+            "input deletes them), or only the time chunks that rows fall into. Default: `intervals` if there are "
+            "any, else `chunks`."
         ),
     )
     input: InputSource = named(
@@ -208,12 +208,12 @@ class IngestSpec(SpecModel):
     writer: str | None = Field(
         default=None,
         min_length=1,
-        description="Who publishes; with `batch`, the key that makes a repeated job do nothing.",
+        description="Name of the writer; with `batch`, the key that makes a repeated job do nothing.",
     )
     batch: str | None = Field(
         default=None,
         min_length=1,
-        description="Which batch of `writer` this is; a repeated one returns the first commit.",
+        description="Id of this batch of `writer`; a repeated one returns the first commit.",
     )
     context: dict[str, Any] = Field(
         default_factory=dict,

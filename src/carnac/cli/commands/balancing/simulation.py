@@ -88,7 +88,8 @@ HistoryStrategy: TypeAlias = Annotated[
     ),
 ]
 HalfLife: TypeAlias = Annotated[
-    float | None, option("--half-life-hours H", "Of the cost function.", max=1e6)
+    float | None,
+    option("--half-life-hours H", "Half-life of the cost function, in hours.", max=1e6),
 ]
 PrintScenario: TypeAlias = Annotated[
     bool, flag("--print-scenario", "Print the scenario as JSON, and do nothing.")
