@@ -137,9 +137,7 @@ class Settings(BaseModel):
         "segments itself; at most a quarter of `query_memory_limit_bytes`. 0 keeps none.",
     )
     query_kept_result_bytes: int = Field(
-        default=16 << 20,
-        ge=1,
-        description="Maximum size of one such result; a larger one is not kept.",
+        default=16 << 20, ge=1, description="Maximum size of one such kept result."
     )
     query_spark: Literal["never", "asked", "auto"] = Field(
         default="asked",
@@ -151,9 +149,7 @@ class Settings(BaseModel):
         description="Whether a broker starts Spark when it starts, not with the first statement that needs it.",
     )
     query_slots: int = Field(
-        default=16,
-        ge=1,
-        description="Number of queries that a broker runs at once; the others wait.",
+        default=16, ge=1, description="Queries that a broker runs at once; the others wait."
     )
     query_queue_max: int = Field(
         default=1_000,
@@ -266,14 +262,10 @@ class Settings(BaseModel):
         "as many copies as the rule says for the name.",
     )
     moves_max: int = Field(
-        default=100,
-        ge=0,
-        description="Number of segments of a tier that the coordinator moves from server to server at a time.",
+        default=100, ge=0, description="Segments of a tier that the coordinator moves at a time."
     )
     load_queue_max: int = Field(
-        default=500,
-        ge=1,
-        description="Maximum number of loads that the coordinator queues at one historical.",
+        default=500, ge=1, description="Maximum number of loads queued at one historical."
     )
     load_replicas_max: int | None = Field(
         default=None,
@@ -298,9 +290,7 @@ class Settings(BaseModel):
         description="Folder in which a historical keeps its assigned segments; one process at a time may use it.",
     )
     historical_capacity_bytes: int = Field(
-        default=10 << 30,
-        ge=0,
-        description="Maximum size of the segments that a historical holds, in bytes.",
+        default=10 << 30, ge=0, description="Maximum size of a historical's segments, in bytes."
     )
     historical_tier: str = Field(
         default="_default_tier",
@@ -320,7 +310,7 @@ class Settings(BaseModel):
         description="Port at which a historical listens for Arrow Flight; 0: one that is free.",
     )
     load_threads: int = Field(
-        default=4, ge=1, le=64, description="Number of segments that a historical loads at a time."
+        default=4, ge=1, le=64, description="Segments that a historical loads at a time."
     )
     load_bytes_per_s: int = Field(
         default=0,
@@ -328,7 +318,7 @@ class Settings(BaseModel):
         description="Maximum rate of loading at a historical, in bytes per second over all segments; 0: no limit.",
     )
     compaction_task_slots: int = Field(
-        default=2, ge=1, description="Number of tasks of compaction that run at a time."
+        default=2, ge=1, description="Compaction tasks that run at a time."
     )
     compaction_cost_capacity_bytes: int = Field(
         default=64 << 30,
@@ -373,9 +363,7 @@ class Settings(BaseModel):
         description="Age from which a file without a record counts as garbage.",
     )
     quarantine_period_ms: int = Field(
-        default=30 * DAY_MS,
-        ge=0,
-        description="Time that rejected rows are kept.",
+        default=30 * DAY_MS, ge=0, description="Time that rejected rows are kept."
     )
 
     def model_copy(

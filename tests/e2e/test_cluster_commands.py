@@ -100,7 +100,7 @@ class TestRules:
         own = '[{"type": "loadByPeriod", "period": "P1M"}, {"type": "dropForever"}]'
         done = run("rules", "set", "flights", own, "-m", "a month is enough")
         assert done.out == "flights: loadByPeriod, dropForever\n"
-        assert "warning: what a drop rule matches is deleted from the data" in done.err
+        assert "warning: a drop rule deletes the data that it matches" in done.err
         shown = run("rules", "show", "flights", "--json").json["rules"]
         assert [one["type"] for one in shown["flights"]] == ["loadByPeriod", "dropForever"]
         assert list(shown) == ["flights", "_default"]

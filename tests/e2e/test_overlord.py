@@ -162,7 +162,7 @@ def test_another_overlord_takes_over_within_a_lease_and_the_work_goes_on(
 def test_mistakes_are_one_sentence(store: Path, tmp_path: Path) -> None:
     for args, code, words in (
         (["--runner", "magic"], 2, "there is no runner 'magic'"),
-        (["--host", "no.such.host.invalid"], 4, "nobody can listen at no.such.host.invalid"),
+        (["--host", "no.such.host.invalid"], 4, "cannot listen at no.such.host.invalid"),
     ):
         done = run_process(["overlord", "--store", str(store), *args], cwd=tmp_path)
         assert (done.code, done.err.count("\n")) == (code, 1), done.err

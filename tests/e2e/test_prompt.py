@@ -108,4 +108,4 @@ def test_without_a_terminal_there_is_a_sentence_and_no_prompt(store: Path, run: 
     read = run_process(["sql", "-", "--store", str(store)], cwd=store, stdin="SELECT 1 AS n")
     assert (read.code, read.out.split()) == (0, ["n", "─", "1"])
     refused = run("sql", "--json", "--store", store, code=2)
-    assert "what else was given is for one statement" in refused.err
+    assert "the other options apply to one statement" in refused.err

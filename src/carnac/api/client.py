@@ -196,7 +196,7 @@ class OverlordClient(Closing):
         except (KeyError, TypeError, ValueError, Invalid) as error:
             said = f"its answer has no {error}" if isinstance(error, KeyError) else str(error)
             raise Unavailable(
-                f"what answers at {self._url} is no overlord of this version: {one_line(said)}",
+                f"the server at {self._url} is no overlord of this version: {one_line(said)}",
                 url=self._url,
             ) from error
 
@@ -234,7 +234,7 @@ class OverlordClient(Closing):
                 data += piece
                 if len(data) > ANSWER_MAX_BYTES or self._clock.now_ms() > until_ms:
                     raise Unavailable(
-                        f"what answers at {self._url} does not come to an end: {len(data)} bytes so far",
+                        f"the answer of {self._url} does not come to an end: {len(data)} bytes so far",
                         url=self._url,
                     )
         return answer, bytes(data)
@@ -253,7 +253,7 @@ def _error(answer: httpx.Response, data: bytes, url: str) -> CarnacError:
         ids = {key: one_line(str(value)) for key, value in _object(body["context"]).items()}
     except (ValueError, KeyError, TypeError, Invalid):
         return Unavailable(
-            f"what answers at {url} is no overlord: it says {answer.status_code} {one_line(answer.reason_phrase)}",
+            f"the server at {url} is no overlord: it answers {answer.status_code} {one_line(answer.reason_phrase)}",
             url=url,
         )
     default = Invalid if answer.status_code < HTTPStatus.INTERNAL_SERVER_ERROR else Unavailable

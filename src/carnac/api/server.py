@@ -74,7 +74,7 @@ class HttpServer:
         except OSError as error:
             said = str(error.strerror or error).partition(" (while")[0]
             raise Unavailable(
-                f"nobody can listen at {host} port {port}: {said}; choose another --port",
+                f"cannot listen at {host} port {port}: {said}; choose another --port",
                 host=host,
                 port=port,
             ) from error

@@ -233,7 +233,7 @@ class DistributedExecution:
                 told = said_of_slices([slices[key] for key in ids])
                 yield f"historical {server_id}, less what it has kept: {told}"
             if assignment.left:
-                yield f"nobody can be asked for {said_of_slices([slices[key] for key in assignment.left])}"
+                yield f"no server can be asked for {said_of_slices([slices[key] for key in assignment.left])}"
 
     def _take(self, table: pa.Table) -> pa.Schema:
         self._rows = iter(table.to_batches())

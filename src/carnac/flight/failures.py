@@ -88,7 +88,7 @@ def from_flight(error: Exception, *, url: str, server_id: str, timeout_s: float)
         case fl.FlightTimedOutError():
             return TimedOut(f"{name} did not answer within {timeout_s:g} s; ask another one", **ids)
         case fl.FlightCancelledError():
-            return errors.Cancelled(f"what {name} was asked was cancelled", **ids)
+            return errors.Cancelled(f"the request to {name} was cancelled", **ids)
         case fl.FlightUnavailableError():
             return Unavailable(f"{name} cannot be reached; ask another one", **ids)
         case _:

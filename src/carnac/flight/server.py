@@ -80,7 +80,7 @@ class FlightServer:
         ending.start()
         ending.join(CLOSE_MAX_MS / 1000)
         if ending.is_alive():
-            _log.warning("somebody does not read an answer: connections are broken off")
+            _log.warning("a client does not read its answer: connections are closed")
             _break_off(self.port)
             ending.join(CLOSE_MAX_MS / 1000)
 

@@ -142,7 +142,7 @@ class _Run:
 
     def _verdict(self) -> CarnacError | None:
         if self.is_left.is_set():
-            return Unavailable("nobody waits for the rows any more")
+            return Unavailable("no client waits for the rows any more")
         return self._stop()
 
     def _rows(self) -> Iterator[pa.RecordBatch]:

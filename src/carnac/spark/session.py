@@ -222,7 +222,7 @@ class SparkHolder:
                     return
             process = _jvm()
             if process is None or not self._is_ours:
-                _log.warning("what was cancelled runs on in a Spark that was not started here")
+                _log.warning("the cancelled job runs on in a Spark that was not started here")
                 return
             self.jvms_ended += 1  # before it ends: whoever fails of that looks here
             self.end_jvm()

@@ -184,7 +184,7 @@ def test_what_only_reads_is_asked_once_more_when_the_connection_breaks(
 def test_what_is_no_overlord_is_one_sentence(overlord: Overlord) -> None:
     other = httpx.MockTransport(lambda _: httpx.Response(502, text="<html>bad gateway</html>"))
     client = OverlordClient("http://proxy", overlord.clock, transport=other)
-    with pytest.raises(Unavailable, match="is no overlord: it says 502 Bad Gateway"):
+    with pytest.raises(Unavailable, match="is no overlord: it answers 502 Bad Gateway"):
         client.get("a")
 
 

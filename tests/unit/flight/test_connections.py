@@ -217,7 +217,7 @@ def test_somebody_who_does_not_read_keeps_no_server_from_ending(
     assert other.inventory().running == 1
     behind.historical.close()
     behind.flight.close()
-    assert "connections are broken off" in caplog.text
+    assert "connections are closed" in caplog.text
     with pytest.raises(Unavailable):
         list(batches)
     assert not report.is_whole

@@ -37,8 +37,8 @@ def _add_mark_unused(router: APIRouter, view: ClusterView, prefix: str) -> None:
         text = body.get("interval")
         if not isinstance(text, str) or body.keys() - {"interval"}:
             raise Invalid(
-                'the body must be {"interval": "…/…"}: segments are not marked one by one here; what is to go is '
-                "deleted by its time"
+                'the body must be {"interval": "…/…"}: segments are not marked one by one here; give the '
+                "interval to delete"
             )
         within = parse_interval(text)
         return _changed(view.delete(datasource, within, f"markUnused {within}"))

@@ -61,7 +61,7 @@ class Run:
             self._answer, is_left = answer, self._is_left
         if is_left:
             answer.close()
-            raise Cancelled("nobody waits for the answer any more")
+            raise Cancelled("no client waits for the answer any more")
         schema = cast("pa.Schema", answer.schema)
         batches = _at_most(answer, self._request.rows_max)
         if asks_plan_for(statement.sql) and (rows := gives(schema)) is not None:

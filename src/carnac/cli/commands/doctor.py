@@ -289,13 +289,13 @@ def _clocks(session: Session) -> Iterator[Check]:
         )
         yield _problem("clocks", detail)
     if not ahead_ms and not others:
-        yield _ok("clocks", "nobody's is ahead of this machine's")
+        yield _ok("clocks", "no clock is ahead of this machine's")
 
 
 def _records(wrong: Sequence[str]) -> Iterator[Check]:
     """Say whether the metadata agree with themselves; some of what is wrong shows all of it."""
     if not wrong:
-        yield _ok("records", "what is summed up equals what it sums up")
+        yield _ok("records", "every stored sum equals the rows that it sums up")
     for sentence in wrong[:SHOWN_MAX]:
         yield _problem("records", sentence)
     if len(wrong) > SHOWN_MAX:

@@ -286,7 +286,7 @@ def _require_prompt(*, is_for_one: bool) -> None:
         Invalid: So it is.
     """
     if is_for_one:
-        raise Invalid("give a statement or --file: what else was given is for one statement")
+        raise Invalid("give a statement or --file: the other options apply to one statement")
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise Invalid(
             "give a statement or --file; - reads one from standard input, and there is a prompt at a terminal alone"

@@ -153,7 +153,7 @@ def _ingest_files(
 
     if replace:
         raise Invalid(
-            "what a file replaces is for a spec to say; write one: carnac spec new FILE --spec-out SPEC"
+            "a spec must say what a file replaces; write one: carnac spec new FILE --spec-out SPEC"
         )
     name = datasource or datasource_of(paths[0])
     plans: list[LoadPlan] = []

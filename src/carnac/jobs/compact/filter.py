@@ -243,7 +243,7 @@ def _cut(task: ScatterTask, batches: Batches, attempt: Attempt) -> Scattered:
     if said != [_said(seen)]:
         names = ", ".join(source.segment.segment_id for source in unit.inputs)
         raise Corrupt(
-            f"what was read of {names} is not what their records speak of, or not what Spark handed on "
+            f"the rows read of {names} differ from their records, or from the rows that Spark handed on "
             f"(rows and hash: {' and '.join(said) or 'none'} read, {_said(seen)} handed on); run 'verify'"
         )
     return Scattered(side=side, parts=cutter.files.parts)

@@ -102,7 +102,7 @@ def connect(
             connection.close()
             raise
         connection.close()
-    raise Unavailable(f"the metadata store {path} is being made by somebody else; retry")
+    raise Unavailable(f"the metadata store {path} is being made by another process; retry")
 
 
 def _look(connection: apsw.Connection, path: Path, *, watches: bool, is_read_only: bool) -> None:

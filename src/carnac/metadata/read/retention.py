@@ -131,7 +131,7 @@ def require_history(requirements: Iterable[Requirement], oldest: int | None) -> 
             continue
         if requirement.revision + 1 < oldest:
             raise Conflict(
-                f"what changed in {requirement.datasource} after revision {requirement.revision} was trimmed (the "
+                f"the changes of {requirement.datasource} after revision {requirement.revision} were trimmed (the "
                 f"oldest retained is {oldest}); nothing was published: read again and retry",
                 datasource=requirement.datasource,
             )

@@ -100,7 +100,7 @@ def show_answers(
 def _check_size(size_bytes: int, bytes_max: int) -> None:
     if size_bytes > bytes_max:
         raise Unavailable(
-            f"what the servers answered takes more than {bytes_max:,} bytes of memory, half of what the query engine "
+            f"the answers of the servers take more than {bytes_max:,} bytes of memory, half of what the query engine "
             "may use; select fewer rows or groups, or raise query_memory_limit_bytes"
         )
 

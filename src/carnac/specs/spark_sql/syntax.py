@@ -330,7 +330,7 @@ class _Parser:
     def _column(self, name: str) -> Node:
         after = self.peek()
         if after is not None and after.text in {".", "[", "(", "->", "::"}:
-            raise Beyond(f"what follows '{name}' is for Spark to read")
+            raise Beyond(f"'{name}{after.text}' is for Spark to read")
         return Column(name)
 
     def _word(self, token: _Token, depth: int) -> Node:

@@ -27,8 +27,8 @@ _KILL = {
     **_RESOURCE,
     "batchSize": "files are deleted one by one",
     "limit": "all that is unused is deleted",
-    "versions": "what history retains is never deleted",
-    "maxUsedStatusLastUpdatedTime": "what history retains is never deleted",
+    "versions": "a file that history retains is never deleted",
+    "maxUsedStatusLastUpdatedTime": "a file that history retains is never deleted",
     "markAsUnused": "use a delete task first",
 }
 

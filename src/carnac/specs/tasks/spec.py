@@ -215,7 +215,7 @@ _INSTEAD: Mapping[str, str] = {
     ),
     "noop": "nothing need be tried out with one; carnac doctor says whether tasks can run",
     "drop": "a delete task takes an interval out of sight, carnac drop a whole datasource; revert brings them back",
-    "archive": "files are moved by the rules of the object store; a kill task deletes those that nobody names",
+    "archive": "files are moved by the rules of the object store; a kill task deletes unreferenced files",
     "move": "files stay where they were written; carnac backup copies the metadata",
     "restore": "carnac revert REVISION brings back what a commit took out of sight, while it is retained",
     "autocompact": "carnac compaction set keeps a datasource compacted",

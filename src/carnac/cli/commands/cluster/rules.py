@@ -142,7 +142,7 @@ def set_rules(
 def _warn_of_drops(output: Output, rules: Sequence[dict[str, Any]]) -> None:
     if any(str(one["type"]).startswith("drop") for one in rules):
         output.warning(
-            "what a drop rule matches is deleted from the data, by a commit of the coordinator; carnac revert takes it "
+            "a drop rule deletes the data that it matches, by a commit of the coordinator; carnac revert takes it "
             "back once the rule is gone"
         )
 
