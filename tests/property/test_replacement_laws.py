@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from benchmarks.replacement import AnswerKind, Course, Death, Replacement, Way, simulate
 
-LONG_S = 320
+LONG_S = 200
 """Longer than each of these replacements, one load after the other."""
 DEATHS = st.sampled_from(Death)
 

@@ -88,6 +88,7 @@ def test_a_planted_bug_ends_the_search_with_its_exit_code(
     assert str(document["digest"]) in told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", ["1", "2"])
 def test_a_seed_is_the_same_in_every_process(seed: str) -> None:
     digests = {

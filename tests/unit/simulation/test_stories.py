@@ -33,6 +33,7 @@ def unevenness(layout: Layout, servers: int) -> float:
     return float((inner.max(axis=0) / inner.mean(axis=0)).mean())
 
 
+@pytest.mark.slow
 def test_the_old_function_makes_clusters_and_the_new_one_dissolves_them(story: Outcome) -> None:
     assert unevenness(story.before, 24) > 4
     assert unevenness(story.futures[0].after, 24) < 1.6
@@ -52,6 +53,7 @@ def test_only_the_step_in_the_gap_factor_makes_clusters() -> None:
     assert unevenness(stepped.before, 8) > 2.5
 
 
+@pytest.mark.slow
 def test_cost_beats_legacy_and_random_on_the_trace(story: Outcome) -> None:
     cost, legacy, random = (measure_answers(future.answers) for future in story.futures)
     before = measure_answers(story.answers_before)
@@ -62,6 +64,7 @@ def test_cost_beats_legacy_and_random_on_the_trace(story: Outcome) -> None:
     assert faster_by(before, random) < faster_by(before, cost)
 
 
+@pytest.mark.slow
 def test_the_total_cost_falls_under_cost_until_little_is_left_to_move(story: Outcome) -> None:
     measures = story.futures[0].measures
     totals = [measure.total_cost for measure in measures]
@@ -70,6 +73,7 @@ def test_the_total_cost_falls_under_cost_until_little_is_left_to_move(story: Out
     assert moves[-1] < moves[0] / 2
 
 
+@pytest.mark.slow
 def test_a_replaced_server_fills_again_and_nothing_is_lost(story: Outcome) -> None:
     (change,) = story.changes
     after = story.futures[0].after
@@ -107,6 +111,7 @@ def test_a_full_tier_keeps_what_does_not_fit_waiting_and_says_so() -> None:
     assert last.disk.most <= 1
 
 
+@pytest.mark.slow
 def test_a_report_is_plain_values(story: Outcome) -> None:
     report = describe_outcome(story)
     assert report["seed"] == 3
