@@ -71,7 +71,7 @@ def segments(
 ) -> None:
     """List the visible segments: time chunk, version, partition id, rows, size, and the revision that added them.
 
-    A segment of which not everything is visible is clipped; the column shows what is.
+    A segment that is only partly visible is clipped; the column shows the visible part.
     """
     session = session_of(ctx)
     with session.open_store() as store:

@@ -126,7 +126,7 @@ def tag(
     at: At = None,
     remove: Annotated[bool, flag("--remove", "Remove the tag.")] = False,
 ) -> None:
-    """Name a revision. It stays readable while the tag is there; a tag that exists is moved."""
+    """Name a revision. It stays readable while the tag exists; an existing tag is moved."""
     session = session_of(ctx)
     if remove and at is not None:
         raise Invalid("--remove and --at do not go together")

@@ -42,9 +42,9 @@ def late(
         int, option("--limit N", "Most rows of the table of chunks; 0 shows all.", min=0)
     ] = 100,
 ) -> None:
-    """List the late rows by time chunk and by how late they were, and say how many compaction has folded yet.
+    """List the late rows by time chunk and lateness, and how many of them compaction has folded.
 
-    A row is late if its datasource had a newer one before its append. Counted are input rows that are visible.
+    A row is late if its datasource had a newer one before its append. Visible input rows are counted.
     """
     session = session_of(ctx)
     with session.open_store() as store:

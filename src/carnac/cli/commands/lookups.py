@@ -29,7 +29,7 @@ Name = Annotated[str, argument("NAME", "The lookup.", complete=complete_lookup)]
     examples=["carnac lookups list", "carnac lookups list --at 3 --json"],
 )
 def list_lookups(ctx: typer.Context, at: At = None) -> None:
-    """List the lookups; with --json also what they hold."""
+    """List the lookups; with --json also their content."""
     session = session_of(ctx)
     with session.open_store() as store:
         found = store.lookups(at=at)

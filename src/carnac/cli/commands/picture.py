@@ -36,7 +36,7 @@ def picture(
 ) -> None:
     """Draw time chunks and segments: a column for each chunk, a block for what each commit added.
 
-    The height of a block is its rows, its colour the commit; what compaction has written has one colour. Blocks of
+    The height of a block is its rows, its colour the commit; all segments of compaction have one colour. Blocks of
     clipped segments are hatched.
     """
     from carnac.console.export import write_chart

@@ -31,10 +31,10 @@ LINES = "".join(
 
 @command("prepare", panel=TIDY, examples=["carnac prepare", "carnac prepare --json"])
 def prepare(ctx: typer.Context) -> None:
-    """Have Spark start faster on this machine: keep the Java classes that it loads in an archive.
+    """Make Spark start faster on this machine: keep the Java classes that it loads in an archive.
 
-    Takes half a minute or more, and some 170 MB in the user's cache directory, once for each Java and each PySpark. It
-    is used from then on, and made anew if it is there.
+    Takes half a minute or more, and some 170 MB in the user's cache directory, once for each Java and each PySpark. The
+    archive is used from then on; an existing one is made again.
     """
     from carnac.spark.class_archive import archive_path
     from carnac.spark.java import find_java

@@ -128,10 +128,10 @@ def sql(
     """Run one SELECT statement over one revision, and print the rows.
 
     Datasources are tables; __time is the time of a row, in UTC. Numbers are aligned to the right, times are ISO 8601.
-    csv, jsonl, parquet and arrow are written as the rows come, however many there are; a file is there once all of it
-    is.
+    csv, jsonl, parquet and arrow are streamed, however many rows there are; a file appears only when it is complete.
 
-    Alone at a terminal it is a prompt: statements end with a semicolon, Tab completes, .help lists what else there is.
+    Without a statement, at a terminal, it is a prompt: statements end with a semicolon, Tab completes, .help lists its
+    commands.
     """
     session = session_of(ctx)
     timeout_ms = None if timeout is None else ceil(timeout * 1000)

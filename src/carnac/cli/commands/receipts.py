@@ -108,10 +108,10 @@ def why(
     ] = None,
     param: Parameters = None,
 ) -> None:
-    """Tell which commits changed a number, and by how much.
+    """Show which commits changed a number, and by how much.
 
-    Counts and sums are found from the segments that each commit added and dropped, alone; any other number by running
-    the statement at each revision that changed what it reads, 100 at most.
+    Counts and sums are computed from only the segments that each commit added and dropped; any other number by running
+    the statement at each revision that changed what it reads, at most 100.
     """
     session = session_of(ctx)
     with session.open_store() as store:

@@ -46,8 +46,8 @@ def check(
 ) -> None:
     """Check a spec and say what it would do. No store, no input and no Spark is needed.
 
-    All mistakes are named at once, with file, line and field, those in expressions and filters included; what only
-    Spark can read of them is said. Fields of a Druid spec that have no effect here are listed.
+    All mistakes are named at once, with file, line and field, in expressions and filters too; parts that only Spark can
+    read are listed. Fields of a Druid spec that have no effect here are listed.
     """
     from carnac.specs.ingest.transforms import find_unchecked
 
@@ -89,9 +89,9 @@ def new(
     time_default: TimeDefault = None,
     spec_out: SpecOut = None,
 ) -> None:
-    """Write the spec that files of rows show, with comments. No store and no Spark is needed.
+    """Write a spec inferred from files of rows, with comments. No store and no Spark is needed.
 
-    It is printed, or kept in a new file with --spec-out; `carnac ingest` and `carnac append --spec` take it.
+    The spec is printed, or written to a new file with --spec-out; `carnac ingest` and `carnac append --spec` take it.
     """
     from carnac.specs.ingest.inference import datasource_of
     from carnac.store.writing.loading import infer_files

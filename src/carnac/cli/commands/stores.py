@@ -31,10 +31,10 @@ def init(
         option("--deep-storage URL", "Where segment files go. Default: in the store's directory."),
     ] = None,
 ) -> None:
-    """Make a store. Nothing happens if it is there already.
+    """Make a store. An existing store stays as it is.
 
     A store is a directory with SQLite metadata and segment files, or the URL of a PostgreSQL database with the segment
-    files elsewhere. Where they are is remembered by the store.
+    files elsewhere. The store remembers where they are.
     """
     session = session_of(ctx)
     if place is not None and session.store_name not in {None, place}:

@@ -30,11 +30,11 @@ def gc(
         bool, flag("--kept", "Also list the files that are kept, and why.")
     ] = False,
 ) -> None:
-    """Trim history by the retention rules, and delete the files that nothing names any more.
+    """Trim history by the retention rules, and delete unreferenced files.
 
     A file goes in two phases: to the trash, and after the trash period for good. Tags, retained revisions, readers and
-    running writers keep theirs. Tasks that were over for longer than task_retention_ms are forgotten, with their logs,
-    and so is (writer, batch) of what was published longer than batch_retention_ms ago.
+    running writers keep theirs. Tasks that ended longer than task_retention_ms ago are removed, with their logs, and so
+    are keys (writer, batch) published longer than batch_retention_ms ago.
     """
     from carnac.bootstrap.tasks import open_tasks
 
@@ -93,7 +93,7 @@ def _show_gc(session: Session, report: GcReport, forgotten: int, *, show_kept: b
 
 @command("verify", panel=TIDY, examples=["carnac verify"])
 def verify(ctx: typer.Context) -> None:
-    """Check every file: there, as long as recorded, checksum right, rows as recorded; and look for orphans.
+    """Check every file against its record (existence, size, checksum, rows), and look for orphans.
 
     Exits with 7 if something is wrong.
     """
@@ -118,7 +118,7 @@ def backup(
     ctx: typer.Context,
     target: Annotated[Path, argument("FILE", "A file that is not there yet.")],
 ) -> None:
-    """Write the metadata of a store in a directory into a file, as they are at one moment; writers go on.
+    """Write the metadata of a store in a directory into a file, as of one moment; writers continue.
 
     It is the first half of a backup; copy deep storage after it. Of a store in PostgreSQL, use pg_dump.
     """

@@ -94,10 +94,10 @@ def ingest(
     message: Message = "",
     dry_run: DryRun = False,
 ) -> None:
-    """Bring rows into a datasource with Spark, and publish them in one commit.
+    """Load rows into a datasource with Spark, and publish them in one commit.
 
-    Files alone need no spec: they are read as the datasource was loaded before, else as a sample of the rows shows;
-    what was found is said in three lines.
+    Files alone need no spec: they are read as the datasource was loaded before, else as a sample of the rows shows. The
+    settings found are printed in three lines.
 
     Rows that cannot be read go to quarantine, each with its reason; the report counts them. If anything else goes
     wrong, nothing is published.
@@ -227,8 +227,8 @@ def append(
 ) -> None:
     """Append files of up to a million rows in one commit, without Spark and at once.
 
-    Rows are read, checked, rolled up and cut as by ingest, by the same functions; what cannot be read goes to
-    quarantine. Larger inputs are for ingest, and so are transforms and filters that mean another thing without Spark.
+    Rows are read, checked, rolled up and cut as by ingest, by the same functions; rows that cannot be read go to
+    quarantine. Use ingest for larger inputs, and for transforms and filters that need Spark.
     """
     session = session_of(ctx)
     block = None
@@ -345,7 +345,7 @@ def revert(
 ) -> None:
     """Undo one commit and keep everything that was appended later.
 
-    If a later commit stands in the way, it is named, and nothing happens.
+    If a later commit prevents it, the error names that commit, and nothing happens.
     """
     session = session_of(ctx)
     with session.open_store() as store:

@@ -122,10 +122,10 @@ def simulate(
     half_life_hours: HalfLife = None,
     print_scenario: PrintScenario = False,
 ) -> None:
-    """Let a simulated cluster live: segments arrive and go, servers fail, a strategy places and moves.
+    """Simulate a cluster: segments arrive and go, servers fail, a strategy places and moves.
 
-    Says how far the queries of a trace are from the ideal, before the strategy took over and after, and draws it. The
-    scenario says what there is; `docs/concepts/balancing.md` tells the story of the preset metamarkets.
+    Reports and draws how far the queries of a trace are from the ideal, before and after the strategy took over. The
+    scenario describes the cluster; `docs/concepts/balancing.md` explains the preset metamarkets.
     """
     session = session_of(ctx)
     changes: dict[str, Any] = {

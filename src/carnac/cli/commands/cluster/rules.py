@@ -58,9 +58,9 @@ def show(
     ] = None,
     has_history: Annotated[bool, flag("--history", "Who changed them, when and why.")] = False,
 ) -> None:
-    """Show load rules as they are tried: a datasource's own in their order, then _default. The first match counts.
+    """Show load rules in the order of matching: a datasource's own, then _default. The first match counts.
 
-    A datasource that is not there yet has rules, too: those that will hold for it.
+    A datasource that does not exist yet has rules too: those that will apply to it.
     """
     output = session_of(ctx).output
     metadata = _open(ctx)
@@ -115,7 +115,7 @@ def set_rules(
     ],
     message: Message = "",
 ) -> None:
-    """Set the load rules of a datasource, or those for all. What a drop rule matches is deleted by a commit."""
+    """Set the load rules of a datasource, or those for all. A drop rule deletes what it matches, by a commit."""
     from carnac.coordinator.rules import rules_text
 
     session = session_of(ctx)

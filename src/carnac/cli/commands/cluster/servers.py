@@ -26,10 +26,10 @@ def servers(
     ctx: typer.Context,
     is_asking: Annotated[bool, flag("--ask/--no-ask", "Ask historicals what they hold.")] = True,
 ) -> None:
-    """Show the servers that are alive: where they are, what they hold and load, and what is wrong with them.
+    """Show the living servers: their addresses, what they hold and load, and their problems.
 
-    They say so themselves, every few seconds, in the metadata store; historicals are asked what they hold. A broker's
-    state is the revision that it plans on.
+    Servers report every few seconds in the metadata store; historicals are asked what they hold. A broker's state is
+    the revision that it plans on.
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -60,7 +60,7 @@ def decommission(
     server_id: Annotated[str, argument("SERVER", "Its id, as listed.")],
     is_undone: Annotated[bool, flag("--undo", "It is to hold segments again.")] = False,
 ) -> None:
-    """Have a historical emptied: it serves meanwhile and gets nothing new. It stays so over restarts, until --undo."""
+    """Have a historical emptied: it serves meanwhile and gets nothing new. This survives restarts, until --undo."""
     from carnac.bootstrap.store import open_records
 
     session = session_of(ctx)

@@ -70,9 +70,9 @@ def compact(
 ) -> None:
     """Fold small segments to large ones. Ingestion never waits for it, and no row is lost or doubled.
 
-    Without options: plan, compact, report. Time chunks of which nothing should be folded are left as they are;
-    --explain says why. Each group of segments is proved and published alone, so what is done stays done; if one
-    fails, so does the command. A task's cost is the bytes that it reads, and some for each segment and group.
+    Without options: plan, compact, report. Time chunks that need no compaction are left as they are; --explain says
+    why. Each group of segments is proved and published alone, so finished groups stay; if one fails, so does the
+    command. A task's cost is the bytes that it reads, plus some for each segment and group.
     """
     session = session_of(ctx)
     if auto:

@@ -55,7 +55,7 @@ def put(
     ctx: typer.Context,
     file: Annotated[str, argument("SPEC", "A JSON or YAML file, - for standard input.")],
 ) -> None:
-    """Have a datasource compacted by itself, by an overlord or `carnac compact --auto`.
+    """Have a datasource compacted automatically, by an overlord or `carnac compact --auto`.
 
     The spec is Druid's automatic compaction configuration; docs/reference/compaction.md lists its fields.
     """
@@ -99,7 +99,7 @@ def show(
 
 @command("compaction remove", panel=TIDY, examples=["carnac compaction remove flights"])
 def remove(ctx: typer.Context, datasource: Datasource) -> None:
-    """Have a datasource compacted by itself no more; what runs goes on."""
+    """Stop the automatic compaction of a datasource; running tasks continue."""
     session = session_of(ctx)
     with open_service(session) as service:
         service.remove_spec(datasource)
@@ -120,10 +120,10 @@ def status(
         argument("DATASOURCE", "Show its time chunks one by one.", complete=complete_datasource),
     ] = None,
 ) -> None:
-    """Show how compaction goes: states of time chunks, queue, what runs, and whether the backlog will clear.
+    """Show the state of compaction: time chunks, queue, running tasks, and whether the backlog will clear.
 
-    Rates are in bytes of cost a second: what tasks read, and a little for each segment and group. The backlog clears
-    if less arrives than the slots can do; else it never will, and what is shed is the work of least benefit.
+    Rates are in bytes of cost a second: bytes read, plus a little for each segment and group. The backlog clears if
+    less arrives than the slots can do; otherwise it never will, and the work of least benefit is shed.
     """
     session = session_of(ctx)
     with open_service(session) as service:

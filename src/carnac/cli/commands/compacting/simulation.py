@@ -107,10 +107,10 @@ def simulate(
     seed: Seed = 0,
     out: Picture = None,
 ) -> None:
-    """Let arrivals come and compaction follow: queue, segments too many, bytes written, time until folded.
+    """Simulate arrivals and their compaction: queue, surplus segments, bytes written, time until folded.
 
-    What is judged, planned, dispatched and shed is decided by the code that does so in a store; only how long tasks
-    take is a model. Segments too many are those above what the size of a time chunk asks for.
+    The code of a real store judges, plans, dispatches and sheds; only the duration of tasks is a model. Surplus
+    segments are those beyond what the size of a time chunk asks for.
     """
     session = session_of(ctx)
     if out is not None:

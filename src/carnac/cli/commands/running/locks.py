@@ -34,10 +34,10 @@ def locks(
         ),
     ] = None,
 ) -> None:
-    """Show who holds what and who waits for it: owner, type, what it covers, age, last sign of life, waiters.
+    """Show held and requested locks: owner, type, coverage, age, last sign of life, waiters.
 
-    Partitions are all (a time chunk lock), new (segments that are yet to come), or the partition ids of segments. What
-    waits says for which locks. A lock whose state is overdue is nobody's: the next one that asks gets it.
+    Partitions are all (a time chunk lock), new (future segments), or the partition ids of segments. A waiting request
+    lists the locks it waits for. A lock whose state is overdue is free: the next request gets it.
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -65,9 +65,9 @@ def break_lock(
     ctx: typer.Context,
     lock_id: Annotated[int, argument("LOCK", "The lock's number, as listed.")],
 ) -> None:
-    """Take a lock, or a place in the queue, from its task; who waits for it is next.
+    """Take a lock, or a place in the queue, from its task; the next waiting request gets it.
 
-    Always safe: what the task publishes under the lock from now on is refused, however late it wakes.
+    This is always safe: later publishes of the task under the lock are refused, however late it wakes.
     """
     from carnac.bootstrap.store import open_lockbox
     from carnac.core.locks.model import describe_end

@@ -41,11 +41,10 @@ def overlord(
     has_access_log: AccessLog = False,
     as_json: LogsJson = False,
 ) -> None:
-    """Run an overlord: it starts tasks that were submitted, finds the dead ones, and answers under Druid's paths.
+    """Run an overlord: it starts submitted tasks, finds dead ones, and answers under Druid's paths.
 
     Several may run on one store, on one machine or on many: one leads, and when it is gone another takes over within a
-    lease. Tasks that run as processes of their own go on while no overlord is there. Ends on Ctrl-C, SIGTERM and
-    SIGHUP.
+    lease. Tasks that run as processes of their own continue without an overlord. Ends on Ctrl-C, SIGTERM and SIGHUP.
     """
     from carnac.ports.serving import Role
 

@@ -71,9 +71,9 @@ def serve(
     has_access_log: AccessLog = False,
     as_json: LogsJson = False,
 ) -> None:
-    """Serve a store: SQL over HTTP under Druid's paths, tasks, and what keeps the store in order.
+    """Serve a store: SQL over HTTP under Druid's paths, tasks, and the upkeep of the store.
 
-    One process does it all. On Ctrl-C, SIGTERM and SIGHUP it takes nothing new, answers what was asked, and ends.
+    One process does it all. On Ctrl-C, SIGTERM and SIGHUP it accepts nothing new, finishes running requests, and ends.
     """
     session = session_of(ctx)
     chosen = _roles(roles or [])

@@ -54,9 +54,10 @@ def submit(
         int | None, option("--timeout-ms MS", "Wait no longer than this.", min=0)
     ] = None,
 ) -> None:
-    """Hand in a task: Carnac's own form, or a task of Druid as it is.
+    """Submit a task, in Carnac's own form or in Druid's.
 
-    It is kept whether or not an overlord runs now. With an id of its own it may be handed in again: it is one task.
+    The task is stored whether or not an overlord runs now. A task with an id of its own may be submitted again: it is
+    one task.
     """
     from carnac.cli.specfiles import read_text
     from carnac.errors import Invalid
@@ -120,7 +121,7 @@ def list_tasks(
 
 @command("task show", panel=RUN, examples=[f"carnac task show {EXAMPLE}"])
 def show(ctx: typer.Context, task_id: TaskId) -> None:
-    """Show a task: how it stands, its attempts, how far the last one is."""
+    """Show a task: its state, its attempts, and the progress of the last one."""
     session = session_of(ctx)
     with _open(session) as tasks:
         task, attempts = tasks.get(task_id), tasks.attempts(task_id)
@@ -153,7 +154,7 @@ def log(
         int | None, option("--tail-bytes N", "Only the end of it.", min=1)
     ] = None,
 ) -> None:
-    """Print what an attempt wrote. It is kept on the machine of the overlord that ran it."""
+    """Print the log of an attempt. It is kept on the machine of the overlord that ran it."""
     session = session_of(ctx)
     with _open(session) as tasks:
         text = tasks.log(task_id, attempt, tail_bytes=tail_bytes)
@@ -181,7 +182,7 @@ def report(ctx: typer.Context, task_id: TaskId, attempt: AttemptNumber = None) -
 
 @command("task cancel", panel=RUN, examples=[f"carnac task cancel {EXAMPLE}"])
 def cancel(ctx: typer.Context, task_id: TaskId) -> None:
-    """End a task: what it has not published by now, it will not; its locks are free at once."""
+    """Cancel a task: it publishes nothing more, and its locks are free at once."""
     session = session_of(ctx)
     with _open(session) as tasks:
         task = tasks.cancel(task_id)
@@ -190,7 +191,7 @@ def cancel(ctx: typer.Context, task_id: TaskId) -> None:
 
 @command("task retry", panel=RUN, examples=[f"carnac task retry {EXAMPLE}"])
 def retry(ctx: typer.Context, task_id: TaskId) -> None:
-    """Try a task again that failed or was cancelled; or at once, if it waits for its next attempt."""
+    """Retry a failed or cancelled task; start a task that waits for its next attempt at once."""
     session = session_of(ctx)
     with _open(session) as tasks:
         task = tasks.retry(task_id)
