@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carnac.core.answers.patience import LEAST_MS, TIMES_USUAL, Patience
+from carnac.core.answers.replicas import LEAST_MS, TIMES_USUAL, Patience
 
 MOST_MS = 20_000
 TOOK = st.lists(st.one_of(st.none(), st.floats(-500, 60_000)), max_size=60)

@@ -178,8 +178,7 @@ class LocalPipeline:
                 on_progress(JobProgress(phase="rewrite", done=number, total=len(jobs)))
 
     def _rewrite(self, job: RewriteJob) -> RewriteResult | CarnacError:
-        from carnac.jobs.compact.buckets import find_buckets
-        from carnac.jobs.compact.job import result_of
+        from carnac.jobs.compact.job import find_buckets, result_of
         from carnac.jobs.compact.scatter import rewrite_in_task
         from carnac.jobs.compact.shape import plan_input_groups
         from carnac.jobs.compact.task import GroupTask

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import resource
+import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -9,16 +12,57 @@ from fastapi import APIRouter, FastAPI
 from fastapi.responses import HTMLResponse
 
 import carnac
-from carnac.api import status
 from carnac.api.gate import Gate
 from carnac.api.hosts import Hosts
 from carnac.api.page import render_page
 from carnac.api.problems import PROBLEM, add_handlers
 from carnac.api.services import Turns
 from carnac.api.sql.routes import SQL_PATH
+from carnac.errors import Unavailable
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
+
+
+def _status_router(loops: Sequence[Turns]) -> APIRouter:
+    """Return the routes that load balancers and dashboards ask first: how this process is.
+
+    Args:
+        loops: What must turn for the process to be healthy.
+    """
+    router = APIRouter()
+
+    @router.get("/status", tags=["service"], summary="Return version and memory")
+    def status() -> dict[str, object]:
+        return {"version": carnac.__version__, "modules": [], "memory": _memory()}
+
+    @router.get(
+        "/status/health",
+        tags=["service"],
+        summary="Return true: the process answers, and all its loops turn; else 503",
+    )
+    def health() -> bool:
+        troubles = [loop.trouble for loop in loops if loop.trouble is not None]
+        if troubles:
+            raise Unavailable(f"{'; '.join(troubles)}; restart this process")
+        return True
+
+    return router
+
+
+def _memory() -> dict[str, int]:
+    """Return bytes, under Druid's names: the machine's memory, and the most that this process had of it."""
+    most = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    unit = 1 if sys.platform == "darwin" else 1024
+    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    return {
+        "maxMemory": most,
+        "totalMemory": most,
+        "freeMemory": max(0, most - used),
+        "usedMemory": used,
+        "directMemory": 0,
+    }
+
 
 _DESCRIPTION = """\
 What is below `/druid` has the paths, the names and the status codes of Apache Druid's API, so that its clients work;
@@ -50,7 +94,7 @@ def make_app(
     add_handlers(app)
     app.add_middleware(TrailingSlashes)
     app.add_middleware(Gate, hosts=hosts or Hosts(), text_paths=[SQL_PATH])
-    for router in (*routers, status.make_router(loops)):
+    for router in (*routers, _status_router(loops)):
         app.include_router(router)
 
     @app.get("/", include_in_schema=False)

@@ -160,7 +160,7 @@ def clear_up(
     metadata: MetadataStore, open_files: Callable[[], DeepStorage], attempt: Attempt
 ) -> None:
     """Remove what an attempt that is over has left behind, here and in deep storage."""
-    from carnac.overlord.runners.scratch import remove_scratch
+    from carnac.overlord.runners.children import remove_scratch
     from carnac.store.upkeep.maintenance import remove_leftovers
 
     mark = mark_of_attempt(attempt)

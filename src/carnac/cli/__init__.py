@@ -33,7 +33,7 @@ def main(args: Sequence[str] | None = None) -> int:
     if args is not None:
         return run(args, owns_process=False)
     code = run(sys.argv[1:], owns_process=True)
-    limits = sys.modules.get("carnac.query.limits")
+    limits = sys.modules.get("carnac.query.running.limits")
     if limits is not None and limits.has_left():
         with suppress(OSError):
             sys.stdout.flush()

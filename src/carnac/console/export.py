@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import struct
-import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from carnac.console.html import clean_texts, embed_json, fill_page
+from carnac.console.png import shrink_png
 from carnac.console.text_widths import with_widths
 from carnac.core.markup import escape_text
 from carnac.errors import Invalid, Unavailable
@@ -39,7 +38,6 @@ vegaEmbed("#chart", JSON.parse(document.getElementById("data").textContent), {
 """
 """A picture is as wide as a large window; in a smaller one it is smaller. Its expressions are interpreted (`ast`), so
 that nothing is evaluated; there is no menu entry that opens a page of another."""
-PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
 
 def render_chart(chart: Chart, suffix: str) -> bytes:
@@ -72,25 +70,6 @@ def _render_page(chart: Chart, bundle: str) -> str:
     title = head.get("text") if isinstance(head, dict) else head
     parts = {"title": escape_text(str(title or "Carnac")), "data": embed_json(chart)}
     return fill_page(PAGE, parts, bundle=bundle)
-
-
-def shrink_png(png: bytes) -> bytes:
-    """Return the same picture in fewer bytes: what draws it compresses fast, not well."""
-    chunks = []
-    place = len(PNG_SIGNATURE)
-    while place < len(png):
-        (size,) = struct.unpack_from(">I", png, place)
-        chunks.append((png[place + 4 : place + 8], png[place + 8 : place + 8 + size]))
-        place += size + 12
-    pixels = zlib.decompress(b"".join(data for kind, data in chunks if kind == b"IDAT"))
-    first = next(index for index, (kind, _) in enumerate(chunks) if kind == b"IDAT")
-    kept = [(kind, data) for kind, data in chunks if kind != b"IDAT"]
-    kept.insert(first, (b"IDAT", zlib.compress(pixels, level=9)))
-    return PNG_SIGNATURE + b"".join(_png_chunk(kind, data) for kind, data in kept)
-
-
-def _png_chunk(kind: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
 
 def write_chart(chart: Chart, path: Path) -> None:

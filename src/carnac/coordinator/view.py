@@ -212,7 +212,7 @@ class ClusterView:
         Args:
             by_servers: Whether no more copies are wanted than there are servers.
         """
-        from carnac.core.balancing.live.replicas import wanted_copies
+        from carnac.core.balancing.live.planning import wanted_copies
 
         servers = self.servers()
         hosts: dict[str, int] = {}

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from carnac.core.answers.patience import Patience
+from carnac.core.answers.replicas import Patience
 from carnac.errors import CarnacError, TimedOut, Unavailable
 from carnac.flight import wire
 from carnac.flight.failures import from_flight

@@ -5,7 +5,7 @@ conditions on them are found (`relations`, `conditions`); of each table the segm
 (`core.pruning`) and become a view on their files (`scans`); the tree, its tables replaced by these views, is printed
 and run. So the text that runs names nothing but views on segment files.
 
-Behind the gate stands a second wall, what DuckDB itself may do (`settings`).
+Behind the gate stands a second wall, what DuckDB itself may do (`running.query`).
 """
 
 from __future__ import annotations
@@ -38,14 +38,12 @@ from carnac.query.keeping.embedded import Embedded
 from carnac.query.keeping.rows import LeafRunner
 from carnac.query.keeping.store import KeptResults, WholeAnswer
 from carnac.query.keeping.whole import distributed_answer
-from carnac.query.limits import apart, may_grow_bytes, memory_held
 from carnac.query.messages import TooLarge, translate
 from carnac.query.parameters import Parameters
 from carnac.query.planning import Plan, Planner, Scan
 from carnac.query.results import explained, read_rows, rows_of, tidy
-from carnac.query.running.files import ScanFiles
-from carnac.query.running.query import RunningQuery
-from carnac.query.running.settings import settings_of
+from carnac.query.running.limits import apart, may_grow_bytes, memory_held
+from carnac.query.running.query import RunningQuery, ScanFiles, settings_of
 from carnac.query.sketching import names_sketches, register_sketches
 from carnac.query.streams.streaming import StreamedQuery
 

@@ -18,8 +18,7 @@ from carnac.rows.merge_task import MergeTask, Part
 from carnac.rows.normalise.coerce import SeveralValues
 from carnac.rows.normalise.shape import RowShape
 from carnac.rows.parts import ChunkPartitioner
-from carnac.rows.read.inputs import InputFile
-from carnac.rows.read.split import share_out
+from carnac.rows.read.inputs import InputFile, share_out
 from carnac.spark.failures import TaskFailure, dump_failure, load_failure, of_spark, of_task
 from carnac.spark.session import local_master
 from carnac.specs.ingest.inputs import JsonFormat, ParquetFormat

@@ -27,9 +27,8 @@ from carnac.core.time.intervals import Interval, IntervalSet
 from carnac.errors import Corrupt
 from carnac.jobs.compact.conservation import prove
 from carnac.jobs.compact.filter import KEPT_COLUMN, PASSED_COLUMN, SEEN_COLUMN, _cut, _read
-from carnac.jobs.compact.gather import Gathered, GatherTask, gather
 from carnac.jobs.compact.parts import Scattered, ScatterTask, scatter
-from carnac.jobs.compact.scatter import ScatterJob, rewrite_in_task
+from carnac.jobs.compact.scatter import Gathered, GatherTask, ScatterJob, gather, rewrite_in_task
 from carnac.jobs.compact.shape import plan_input_groups
 from carnac.jobs.compact.task import MakeWriter
 from carnac.ports import SegmentInput

@@ -17,10 +17,9 @@ from carnac.core.segments.segment import ColumnType, Segment
 from carnac.core.time.intervals import Interval, IntervalSet
 from carnac.jobs.compact.conservation import prove
 from carnac.jobs.compact.cuts import rows_by_chunk
-from carnac.jobs.compact.gather import Gathered, GatherTask
 from carnac.jobs.compact.parts import Scattered, ScatterTask
 from carnac.jobs.compact.read import chunk_numbers
-from carnac.jobs.compact.scatter import ScatterJob, TaskRunner
+from carnac.jobs.compact.scatter import Gathered, GatherTask, ScatterJob, TaskRunner
 from carnac.jobs.compact.shape import plan_input_groups
 from carnac.ports import SegmentInput
 from carnac.rows.segment_writer import SegmentWriter

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from carnac.query.limits import may_grow_bytes
+from carnac.query.running.limits import may_grow_bytes
 
 LIMIT_BYTES = 128 << 20
 EXPLOSIONS = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -9,10 +10,11 @@ from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING, cast
 
-from carnac.api.sql.explaining import gives, plan_for
 from carnac.api.sql.facts import ARROW_TYPE
 from carnac.api.sql.formats import render, render_arrow
+from carnac.api.sql.kinds import native_type
 from carnac.errors import Cancelled
+from carnac.query.results import DATASOURCES, GIVES
 from carnac.query.schema.outline import Outline, outline
 from carnac.query.syntax import asks_plan_for
 
@@ -21,6 +23,49 @@ if TYPE_CHECKING:
 
     from carnac.api.sql.requests import SqlRequest
     from carnac.ports.answers import Answer, AnswerFacts, QueryService, Statement
+
+
+ATTRIBUTES = {"statementType": "SELECT"}
+
+
+def gives(schema: pa.Schema) -> pa.Schema | None:
+    """Return the schema of the rows that an explained statement gives; None: the answer does not say it."""
+    import pyarrow as pa
+
+    found = (schema.metadata or {}).get(GIVES)
+    return None if found is None else pa.ipc.read_schema(pa.py_buffer(found))
+
+
+def plan_for(
+    rows: pa.Schema, names: Sequence[str], batches: Iterable[pa.RecordBatch]
+) -> pa.RecordBatch:
+    """Return the one row.
+
+    Args:
+        rows: The schema of the statement's rows (`gives`).
+        names: Of its columns.
+        batches: What EXPLAIN says.
+    """
+    import pyarrow as pa
+
+    lines = [line for batch in batches for line in batch.column(0).to_pylist()]
+    plan = {
+        "query": {"queryType": "carnac", "plan": lines},
+        "signature": [
+            {"name": name, "type": native_type(kind)}
+            for name, kind in zip(names, rows.types, strict=True)
+        ],
+        "columnMappings": [{"queryColumn": name, "outputColumn": name} for name in names],
+    }
+    datasources = json.loads((rows.metadata or {}).get(DATASOURCES, b"[]"))
+    resources = [{"name": name, "type": "DATASOURCE"} for name in datasources]
+    row = {"PLAN": [plan], "RESOURCES": resources, "ATTRIBUTES": ATTRIBUTES}
+    return pa.RecordBatch.from_pydict({key: [_compact(value)] for key, value in row.items()})
+
+
+def _compact(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
 
 _PLAIN = re.compile(r"\w+")
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import sys
+import termios
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.enums import DEFAULT_BUFFER
 from prompt_toolkit.filters import has_focus
 from prompt_toolkit.formatted_text import FormattedText
+from prompt_toolkit.history import FileHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
 from carnac import __version__
@@ -24,9 +29,7 @@ from carnac.cli.prompt.commands import (
     parse_dot_command,
 )
 from carnac.cli.prompt.completing import StatementCompleter, StoreNames
-from carnac.cli.prompt.history import KeptHistory, history_file
 from carnac.cli.prompt.statements import is_dot_command, is_whole, split_statements
-from carnac.cli.prompt.typed_ahead import ctrl_d_kept
 from carnac.cli.signals import Stopped
 from carnac.cli.tables import columns_of, format_count, format_seconds, second_ms, short_ms
 from carnac.core.segments.segment import TIME_COLUMN, ColumnType
@@ -35,6 +38,87 @@ from carnac.core.segments.sql_columns import SQL_TYPE
 if TYPE_CHECKING:
     from carnac.cli.session import Session
     from carnac.store import Store
+
+
+_CONTROLS = 6
+"""Where `termios.tcgetattr` has the keys that the terminal heeds itself."""
+
+
+@contextmanager
+def ctrl_d_kept() -> Iterator[None]:
+    """Let the terminal take Ctrl-D as a key like any other, also while no prompt reads keys.
+
+    A terminal that collects lines makes a mark of Ctrl-D; once keys are read one by one, Linux hands that out as
+    the byte 0, which no prompt can know from Ctrl-Space. Standard input that is no terminal is left alone.
+    """
+    try:
+        there = sys.stdin.fileno()
+        before = termios.tcgetattr(there)
+        nothing = os.fpathconf(there, "PC_VDISABLE")
+    except (OSError, ValueError, termios.error):
+        yield
+        return
+    keeping = list(before)
+    keeping[_CONTROLS] = list(before[_CONTROLS])
+    keeping[_CONTROLS][termios.VEOF] = bytes([nothing])
+    termios.tcsetattr(there, termios.TCSANOW, keeping)
+    try:
+        yield
+    finally:
+        with suppress(termios.error):  # a terminal that is gone
+            termios.tcsetattr(there, termios.TCSANOW, before)
+
+
+ENTRIES_MAX = 2_000
+"""That are kept; older ones go when a prompt starts."""
+FILE_NAME = "sql-history"
+
+
+def history_file(environ: Mapping[str, str]) -> Path:
+    """Return the file: in `XDG_STATE_HOME`, else `.local/state` in the home directory."""
+    home = Path(environ.get("HOME") or "~").expanduser()
+    states = Path(environ.get("XDG_STATE_HOME") or home / ".local" / "state")
+    return states / "carnac" / FILE_NAME
+
+
+class KeptHistory(FileHistory):
+    """Entries in a file that this user alone can read: statements may name what others must not see.
+
+    Where the file cannot be read or written, entries live as long as the prompt.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(str(path))
+        self._path = path
+        with suppress(OSError):
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            self._shorten()
+
+    def load_history_strings(self) -> Iterable[str]:
+        """Return the entries, newest first."""
+        try:
+            return list(super().load_history_strings())
+        except OSError:
+            return []
+
+    def store_string(self, string: str) -> None:
+        """Keep an entry."""
+        with suppress(OSError):
+            super().store_string(string)
+
+    def _shorten(self) -> None:
+        """Drop the oldest entries beyond the limit; the file is replaced as a whole."""
+        entries = list(self.load_history_strings())
+        if len(entries) <= ENTRIES_MAX:
+            return
+        beside = self._path.with_name(f"{FILE_NAME}.{os.getpid()}")
+        os.close(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600))
+        shorter = FileHistory(str(beside))
+        for entry in reversed(entries[:ENTRIES_MAX]):
+            shorter.store_string(entry)
+        beside.replace(self._path)
+
 
 NAME = "carnac"
 

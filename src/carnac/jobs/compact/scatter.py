@@ -14,9 +14,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
+
+import pyarrow as pa
 
 from carnac.core.compaction.plan.groups import CompactionTarget
 from carnac.core.segments.segment import RangePartition, Scalar, Segment
@@ -24,14 +26,15 @@ from carnac.core.time.intervals import Interval
 from carnac.jobs.compact.conservation import Side
 from carnac.jobs.compact.cuts import Cuts, choose_cuts, is_cuttable
 from carnac.jobs.compact.filter import scatter_filtered
-from carnac.jobs.compact.gather import Gathered, GatherTask, gather
 from carnac.jobs.compact.parts import Scattered, ScatterTask, scatter
 from carnac.jobs.compact.shape import InputGroup, ReadUnit
 from carnac.jobs.compact.task import (
     GroupTask,
     MakeWriter,
+    ProofWatch,
     Rewritten,
     fits_memory,
+    merge_task,
     needs_no_merge,
     rewrite_in_memory,
     surely_fits,
@@ -40,12 +43,73 @@ from carnac.jobs.context import SparkJobContext
 from carnac.jobs.ingest.write_pass import remove_segments
 from carnac.ports import SegmentInput
 from carnac.ports.temporary import make_private
-from carnac.rows.merge import remove_folder
+from carnac.rows.cutting import values_at
+from carnac.rows.merge import merge_parts, remove_folder
 from carnac.rows.merge_task import Part
 from carnac.rows.parts import remove_staged
 from carnac.rows.segment_writer import SegmentWriter
 from carnac.spark.progress import Phase
 from carnac.spark.tasks import Attempt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatherTask:
+    """Part files that become segments of one time chunk. Picklable."""
+
+    task: GroupTask
+    chunk: Interval
+    index: int
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gathered:
+    """The output of a gather task.
+
+    Attributes:
+        start: Range dimensions of its first row, where rows are partitioned by range.
+    """
+
+    segments: tuple[Segment, ...]
+    side: Side
+    start: tuple[Scalar, ...] | None
+
+
+def gather(
+    task: GatherTask, attempt: Attempt, *, make_writer: MakeWriter = SegmentWriter
+) -> Gathered:
+    """Merge the part files of one run of ranges into segments.
+
+    Args:
+        make_writer: Makes the writer of a segment; tests hand in one that makes mistakes.
+    """
+    watch = _FirstRow(task.task, make_writer)
+    segments = merge_parts(
+        replace(merge_task(task.task, task.chunk, task.index), parts=task.parts),
+        attempt=attempt.number,
+        on_rows=lambda rows: attempt.count(rows=rows),
+        watch=watch,
+    )
+    try:
+        return Gathered(segments=segments, side=watch.side(segments), start=watch.start)
+    except BaseException:
+        remove_segments(segments, task.task.output_url)
+        raise
+
+
+class _FirstRow(ProofWatch):
+    """Remembers the range dimensions of the first row."""
+
+    def __init__(self, task: GroupTask, make_writer: MakeWriter) -> None:
+        super().__init__(task.input_group, make_writer)
+        self._dimensions = task.range_dimensions
+        self.start: tuple[Scalar, ...] | None = None
+
+    def see(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        if self.start is None and self._dimensions and rows.num_rows:
+            self.start = values_at(rows, 0, self._dimensions)
+        return super().see(rows)
+
 
 TASKS_PER_CORE = 4
 """Into how many tasks for each core the inputs are shared out."""

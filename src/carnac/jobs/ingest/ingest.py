@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING
 
 from carnac.core.log.commits import Place
 from carnac.core.log.late_ledger import with_late
+from carnac.core.segments.evolution import find_empty_columns
 from carnac.core.segments.segment import TIME_COLUMN, Segment, safe_name
 from carnac.core.time.intervals import IntervalSet
 from carnac.errors import AllRejected, CarnacError, Invalid
 from carnac.jobs.context import JobContext
-from carnac.jobs.ingest.missing import find_missing
 from carnac.jobs.ingest.places import plan_places
 from carnac.jobs.ingest.read_pass import (
     PassOne,
@@ -42,8 +42,40 @@ from carnac.spark.failures import of_task
 from carnac.spark.progress import OnProgress, Phase, Tally
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from carnac.core.segments.segment import Segment
     from carnac.rows.read.discover import SeenFields
     from carnac.specs.ingest.spec import IngestSpec
+
+
+@dataclass(frozen=True, slots=True)
+class MissingFields:
+    """Fields that are declared and that no row has, and those that the rows have."""
+
+    missing: tuple[str, ...] = ()
+    fields: tuple[str, ...] = ()
+
+
+def find_missing(
+    spec: IngestSpec, segments: Sequence[Segment], look: Callable[[], SeenFields] | None
+) -> MissingFields:
+    """Return the fields that the spec declares and no row has; without a row nothing is missing.
+
+    Args:
+        look: Finds the fields of the input; None: nobody can.
+    """
+    declared = spec.declared_fields
+    empty = find_empty_columns(declared, segments)
+    if not empty or look is None:
+        return MissingFields()
+    kinds = look().kinds
+    wanted = dict.fromkeys(field for column in empty for field in declared[column])
+    return MissingFields(
+        missing=tuple(field for field in wanted if not kinds.get(field)),
+        fields=tuple(field for field, found in kinds.items() if found),
+    )
+
 
 SEGMENTS_FOLDER = "segments"
 QUARANTINE_FOLDER = "quarantine"

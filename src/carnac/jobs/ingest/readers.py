@@ -22,9 +22,8 @@ from carnac.rows.read.discover import (
     needs_discovery,
     unite_seen,
 )
-from carnac.rows.read.inputs import InputFile, resolve_input
+from carnac.rows.read.inputs import InputFile, resolve_input, share_out
 from carnac.rows.read.reading import ReadTask, load_rows_from_arrow
-from carnac.rows.read.split import share_out
 from carnac.spark.progress import Phase
 from carnac.spark.tasks import Attempt
 

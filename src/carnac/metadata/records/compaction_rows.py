@@ -23,37 +23,18 @@ def key_of(datasource: str, state: ChunkState) -> dict[str, object]:
 
 def row_of(datasource: str, state: ChunkState) -> dict[str, object]:
     """Return the row of a state."""
+    kept = state._asdict()
+    del kept["chunk"], kept["priority"]
     return {
+        **kept,
         **key_of(datasource, state),
         "status": state.status.value,
-        "revision": state.revision,
-        "segments": state.segments,
-        "judged_by": state.judged_by,
-        "reason": state.reason,
         "priority_millionths": round(state.priority * 1_000_000),
-        "cost": state.cost,
-        "failures": state.failures,
-        "retry_at_ms": state.retry_at_ms,
-        "arrived_bytes": state.arrived_bytes,
-        "rewritten_bytes": state.rewritten_bytes,
     }
 
 
 def state_of(row: Row) -> ChunkState:
-    """Return the state of a row."""
-    start_ms, end_ms, status, revision, segments, judged_by, reason, priority, *rest = row
-    cost, failures, retry_at_ms, arrived_bytes, rewritten_bytes = rest
-    return ChunkState(
-        chunk=Interval(start_ms, end_ms),
-        status=ChunkStatus(status),
-        revision=revision,
-        segments=segments,
-        judged_by=judged_by,
-        reason=reason,
-        priority=priority / 1_000_000,
-        cost=cost,
-        failures=failures,
-        retry_at_ms=retry_at_ms,
-        arrived_bytes=arrived_bytes,
-        rewritten_bytes=rewritten_bytes,
-    )
+    """Return the state of a row; its columns are the fields of a state, in order."""
+    start_ms, end_ms, *values = row
+    state = ChunkState(Interval(start_ms, end_ms), *values)
+    return state._replace(status=ChunkStatus(state.status), priority=state.priority / 1_000_000)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shutil
 import signal
 import sys
+import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from carnac.core.ids import bears_mark
 from carnac.errors import Invalid, Unavailable
 from carnac.overlord.runners.identity import (
     Presence,
@@ -20,6 +23,8 @@ from carnac.overlord.runners.identity import (
     presence_of,
 )
 
+FOLDER = "carnac-"
+"""The prefix of all scratch folders' names."""
 LAUNCHER = Path(__file__).with_name("launch.py")
 POLL_MS = 50
 KILLS_MAX = 100
@@ -155,3 +160,14 @@ def _signal(handle: ProcessHandle, number: signal.Signals) -> None:
     if presence_of(handle) is not Presence.GONE:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(handle.pid, number)
+
+
+def remove_scratch(mark: str) -> int:
+    """Remove the scratch folders of an attempt; return how many there were."""
+    is_its = bears_mark(mark)
+    root, count = Path(tempfile.gettempdir()), 0
+    for folder in root.glob(f"{FOLDER}*"):
+        if is_its(folder.name):
+            shutil.rmtree(folder, ignore_errors=True)
+            count += 1
+    return count

@@ -31,7 +31,7 @@ from carnac.query.keeping.store import Taken
 from carnac.query.keeping.whole import key_of_whole, whole_answer
 from carnac.query.planning import Plan, Scan
 from carnac.query.results import arrow_table
-from carnac.query.running.files import view_sql
+from carnac.query.running.query import view_sql
 from carnac.query.scans import scan_sql
 from carnac.query.streams.basis import is_volatile
 from carnac.query.syntax import walk

@@ -11,7 +11,7 @@ from carnac.query.keeping.leaf import KeptLeaf, rows_in
 from carnac.query.keeping.pieces import Piece, pieces_of
 from carnac.query.keeping.store import KeptResults
 from carnac.query.results import batches_of
-from carnac.query.running.files import ScanFiles
+from carnac.query.running.query import ScanFiles
 
 if TYPE_CHECKING:
     import pyarrow as pa

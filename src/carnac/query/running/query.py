@@ -1,16 +1,147 @@
-"""A query that runs."""
+"""A running query: how DuckDB is set for it, the files of its scans, and how it is stopped."""
 
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from carnac.ports.threads import GRACE_MS, INTERRUPT_S
-from carnac.query.intact import Interrupted
+from carnac.query.cache import FileCache
+from carnac.query.distributed.leaves import register_remote
+from carnac.query.distributed.partials import macros
+from carnac.query.hot import HotSegments
+from carnac.query.intact import IntactFiles, Interrupted, Located
+from carnac.query.newest import TimeEdge, narrowed
+from carnac.query.planning import Scan
+from carnac.query.scans import escape_glob, literal, quote, scan_sql
 
 if TYPE_CHECKING:
     import duckdb
+
+    from carnac.core.segments.segment import Segment
+    from carnac.ports import DeepStorage
+    from carnac.ports.queries import LeafFiles, LeafSlice
+
+
+Select = Callable[["Sequence[LeafSlice]"], str]
+"""Gives the SELECT of the visible rows of slices."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScanFiles:
+    """Finds the files of scans.
+
+    Attributes:
+        storage: Where segment files are.
+        cache: Keeps those of an object store.
+        intact: Checks them before they are read first; None: they are believed.
+        hot: Segments that are read in memory instead.
+    """
+
+    storage: DeepStorage
+    cache: FileCache
+    intact: IntactFiles | None
+    hot: HotSegments
+
+    def held(
+        self, scans: Sequence[Scan], stop: threading.Event
+    ) -> AbstractContextManager[Mapping[str, Path]]:
+        """Give the files of all segments, by their ids, and keep them until the block ends."""
+        local: dict[str, Path] = {}
+        remote: list[Segment] = []
+        unchecked: list[Located] = []
+        for scan in scans:
+            for piece in scan.slices:
+                segment = piece.segment
+                place = self.storage.local_path(segment.path)
+                if place is None:
+                    remote.append(segment)
+                elif segment.segment_id not in local:
+                    local[segment.segment_id] = place
+                    unchecked.append((segment, place))
+        if self.intact is not None:
+            self.intact.check(unchecked, stop)
+        return self.cache.held(remote, stop) if remote else nullcontext(local)
+
+    @contextmanager
+    def finding(self, scan: Scan, query: RunningQuery, files: LeafFiles | None) -> Iterator[Select]:
+        """Give what selects the rows of some of a scan's slices until the block ends.
+
+        Args:
+            files: Where they are; None: in deep storage.
+        """
+        if files is not None:
+            names = register_remote(query.cursor, scan.slices, files.remote)
+            places = files.places
+            with self.hot.held(scan.slices, places) as hot:
+                yield lambda slices: scan_sql(scan.columns, slices, places, names, hot)
+            return
+        with self.held([scan], query.stop) as paths, self.hot.held(scan.slices, paths) as hot:
+            yield lambda slices: scan_sql(scan.columns, slices, paths, None, hot)
+
+    @contextmanager
+    def showing(self, scan: Scan, query: RunningQuery, files: LeafFiles | None) -> Iterator[Select]:
+        """Let the view of a scan show the rows of its files until the block ends."""
+        with self.finding(scan, query, files) as select:
+            query.cursor.execute(view_sql(scan, select(scan.slices)))
+            yield select
+
+    def narrowed(
+        self, scan: Scan, edge: TimeEdge | None, query: RunningQuery, files: LeafFiles | None
+    ) -> Scan:
+        """Return the scan without the files that hold none of the rows that are wanted (see `newest`)."""
+        if edge is None or self.hot.has_all(scan.slices):
+            return scan
+
+        def times_of(slices: Sequence[LeafSlice]) -> list[int]:
+            order = "DESC" if edge.is_newest else "ASC"
+            sql = f"SELECT * FROM ({edge.sql}) ORDER BY 1 {order} LIMIT {edge.rows}"
+            with self.showing(replace(scan, slices=slices), query, files):
+                return [time for (time,) in query.cursor.execute(sql).fetchall()]
+
+        return replace(scan, slices=narrowed(edge, scan.slices, times_of))
+
+
+def view_sql(scan: Scan, select: str) -> str:
+    """Return the statement that lets the view of a scan show rows."""
+    return f"CREATE OR REPLACE TEMP VIEW {quote(scan.view)} AS {select}"
+
+
+def settings_of(
+    folders: Sequence[Path],
+    spill_folder: Path | None,
+    *,
+    threads: int | None,
+    memory_limit_bytes: int | None,
+) -> str:
+    """Return the statements that set a new connection.
+
+    Args:
+        folders: What it may read.
+        spill_folder: None: nothing is spilt.
+        threads, memory_limit_bytes: None: as DuckDB has them.
+    """
+    ways = [f"{one}/" for one in folders]
+    allowed = dict.fromkeys([*ways, *map(escape_glob, ways)])
+    told = [
+        f"SET GLOBAL allowed_directories = [{', '.join(map(literal, allowed))}]",
+        f"SET GLOBAL temp_directory = {literal(str(spill_folder or ''))}",
+        "SET GLOBAL TimeZone = 'UTC'",
+        "SET GLOBAL parquet_metadata_cache = true",
+    ]
+    if threads is not None:
+        told.append(f"SET GLOBAL threads = {threads}")
+    if memory_limit_bytes is not None:
+        told.append(f"SET GLOBAL memory_limit = '{memory_limit_bytes}B'")
+    extensions = ("autoinstall_known", "autoload_known", "allow_community")
+    told += [f"SET GLOBAL {which}_extensions = false" for which in extensions]
+    told += macros()
+    told += ["SET GLOBAL enable_external_access = false", "SET GLOBAL lock_configuration = true"]
+    return "; ".join(told)
 
 
 _TOLD_MAX = int(GRACE_MS / 1000 / INTERRUPT_S)

@@ -16,8 +16,7 @@ from prompt_toolkit.output import DummyOutput
 
 from carnac.bootstrap.store import open_store
 from carnac.cli.prompt.completing import StatementCompleter, StoreNames
-from carnac.cli.prompt.history import ENTRIES_MAX, KeptHistory, history_file
-from carnac.cli.prompt.loop import run_prompt
+from carnac.cli.prompt.loop import ENTRIES_MAX, KeptHistory, history_file, run_prompt
 from carnac.cli.session import Session
 from carnac.store import Store
 from tests.e2e.cli import make_store

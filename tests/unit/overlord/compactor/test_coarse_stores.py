@@ -8,7 +8,7 @@ from carnac.core.compaction.control.states import ChunkStatus
 from carnac.core.compaction.plan.groups import CompactionGroup, CompactionTarget, GroupKind
 from carnac.core.time.intervals import ETERNITY, Interval
 from carnac.core.time.periods import DAY_MS, HOUR_MS
-from carnac.jobs.compact import buckets as compact_buckets
+from carnac.jobs.compact import job as compact_job
 from carnac.store.compacting.reports import GroupOutcome
 from tests.unit.overlord.compactor.controlled import SPEC, Desk, counts
 from tests.unit.store.events import START_MS, append, read
@@ -77,7 +77,7 @@ def test_what_was_cut_beside_what_is_too_new_is_not_remembered_as_it_was(service
 def test_more_chunks_than_a_group_may_have_are_refused_in_one_sentence(
     service: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(compact_buckets, "CHUNKS_MAX", 2)
+    monkeypatch.setattr(compact_job, "CHUNKS_MAX", 2)
     append(service.store, (1, YEARS), (2, 0), (3, 1), granularity="all")
     group = CompactionGroup(
         group_id="g",

@@ -9,7 +9,7 @@ import pytest
 
 from carnac.clock import MarkedIds, RandomIds
 from carnac.core.ids import mark_of
-from carnac.overlord.runners.scratch import remove_scratch
+from carnac.overlord.runners.children import remove_scratch
 
 MARK = mark_of("a", 1, 7)
 

@@ -86,7 +86,7 @@ def plan(
     Each run is planned on what the one before leaves, until nothing is left to do. Costs are in square hours: how much
     segments that one query wants stand in each other's way on a server.
     """
-    from carnac.core.balancing.live.ahead import plan_ahead
+    from carnac.core.balancing.live.planning import plan_ahead
 
     session = session_of(ctx)
     if segments is None and servers is not None:

@@ -43,7 +43,7 @@ def scaled_cost(x0: int, x1: int, y0: int, y1: int, rate: float) -> float:
     """Return the joint cost of `[x0, x1)` and `[y0, y1)` in units of 1/rate²; `rate` is λ per unit of the ends.
 
     The overlap of the two, the part before it and the part after it are taken apart, so that only positive terms are
-    added, and nothing cancels. `tree.py` compiles this same function.
+    added, and nothing cancels. `field.py` compiles this same function.
     """
     if x0 > y0:  # from here on X starts first
         x0, x1, y0, y1 = y0, y1, x0, x1

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -16,14 +16,16 @@ from carnac.core.balancing.live.picture import (
     Picture,
     ServerView,
     cluster_of,
+    codes_of,
+    table_of,
     waited_for,
 )
 from carnac.core.balancing.plan.board import Reason
 from carnac.core.balancing.plan.cluster import Hold
 from carnac.core.balancing.plan.coordination import CoordinatorPlan, plan_run
-from carnac.core.balancing.plan.limits import Throttles, throttled
+from carnac.core.balancing.plan.limits import MoveLimits, Throttles, throttled
 from carnac.core.balancing.plan.plans import REASONS, Blocker, Move
-from carnac.core.balancing.plan.rules import Action, RuleMatches, RuleSet, decide_rules
+from carnac.core.balancing.plan.rules import NO_RULE, Action, RuleMatches, RuleSet, decide_rules
 from carnac.core.balancing.plan.scoring import index_of
 
 
@@ -206,3 +208,84 @@ def _has_copy(plan: CoordinatorPlan) -> Flags:
     held = np.zeros(len(plan.after.segments), np.bool_)
     held[rows] = True
     return held
+
+
+PERIOD_MS = MoveLimits().period_ms
+"""That is taken to lie between two runs."""
+
+
+def plan_ahead(facts: ClusterFacts, runs: int) -> Iterator[ClusterPlan]:
+    """Yield the plans of so many runs, fewer if the cluster comes to rest; the first one always.
+
+    What a run orders is taken to be loaded and dropped when the next one comes.
+    """
+    for number in range(runs):
+        plan = plan_cluster(facts)
+        if number and not (plan.loads or plan.moves or plan.surplus):
+            return
+        yield plan
+        facts = _carried_out(facts, plan)
+
+
+def _carried_out(facts: ClusterFacts, plan: ClusterPlan) -> ClusterFacts:
+    gains: dict[str, set[str]] = {}
+    losses: dict[str, set[str]] = {}
+    for load in plan.loads:
+        gains.setdefault(load.server_id, set()).add(load.segment_id)
+    for move in plan.moves:
+        gains.setdefault(move.target_id, set()).add(move.segment_id)
+        losses.setdefault(move.source_id, set()).add(move.segment_id)
+    for server_id, segment_id, _ in plan.surplus:
+        losses.setdefault(server_id, set()).add(segment_id)
+    now_ms = facts.now_ms + PERIOD_MS
+    left = [
+        Departed(segment_id=move.segment_id, server_id=move.source_id, at_ms=facts.now_ms)
+        for move in plan.moves
+    ]
+    servers: Sequence[ServerView] = [
+        replace(
+            server,
+            loaded=(
+                set(server.loaded)
+                | (set(server.loading) - set(plan.cancelled.get(server.server_id, ())))
+                | gains.get(server.server_id, set())
+            )
+            - losses.get(server.server_id, set()),
+            loading=(),
+            unloading=frozenset(),
+        )
+        for server in facts.servers
+    ]
+    return replace(
+        facts, servers=servers, now_ms=now_ms, moves=(), departed=[*facts.departed, *left]
+    )
+
+
+def wanted_copies(
+    segments: Sequence[LiveSegment],
+    rules: RuleSet,
+    *,
+    now_ms: int,
+    servers: Mapping[str, int],
+    is_limited: bool,
+) -> dict[str, dict[str, int]]:
+    """Return the copies that are wanted of each segment, by its id and by tier; tiers that want none are left out.
+
+    Args:
+        segments: Each once.
+        rules: Of all datasources.
+        now_ms: The present, epoch milliseconds, UTC.
+        servers: How many servers each tier has.
+        is_limited: Whether no more copies are wanted than there are servers.
+    """
+    matches = decide_rules(rules, table_of(segments, codes_of(segments)), now_ms)
+    by_rule = []
+    for rule in matches.rules:
+        asked = dict(servers) if rule.action is Action.BROADCAST else dict(rule.replicas)
+        if is_limited:
+            asked = {tier: min(count, servers.get(tier, 0)) for tier, count in asked.items()}
+        by_rule.append({tier: count for tier, count in asked.items() if count})
+    found: dict[str, dict[str, int]] = {}
+    for one, rule_number in zip(segments, matches.rule.tolist(), strict=True):
+        found[one.segment_id] = {} if rule_number == NO_RULE else by_rule[rule_number]
+    return found
