@@ -54,12 +54,12 @@ Into: TypeAlias = Annotated[
     str | None,
     option(
         "--datasource -d NAME",
-        "Where rows without a spec go. Default: the file's name, up to its first dot.",
+        "Datasource of rows without a spec. Default: the file's name, up to its first dot.",
         complete=complete_datasource,
     ),
 ]
 Inputs: TypeAlias = Annotated[
-    list[str] | None, option("--input -i PATH", "As PATH; may be repeated.")
+    list[str] | None, option("--input -i PATH", "Input files, like PATH; may be repeated.")
 ]
 Replace: TypeAlias = Annotated[
     bool | None, flag("--replace/--append", "In place of the spec's mode.", show_default=False)
@@ -68,25 +68,25 @@ SpecFile: TypeAlias = Annotated[
     str | None,
     option(
         "--spec SPEC",
-        "How the rows are to be read; if not given, as the datasource was loaded before, else as a sample of "
-        "the rows shows.",
+        "Spec by which the rows are read. Default: as the datasource was loaded before, else as a sample of the "
+        "rows shows.",
     ),
 ]
 WriterName: TypeAlias = Annotated[
-    str | None, option("--writer NAME", "Who appends; goes with --batch.")
+    str | None, option("--writer NAME", "Name of the writer; goes with --batch.")
 ]
 BatchName: TypeAlias = Annotated[
     str | None,
-    option("--batch NAME", "Which batch of the writer this is: a repeated one does nothing."),
+    option("--batch NAME", "Id of this batch of the writer; a repeated one does nothing."),
 ]
 TimeColumn: TypeAlias = Annotated[
-    str | None, option("--time COLUMN", "The column of the time, if it is not plain.")
+    str | None, option("--time COLUMN", "Name of the time column, if it is ambiguous.")
 ]
 TimeFormat: TypeAlias = Annotated[
     str | None,
     option(
         "--time-format FORMAT",
-        "Of the time: iso, posix (seconds), millis, micro, nano, or letters such as dd/MM/yyyy.",
+        "Format of the time: iso, posix (seconds), millis, micro, nano, or a pattern such as dd/MM/yyyy.",
         complete=complete_word("iso", "posix", "millis", "micro", "nano"),
     ),
 ]
@@ -101,7 +101,7 @@ SpecOut: TypeAlias = Annotated[
     str | None,
     option(
         "--spec-out FILE",
-        "Keep the spec that the rows are read by, as YAML (JSON if the name ends so).",
+        "Write the spec that the rows are read by, as YAML (JSON if the name ends so).",
     ),
 ]
 

@@ -70,8 +70,10 @@ IntervalText: TypeAlias = Annotated[
         "ISO 8601, UTC; the end is excluded: 2013-02-01/2013-03-01 or 2013-02/P1M.",
     ),
 ]
-Message: TypeAlias = Annotated[str, option("--message -m TEXT", "For people who read the log.")]
-DryRun: TypeAlias = Annotated[bool, flag("--dry-run", "Say what would be done, and do nothing.")]
+Message: TypeAlias = Annotated[
+    str, option("--message -m TEXT", "Message of the commit, for readers of the log.")
+]
+DryRun: TypeAlias = Annotated[bool, flag("--dry-run", "Show what would be done, without doing it.")]
 
 
 def parameters_of(

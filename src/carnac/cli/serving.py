@@ -18,10 +18,11 @@ if TYPE_CHECKING:
     from carnac.ports.serving import Role
 
 Host: TypeAlias = Annotated[
-    str, option("--host ADDRESS", "Where to listen. There is no password: mind who can reach it.")
+    str,
+    option("--host ADDRESS", "Address to listen on. There is no password: mind who can reach it."),
 ]
 Url: TypeAlias = Annotated[
-    str | None, option("--url URL", "Where others reach it, if not at --host and --port.")
+    str | None, option("--url URL", "URL at which others reach it, if not --host and --port.")
 ]
 AccessLog: TypeAlias = Annotated[bool, flag("--access-log", "Log each request.")]
 LogsJson: TypeAlias = Annotated[bool, flag("--json", "Log one JSON object a line.")]
@@ -29,14 +30,14 @@ Folder: TypeAlias = Annotated[
     str | None,
     option(
         "--folder DIR",
-        "Where a historical keeps its segments. Default: the setting historical_folder.",
+        "Folder in which a historical keeps its segments. Default: the setting historical_folder.",
     ),
 ]
 Capacity: TypeAlias = Annotated[
     str | None,
     option(
         "--capacity SIZE",
-        "What a historical may hold: 50GB, 512MiB, or bytes. Default: the setting historical_capacity_bytes.",
+        "Capacity of a historical: 50GB, 512MiB, or bytes. Default: the setting historical_capacity_bytes.",
     ),
 ]
 Tier: TypeAlias = Annotated[
@@ -47,7 +48,7 @@ FlightPort: TypeAlias = Annotated[
     int | None,
     option(
         "--flight-port PORT",
-        "Where a historical listens for Arrow Flight. Default: the setting flight_port.",
+        "Port at which a historical listens for Arrow Flight. Default: the setting flight_port.",
         min=0,
         max=65535,
     ),

@@ -67,7 +67,9 @@ def segments(
     datasource: Datasource,
     at: At = None,
     interval: IntervalText = None,
-    limit: Annotated[int, option("--limit N", "Most rows of the table; 0 shows all.", min=0)] = 100,
+    limit: Annotated[
+        int, option("--limit N", "Maximum number of rows of the table; 0 shows all.", min=0)
+    ] = 100,
 ) -> None:
     """List the visible segments: time chunk, version, partition id, rows, size, and the revision that added them.
 

@@ -23,7 +23,7 @@ add_group("demo", None, panel=START)
 def demo(
     ctx: typer.Context,
     folder: Annotated[
-        Path, option("--keep DIR", "Where the store and the files go; they stay there.")
+        Path, option("--keep DIR", "Folder for the store and the files; they stay there.")
     ] = Path("demo-output"),
 ) -> None:
     """Ingest, append, replace, delete, revert and query 336,776 real flights, and check every count.
@@ -51,10 +51,10 @@ def demo(
 def demo_cluster(
     ctx: typer.Context,
     folder: Annotated[
-        Path, option("--keep DIR", "Where the store and the picture go; they stay there.")
+        Path, option("--keep DIR", "Folder for the store and the picture; they stay there.")
     ] = Path("demo-output-cluster"),
     pause_s: Annotated[
-        float, option("--pause SECONDS", "Between two things that happen.", min=0, max=600)
+        float, option("--pause SECONDS", "Seconds between two events.", min=0, max=600)
     ] = 3.0,
 ) -> None:
     """Ask a cluster 50 times a second while it is published to, compacted, moved and killed; check every answer.

@@ -68,7 +68,7 @@ def doctor(
         bool,
         option(
             "--mend-checksums",
-            "Give pages of SQLite metadata whose checksums are wrong new ones, if no damage shows on them.",
+            "Write new checksums on pages of SQLite metadata whose checksums are wrong, if they show no damage.",
         ),
     ] = False,
 ) -> None:

@@ -38,7 +38,7 @@ def log(
     before: Annotated[
         int | None, option("--before REVISION", "Only commits before this revision.")
     ] = None,
-    limit: Annotated[int, option("--limit -n N", "Most commits.", min=1)] = 50,
+    limit: Annotated[int, option("--limit -n N", "Maximum number of commits.", min=1)] = 50,
 ) -> None:
     """List the commits, newest first."""
     session = session_of(ctx)
@@ -82,7 +82,10 @@ def diff(
     ctx: typer.Context,
     first: Annotated[str, argument("A", "A revision, a time or a tag.", complete=complete_moment)],
     second: Annotated[
-        str | None, argument("B", "Another. Default: the newest.", complete=complete_moment)
+        str | None,
+        argument(
+            "B", "Another revision, time or tag. Default: the newest.", complete=complete_moment
+        ),
     ] = None,
 ) -> None:
     """Compare two revisions, datasource by datasource."""

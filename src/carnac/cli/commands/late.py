@@ -39,7 +39,8 @@ def late(
     at: At = None,
     interval: IntervalText = None,
     limit: Annotated[
-        int, option("--limit N", "Most rows of the table of chunks; 0 shows all.", min=0)
+        int,
+        option("--limit N", "Maximum number of rows of the table of chunks; 0 shows all.", min=0),
     ] = 100,
 ) -> None:
     """List the late rows by time chunk and lateness, and how many of them compaction has folded.

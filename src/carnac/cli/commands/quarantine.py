@@ -34,7 +34,9 @@ def quarantine(
             "A folder, as the report of the ingestion names it. Without it: a list of the folders.",
         ),
     ] = None,
-    limit: Annotated[int, option("--limit N", "Most rows of the table; 0 shows all.", min=0)] = 50,
+    limit: Annotated[
+        int, option("--limit N", "Maximum number of rows of the table; 0 shows all.", min=0)
+    ] = 50,
 ) -> None:
     """Show the rows that an ingestion rejected: file, line, raw text and reason."""
     session = session_of(ctx)

@@ -53,11 +53,11 @@ OutputFile = Annotated[
     str | None,
     option(
         "--output -o FILE",
-        "Write all rows to a file, as they come; - is standard output.",
+        "Stream all rows to a file; - is standard output.",
         show_default=False,
     ),
 ]
-Overwrite = Annotated[bool, flag("--overwrite", "Take the place of a file that is there.")]
+Overwrite = Annotated[bool, flag("--overwrite", "Replace an existing file.")]
 MaxRows = Annotated[
     int | None,
     option(
@@ -71,7 +71,7 @@ ReceiptFile = Annotated[
     str | None,
     option(
         "--receipt FILE",
-        "Write what the answer rests on to a file, for `carnac receipt verify`. With -o the statement runs twice.",
+        "Write the receipt of the answer to a file, for `carnac receipt verify`. With -o the statement runs twice.",
         show_default=False,
     ),
 ]

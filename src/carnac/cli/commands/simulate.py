@@ -26,7 +26,7 @@ Seed: TypeAlias = Annotated[
     int, option("--seed N", "The same seed gives the same trace.", min=0, max=2**63 - 1)
 ]
 Seeds: TypeAlias = Annotated[
-    int, option("--seeds N", "So many seeds, from --seed on.", min=1, max=1_000_000)
+    int, option("--seeds N", "Number of seeds, from --seed on.", min=1, max=1_000_000)
 ]
 
 add_group("simulate", "The whole system under one seed.", panel=SIMULATE)
@@ -48,7 +48,7 @@ def simulate_cluster(
     seed: Seed = 0,
     seeds: Seeds = 1,
     steps: Annotated[
-        int, option("--steps N", "Things that each client does.", min=1, max=1000)
+        int, option("--steps N", "Number of actions of each client.", min=1, max=1000)
     ] = 12,
     faults: Annotated[
         str,
@@ -59,7 +59,7 @@ def simulate_cluster(
         ),
     ] = "all",
     trace: Annotated[
-        Path | None, option("--trace FILE", "Write what happens, a line each. One seed.")
+        Path | None, option("--trace FILE", "Write a trace with one line per event. One seed.")
     ] = None,
     bug: Annotated[
         str | None, option("--bug NAME", "Plant a bug; look for the seed that finds it.")

@@ -28,7 +28,7 @@ def init(
     ] = None,
     deep_storage: Annotated[
         str | None,
-        option("--deep-storage URL", "Where segment files go. Default: in the store's directory."),
+        option("--deep-storage URL", "Place of segment files. Default: in the store's directory."),
     ] = None,
 ) -> None:
     """Make a store. An existing store stays as it is.

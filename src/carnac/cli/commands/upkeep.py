@@ -116,7 +116,7 @@ def verify(ctx: typer.Context) -> None:
 @command("backup", panel=TIDY, examples=["carnac backup backup/metadata.db"])
 def backup(
     ctx: typer.Context,
-    target: Annotated[Path, argument("FILE", "A file that is not there yet.")],
+    target: Annotated[Path, argument("FILE", "A file that does not exist yet.")],
 ) -> None:
     """Write the metadata of a store in a directory into a file, as of one moment; writers continue.
 

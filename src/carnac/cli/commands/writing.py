@@ -58,11 +58,14 @@ AllowTypeChange = Annotated[
     bool,
     option(
         "--allow-type-change",
-        "A column may change its type so that queries which compute with it break.",
+        "Allow a column to change its type even if that breaks queries.",
     ),
 ]
 AllowMissing = Annotated[
-    bool, option("--allow-missing", "A declared column that no row has is null, and no error.")
+    bool,
+    option(
+        "--allow-missing", "Take a declared column that no row has as null, instead of failing."
+    ),
 ]
 
 
@@ -309,7 +312,7 @@ def delete(
 def drop(
     ctx: typer.Context,
     datasource: Datasource,
-    yes: Annotated[bool, flag("--yes -y", "Ask nothing, also at a terminal.")] = False,
+    yes: Annotated[bool, flag("--yes -y", "Do not ask for confirmation.")] = False,
     message: Message = "",
 ) -> None:
     """Delete all rows of a datasource, in one commit, by metadata alone; asks first at a terminal.

@@ -60,7 +60,7 @@ Takeover: TypeAlias = Annotated[
     StrategyName | None,
     option(
         "--strategy",
-        "What places and moves segments from hour 0. Default: the scenario's.",
+        "Strategy that places and moves segments from hour 0. Default: the scenario's.",
         case_sensitive=False,
     ),
 ]
@@ -83,7 +83,7 @@ HistoryStrategy: TypeAlias = Annotated[
     StrategyName | None,
     option(
         "--history",
-        "What placed and moved segments before hour 0. Default: the scenario's.",
+        "Strategy that placed and moved segments before hour 0. Default: the scenario's.",
         case_sensitive=False,
     ),
 ]

@@ -37,7 +37,7 @@ Datasource = Annotated[
     str,
     argument(
         "DATASOURCE",
-        "Of which datasource; _default holds for all, after their own.",
+        "The datasource; _default applies to all, after their own rules.",
         complete=complete_datasource,
     ),
 ]
@@ -53,10 +53,14 @@ def show(
     datasource: Annotated[
         str | None,
         argument(
-            "DATASOURCE", "Only those that are tried for this one.", complete=complete_datasource
+            "DATASOURCE",
+            "Only the rules that apply to this datasource.",
+            complete=complete_datasource,
         ),
     ] = None,
-    has_history: Annotated[bool, flag("--history", "Who changed them, when and why.")] = False,
+    has_history: Annotated[
+        bool, flag("--history", "Show the changes: author, time and reason.")
+    ] = False,
 ) -> None:
     """Show load rules in the order of matching: a datasource's own, then _default. The first match counts.
 

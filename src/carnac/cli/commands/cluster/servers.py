@@ -58,7 +58,7 @@ def servers(
 def decommission(
     ctx: typer.Context,
     server_id: Annotated[str, argument("SERVER", "Its id, as listed.")],
-    is_undone: Annotated[bool, flag("--undo", "It is to hold segments again.")] = False,
+    is_undone: Annotated[bool, flag("--undo", "Let the server hold segments again.")] = False,
 ) -> None:
     """Have a historical emptied: it serves meanwhile and gets nothing new. This survives restarts, until --undo."""
     from carnac.bootstrap.store import open_records

@@ -60,7 +60,7 @@ def compact(
         Path | None, option("--spec FILE", "A compaction spec, in place of the one that is set.")
     ] = None,
     dry_run: DryRun = False,
-    explain: Annotated[bool, flag("--explain", "Say of every time chunk why or why not.")] = False,
+    explain: Annotated[bool, flag("--explain", "Give the reason for every time chunk.")] = False,
     auto: Annotated[
         bool, flag("--auto", "Keep what has a compaction spec compacted, until stopped.")
     ] = False,

@@ -42,29 +42,31 @@ Recorded: TypeAlias = Annotated[
     str | None,
     argument(
         "DATASOURCE",
-        "Arrivals as its log has them. Default: as the options say.",
+        "Datasource whose log gives the arrivals. Default: as the options say.",
         complete=complete_datasource,
     ),
 ]
-Days: TypeAlias = Annotated[float, option("--days N", "Of arrivals.", min=0.01, max=DAYS_MAX)]
+Days: TypeAlias = Annotated[float, option("--days N", "Days of arrivals.", min=0.01, max=DAYS_MAX)]
 SpecFile: TypeAlias = Annotated[
     Path | None,
     option("--spec FILE", "A compaction spec. Default: the datasource's, else hours of 500 MiB."),
 ]
-Every: TypeAlias = Annotated[str, option("--every PERIOD", "How often an append comes.")]
+Every: TypeAlias = Annotated[str, option("--every PERIOD", "Period of appends.")]
 SizeBytes: TypeAlias = Annotated[
-    int, option("--size-bytes N", "Of an append's segment.", min=1, max=2**40)
+    int, option("--size-bytes N", "Size of an append's segment, in bytes.", min=1, max=2**40)
 ]
 LateShare: TypeAlias = Annotated[
     float,
     option(
         "--late-share X",
-        "Of appends that bring rows of long ago as well: a segment of a tenth of the size.",
+        "Share of appends that also bring late rows: a segment of a tenth of the size.",
         min=0,
         max=1,
     ),
 ]
-Lateness: TypeAlias = Annotated[str, option("--lateness PERIOD", "How late these are at most.")]
+Lateness: TypeAlias = Annotated[
+    str, option("--lateness PERIOD", "Greatest lateness of these rows.")
+]
 Slots: TypeAlias = Annotated[
     int | None, option("--slots N", "Tasks at a time. Default: as set.", min=1, max=100_000)
 ]
@@ -72,7 +74,10 @@ QueueMax: TypeAlias = Annotated[
     int | None, option("--queue-max N", "Tasks that may wait. Default: as set.", min=1, max=100_000)
 ]
 Speed: TypeAlias = Annotated[
-    int, option("--bytes-per-second N", "What a task reads and writes.", min=1, max=2**50)
+    int,
+    option(
+        "--bytes-per-second N", "Bytes per second that a task reads and writes.", min=1, max=2**50
+    ),
 ]
 Seed: TypeAlias = Annotated[
     int, option("--seed N", "The same seed gives the same run.", min=0, max=2**63 - 1)

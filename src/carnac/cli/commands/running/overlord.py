@@ -35,7 +35,7 @@ def overlord(
         str | None,
         option(
             "--runner NAME",
-            "What runs tasks: process, spark_submit or in_process. Default: the setting task_runner.",
+            "Runner of tasks: process, spark_submit or in_process. Default: the setting task_runner.",
         ),
     ] = None,
     has_access_log: AccessLog = False,

@@ -50,7 +50,7 @@ def serve(
         list[str] | None,
         option(
             "--role ROLE",
-            "What this process does; may be given several times. Default: all that one machine needs.",
+            "Role of this process; may be given several times. Default: all that one machine needs.",
         ),
     ] = None,
     host: Host = LOOPBACK,

@@ -27,7 +27,7 @@ add_group("task", "Work that an overlord does: ingest, compact, replace, delete,
 EXAMPLE = "delete_flights_by_hand"
 TaskId: TypeAlias = Annotated[str, argument("TASK", "The task's id.")]
 AttemptNumber: TypeAlias = Annotated[
-    int | None, option("--attempt N", "Which attempt. Default: the last one.", min=1)
+    int | None, option("--attempt N", "Number of the attempt. Default: the last one.", min=1)
 ]
 
 _COLUMNS = columns_of(
@@ -51,7 +51,7 @@ def submit(
         bool, flag("--wait", "Return when it is over; exit 1 unless it succeeded.")
     ] = False,
     timeout_ms: Annotated[
-        int | None, option("--timeout-ms MS", "Wait no longer than this.", min=0)
+        int | None, option("--timeout-ms MS", "Longest time to wait, in milliseconds.", min=0)
     ] = None,
 ) -> None:
     """Submit a task, in Carnac's own form or in Druid's.
@@ -96,7 +96,7 @@ def list_tasks(
         option("--datasource NAME", "Only those of a datasource.", complete=complete_datasource),
     ] = None,
     kind: Annotated[str | None, option("--type TYPE", "Only those of a type.")] = None,
-    limit: Annotated[int, option("--limit N", "Most to show.", min=1)] = 50,
+    limit: Annotated[int, option("--limit N", "Maximum number to show.", min=1)] = 50,
 ) -> None:
     """List tasks, newest first."""
     from carnac.ports import TaskFilter
@@ -151,7 +151,7 @@ def log(
     task_id: TaskId,
     attempt: AttemptNumber = None,
     tail_bytes: Annotated[
-        int | None, option("--tail-bytes N", "Only the end of it.", min=1)
+        int | None, option("--tail-bytes N", "Print only this many bytes from the end.", min=1)
     ] = None,
 ) -> None:
     """Print the log of an attempt. It is kept on the machine of the overlord that ran it."""
