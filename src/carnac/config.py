@@ -24,7 +24,7 @@ PREFIX = "CARNAC_"
 _NO_SETTINGS = frozenset({PREFIX + "CONFIG", PREFIX + "JDK_HOME"})
 """Variables that are not settings, and are read all the same."""
 NICENESS = 5
-"""By how much Spark gives way to other processes where nobody waits for it."""
+"""Unix nice value of a Spark that nobody waits for."""
 
 
 _IN_JSON = {

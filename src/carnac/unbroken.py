@@ -39,7 +39,7 @@ class Ledger:
 
 
 LEDGER = Ledger()
-"""Of this process; signals are of a process, too."""
+"""The ledger of this process; signals are of a process, too."""
 
 
 class _Held:
@@ -89,7 +89,7 @@ class _Held:
 
 
 _current: _Held | None = None
-"""Of the main thread."""
+"""The block of the main thread."""
 
 
 @contextmanager

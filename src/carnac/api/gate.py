@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 BODY_MAX_BYTES = 8 << 20
 """Specs hold inline rows at most; larger data is not put into a task."""
 BODIES_MAX_BYTES = 64 << 20
-"""Of all requests that are being answered together; who comes later is told to come again."""
+"""Maximum size of the bodies of all running requests; further clients are told to retry."""
 BODY_TIMEOUT_S = 60.0
 """A body that is not whole by then is given up."""
 URL_MAX_BYTES = 8 << 10

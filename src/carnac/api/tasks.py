@@ -33,7 +33,7 @@ from carnac.ports.tasks import TaskFilter
 
 PREFIX = "/druid/indexer/v1"
 COMPLETE_DEFAULT = 1_000
-"""Of tasks that are over, so many of the newest, unless `max` says otherwise."""
+"""Number of the newest finished tasks that are listed, unless `max` says otherwise."""
 LISTED_MAX = 10_000
 """Most tasks of a state in one answer."""
 

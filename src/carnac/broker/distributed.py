@@ -246,7 +246,7 @@ class DistributedExecution:
 
     @property
     def _segments(self) -> int:
-        """Of the plan."""
+        """Number of the plan's segments."""
         return len({one.segment.segment_id for one in self._plan.slices})
 
     def _whole(self) -> pa.Table:

@@ -21,7 +21,7 @@ STATEMENT_MAX = 4_000
 """Characters of a statement that are kept."""
 ERROR_MAX = 500
 OLDER_SUFFIX = ".1"
-"""Of the name of the older one of the two files."""
+"""Suffix of the older one of the two files."""
 
 
 class QueryLog:

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from carnac.ports.queries import LeafReport
 
 HELD_BYTES_MAX = 32 << 20
-"""Of one part in memory; what is more goes to a file."""
+"""Maximum size of one part in memory; the rest goes to a file."""
 GROUP_BYTES = 32 << 20
-"""Of the tables in which a part is handed on."""
+"""Size of the tables in which a part is handed on."""
 
 _numbers = count()
 _lock = threading.Lock()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 PLANS_MAX = 500
 SLICES_MAX = 500_000
-"""Of all plans together: a slice holds the record of a segment, which other plans mostly share."""
+"""Maximum slices of all plans together: a slice holds the record of a segment, which other plans mostly share."""
 
 
 class PlanCache:

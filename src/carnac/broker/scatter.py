@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 LOOK_S = 0.1
 """Between two looks whether servers that are asked still live."""
 CHUNK_BYTES = 64 << 20
-"""Of the files that one request of a scan is over."""
+"""Size of the files that one request of a scan covers."""
 AHEAD_MAX = 16
 """Requests that are on their way, or whose rows wait to be taken."""
 PATIENCE_ROUNDS = 10

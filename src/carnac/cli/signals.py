@@ -70,7 +70,7 @@ class Interruption:
 
     @property
     def exit_code(self) -> int:
-        """Of a command that was interrupted: 130 after Ctrl-C, unless it had published."""
+        """Exit code of an interrupted command: 130 after Ctrl-C, unless it had published."""
         if self.publishes and LEDGER.is_unclear:
             return EXIT_UNCLEAR
         if self._published:

@@ -23,7 +23,7 @@ COLORS = {
     "legacy-linear": "#8e6c8a",
     "random": "#6c757d",
 }
-"""Of each state that is compared."""
+"""Colours of the compared states."""
 POINTS_MAX = 400
 """A curve has no more points than this: more cannot be seen."""
 

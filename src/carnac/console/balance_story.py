@@ -32,12 +32,12 @@ WHAT_HAPPENED = {
     "replace": "replaced",
     "decommission": "decommissioned",
 }
-"""Of each kind of event."""
+"""Texts of each kind of event."""
 PAGE_FIGURES = ("makespan", "timeline", "disks")
 CLOUD_SERVERS_MAX = 400
 """More bands than this are narrower than a few pixels."""
 PART_FROM = 100
-"""From so many servers on a part of them is drawn as well, on which single clusters can be seen."""
+"""Number of servers from which a part of them is drawn as well, to show single clusters."""
 
 
 def write_story(

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from carnac.ports.serving import Inventory
 
 CALL_TIMEOUT_MS = 20_000
-"""Of a request whose answer needs no computing, besides what it waits for on purpose."""
+"""Time limit of a request whose answer needs no computing, besides deliberate waiting."""
 RUN_TIMEOUT_MAX_MS = 3_600_000
-"""Of a leaf statement whose request names no limit."""
+"""Time limit of a leaf statement whose request names none."""
 RUN_SLACK_MS = 5_000
 """For the way there and back: the server stops a statement itself, and says so better."""
 _OPTIONS = [

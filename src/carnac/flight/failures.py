@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow.flight as fl
 
 MESSAGE_MAX_BYTES = 3_000
-"""Of what is said, since an error travels in a header, of which gRPC takes 8 kB."""
+"""Maximum size of a message: an error travels in a header, of which gRPC takes 8 kB."""
 IDS_MAX_BYTES = 1_500
 BUSY_AGAIN_S = 1
 

@@ -28,15 +28,15 @@ if TYPE_CHECKING:
 VERSION: Final = 2
 """Raised when a message changes so that an older reader would misread it."""
 BODY_MAX_BYTES = 256 << 20
-"""Of a request, with its small tables."""
+"""Maximum size of a request, with its small tables."""
 SEGMENTS_MAX = 100_000
-"""Of a request."""
+"""Maximum number of segments of a request."""
 ASSIGN_STEP = 5_000
 """Segments that a client assigns by one request."""
 SQL_MAX_CHARS = 16 << 20
 TABLES_MAX = 1_000
 NAME_MAX_CHARS = 1_000
-"""Of ids and names."""
+"""Maximum length of ids and names."""
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 

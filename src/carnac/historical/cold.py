@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 GAP_MAX_BYTES = 1 << 20
 """Bytes between two ranges that are read, too, so that both are one request."""
 RUN_MAX_BYTES = 64 << 20
-"""Of one request."""
+"""Maximum size of one request."""
 OPEN_THREADS = 16
 """Footers that are read at a time."""
 

@@ -23,7 +23,7 @@ from carnac.ports.loops import log_failure, reason_of
 from carnac.ports.segment_files import blocks_of, check_file, find_damage
 
 ATTEMPTS_MAX = 8
-"""Of a load for which something does not answer."""
+"""Maximum number of attempts at a load for which something does not answer."""
 BACK_OFF_MS = 200
 """Before the second attempt; twice as long before each that follows."""
 BACK_OFF_MAX_MS = 30_000

@@ -28,7 +28,7 @@ R = TypeVar("R")
 
 STAGING_FOLDER = "staging"
 LOCAL_FOLDER = "append"
-"""Of this process, for what its own jobs stage and spill."""
+"""Folder of this process, for files that its own jobs stage and spill."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

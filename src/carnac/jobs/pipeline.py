@@ -45,7 +45,7 @@ MAX_TASK_MEMORY_BYTES = 4 << 30
 VERIFIED_MAX = 1 << 18
 """Files remembered as whole, at most."""
 MEMORY_SHARE = 0.5
-"""Of this machine's memory, for all tasks that run at the same time."""
+"""Share of this machine's memory for all tasks that run at the same time."""
 
 
 class SparkPipeline:

@@ -19,7 +19,7 @@ Row: TypeAlias = tuple[Any, ...]
 Params: TypeAlias = Mapping[str, object]
 
 MEMO_CHUNKS_MAX = 10_000
-"""That a transaction leaves to the next one."""
+"""Maximum number of chunks that a transaction leaves to the next one."""
 SQLITE = "sqlite"
 POSTGRESQL = "postgresql"
 
@@ -191,7 +191,7 @@ class Session:
 
     @property
     def kind(self) -> str:
-        """Of the database: `SQLITE` or `POSTGRESQL`."""
+        """The kind of database: `SQLITE` or `POSTGRESQL`."""
         return POSTGRESQL if self._by_name else SQLITE
 
     def control(self, text: str) -> None:

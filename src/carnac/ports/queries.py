@@ -104,7 +104,7 @@ KEEP = Keeping()
 READ_ALL = Keeping(use=False, populate=False)
 """Everything is read from the segment files."""
 KEPT_ROWS_MIN = 200_000
-"""Of the segments of a leaf request: fewer are read faster than it is worth to keep what they give."""
+"""Minimum number of rows in a leaf request's segments to keep its result; fewer are read too fast for that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -30,12 +30,12 @@ class Recorded(Protocol):
 
     @property
     def segment_id(self) -> str:
-        """Of the segment."""
+        """The segment's id."""
         ...
 
     @property
     def datasource(self) -> str:
-        """That it was written for."""
+        """The datasource that it was written for."""
         ...
 
     @property
@@ -45,7 +45,7 @@ class Recorded(Protocol):
 
     @property
     def size_bytes(self) -> int:
-        """Of the file."""
+        """Size of the file."""
         ...
 
     @property

@@ -54,7 +54,7 @@ _NODES = {
 }
 _HIDDEN_PREFIX = "__carnac"
 MAX_NODES = 200_000
-"""Of a statement; a longer one is not for people."""
+"""Maximum number of nodes of a statement; no person writes a longer one."""
 
 
 def check(statement: Node, extra_functions: frozenset[str]) -> None:

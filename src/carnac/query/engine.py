@@ -56,9 +56,9 @@ DEFAULT_MEMORY_SHARE = 0.8  # of the machine, DuckDB's own default
 T = TypeVar("T")
 
 STUCK_MAX = 4
-"""Of so many queries that were stopped and go on, in one function over one value each, no other one is begun beside."""
+"""Number of stopped queries that still compute one function over one value, from which no other query starts."""
 DEFAULT_HOT_PART = 8
-"""Of the memory limit, one part in so many is for hot segments."""
+"""Divisor: this part of the memory limit is for hot segments."""
 
 
 class QueryEngine:

@@ -69,7 +69,7 @@ class _Batch:
 
 @dataclass(slots=True)
 class _State:
-    """Of one connection; a new one has nothing."""
+    """The state of one connection; a new one is empty."""
 
     batches: list[_Batch] = field(default_factory=list)
     reads: Counter[str] = field(default_factory=Counter)

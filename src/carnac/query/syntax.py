@@ -31,7 +31,7 @@ _EXPLAIN = re.compile(
 TEXTS_MAX = 10_000
 """Statements, and parts of them, whose trees and texts are kept: a dashboard asks the same ones again and again."""
 KEPT_CHARS = 16 << 20
-"""Of these, in each direction."""
+"""Maximum number of their characters, in each direction."""
 
 
 def _texts() -> Memo[str, str]:

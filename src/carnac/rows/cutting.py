@@ -105,7 +105,7 @@ class _RangeCutter:
         self._dimensions = dimensions
         self._enough, self._most, self._held_bytes_max = enough, most, held_bytes_max
         self._rows = 0
-        """Of the piece that is open; 0: none is."""
+        """Number of rows of the open piece; 0: none is open."""
         self._value: tuple[Scalar, ...] | None = None
         self._held: list[pa.RecordBatch] = []
         self._begins_piece = False

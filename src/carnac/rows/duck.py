@@ -23,7 +23,7 @@ MIN_MEMORY_BYTES = 64 << 20
 
 
 class _Held(threading.local):
-    """Of each thread: the connection that its tasks share now, and the one that waits for the next time."""
+    """Per thread: the connection that its tasks share now, and the one that waits for the next time."""
 
     shared: duckdb.DuckDBPyConnection | None = None
     idle: duckdb.DuckDBPyConnection | None = None

@@ -25,7 +25,7 @@ from carnac.rows.statistics import ColumnStatistics, bounds_of
 
 ROW_GROUP_ROWS = 100_000
 COMPRESSION_LEVEL = 1
-"""Of zstd. Level 3 makes files no smaller and takes an eighth longer (measured on the benchmark's events)."""
+"""Level of zstd. Level 3 makes files no smaller and takes an eighth longer (measured on the benchmark's events)."""
 FEW_ROWS = 4_096
 """A file whose first row group has no more rows is compressed with Snappy: preparing zstd anew for each page is more
 than a third of what such a file takes to write and to read, and compaction soon writes its rows again. Nor has it
@@ -57,7 +57,7 @@ _ENCODING = {
     ColumnType.DOUBLE: "BYTE_STREAM_SPLIT",
     ColumnType.FLOAT: "BYTE_STREAM_SPLIT",
 }
-"""Of columns that have no dictionary."""
+"""Encodings of columns that have no dictionary."""
 _WORDS = {ColumnType.STRING, ColumnType.JSON}
 
 Columns: TypeAlias = tuple[tuple[str, ColumnType], ...]

@@ -22,7 +22,7 @@ LONG_TEXT_BYTES = 1024
 """Longer texts and bytes are hashed one by one (BLAKE2b), shorter ones all at once."""
 LANE_BYTES = 8
 FEW_TEXTS = 512
-"""So many texts or fewer are hashed all lanes at once, more of them lane by lane."""
+"""Up to this number, texts are hashed all lanes at once; more of them lane by lane."""
 EXACT_LIMIT = 1 << 53
 FOLD = np.uint64(32)
 

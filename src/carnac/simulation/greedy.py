@@ -15,7 +15,7 @@ from carnac.simulation.arrivals import Codes, Flags, Floats, Ints
 from carnac.simulation.legacy import Field, cost_everywhere, self_cost, shift
 
 Columns: TypeAlias = tuple[Codes, Codes, Codes, Ints, Codes]
-"""Of all copies: source, start, segment, size, server; only the server changes."""
+"""The columns of all copies: source, start, segment, size, server; only the server changes."""
 
 
 @compiled

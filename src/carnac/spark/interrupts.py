@@ -66,9 +66,9 @@ class Held:
 
 
 _current: Held | None = None
-"""Of the main thread; Python calls handlers in no other."""
+"""The block of the main thread; Python calls handlers in no other."""
 _others: set[Held] = set()
-"""Of other threads, which hear of no signal: the main thread tells them, by `give_up`."""
+"""Blocks of other threads, which hear of no signal: the main thread tells them, by `give_up`."""
 _mutex = threading.Lock()
 _given_up = threading.Event()
 

@@ -102,7 +102,7 @@ class RevisionCatalog:
 KEPT_MAX = 1_000
 """Answers about revisions."""
 KEPT_PARTS = 20_000
-"""Of these together: segments, columns, pairs of lookups; about 3 KB each at most."""
+"""Maximum number of kept parts: segments, columns, pairs of lookups; about 3 KB each at most."""
 _KEPT: WeakKeyDictionary[MetadataStore, Memo[Hashable, object]] = WeakKeyDictionary()
 
 

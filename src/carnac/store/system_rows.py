@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 LEADING = (Role.OVERLORD, Role.COORDINATOR)
 """Roles in which one process leads."""
 TASKS_MAX = 10_000
-"""Of the newest tasks so many are shown."""
+"""Number of the newest tasks that are shown."""
 NO_PORT = -1
 
 

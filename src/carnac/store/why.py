@@ -27,7 +27,7 @@ COMMITS_MAX = 10_000
 RUNS_MAX = 100
 """How often a statement is run at revisions one after the other."""
 ROWS_MAX = 10_000
-"""Of an answer that is compared group by group."""
+"""Maximum number of rows of an answer that is compared group by group."""
 PAGE = 1_000
 CLOSE = 1e-9
 """Sums of doubles that differ by less, relatively, are one."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 SQL_PATH = "/druid/v2/sql"
 LIST_TIMEOUT_MS = 10_000
-"""Of a list of names, which waits for its turn as queries do; threads for it are few."""
+"""Time limit of a list of names, which waits for its turn like a query; threads for it are few."""
 _EXAMPLE = {"query": "SELECT COUNT(*) AS flights FROM flights", "resultFormat": "object"}
 _TABLES = "SELECT TABLE_NAME FROM INFORMATION_SCHEMA.TABLES WHERE TABLE_SCHEMA = 'druid' ORDER BY 1"
 _COLUMNS = (

@@ -53,15 +53,15 @@ SETTLING_MS = 420_000
 """In which garbage is collected and locks end: also of those that stood still for long, and woke after all others."""
 LOOK_MS = 15_000
 SERVING = 0.2
-"""Of the seeds, those whose cluster serves: the others have more writers' work in the same time."""
+"""Share of the seeds whose cluster serves: the others have more writers' work in the same time."""
 TASKS = 0.3
-"""Of the seeds, those that have overlords."""
+"""Share of the seeds that have overlords."""
 SHARE = 0.007
-"""Of the effects of a process, those after which something befalls it."""
+"""Share of a process's effects that are followed by a fault."""
 FREEZES_MS = (1_000, 8_000, 15_000, 40_000, 120_000)
 SKEWS_MS = (0, 0, -3_600_000, 3_600_000, -20_000, 20_000)
 TAKEN_FOR_DEAD = 0.5
-"""Of the processes that stand still, those in whose place another one is started."""
+"""Share of the paused processes in whose place another one is started."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

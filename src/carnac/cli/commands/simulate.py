@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from carnac.cli.output import Output
 
 EXIT_VIOLATED = 8
-"""That of an invariant that does not hold."""
+"""Exit code if an invariant does not hold."""
 
 Seed: TypeAlias = Annotated[
     int, option("--seed N", "The same seed gives the same trace.", min=0, max=2**63 - 1)

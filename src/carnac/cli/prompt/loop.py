@@ -70,7 +70,7 @@ def ctrl_d_kept() -> Iterator[None]:
 
 
 ENTRIES_MAX = 2_000
-"""That are kept; older ones go when a prompt starts."""
+"""Maximum number of kept entries; older ones are removed when a prompt starts."""
 FILE_NAME = "sql-history"
 
 

@@ -37,7 +37,7 @@ from carnac.core.segments.segment import (
 )
 
 MAX_COMBINATIONS = 256
-"""Of values of the partition dimensions; a query that allows more is not pruned by partition."""
+"""Maximum number of combinations of partition values; a query that allows more is not pruned by partition."""
 
 _FLOAT32_MARGIN = 2.0**-22
 _FLOAT32_TINY = 2.0**-126

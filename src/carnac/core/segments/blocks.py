@@ -15,7 +15,7 @@ from struct import pack, unpack
 
 UNIT_BYTES = 1 << 16
 BLOCKS_MAX = 128
-"""Of a file: a record stays small, however large the file is."""
+"""Maximum number of blocks of a file: a record stays small, however large the file is."""
 
 
 class UnitSums:

@@ -13,7 +13,7 @@ EPOCH_DAYS = 60
 EPOCH_END_MS = EPOCH_DAYS * 86_400_000
 """Seconds since 1970 that are read as milliseconds give times before this, until the year 2134."""
 REJECTED_SHARE = 0.1
-"""Of the rows that were read; a load that rejects more is told of."""
+"""Share of rejected rows above which a load is warned of."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

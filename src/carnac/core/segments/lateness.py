@@ -12,7 +12,7 @@ _DAY_MS = 24 * _HOUR_MS
 
 
 class Lateness(StrEnum):
-    """By how much rows are older than the newest row that was in their datasource before them: at most so much."""
+    """Buckets of lateness: the upper bound of a row's age against the newest row of its datasource before it."""
 
     MINUTE = "PT1M"
     HOUR = "PT1H"

@@ -146,7 +146,7 @@ Partition: TypeAlias = HashedPartition | RangePartition
 
 
 ROW_HASH_VERSION = 3
-"""Of the row hash that is computed now (`carnac.rows.row_hash`); raised with every change of a row's hash."""
+"""Version of the current row hash (`carnac.rows.row_hash`); raised with every change of a row's hash."""
 
 
 class _ColumnsLater:

@@ -19,7 +19,7 @@ from carnac.core.time.leases import is_over
 from carnac.errors import Revoked
 
 NUMBER_DIGITS_MAX = 9
-"""Of the number of an attempt."""
+"""Maximum number of digits of an attempt's number."""
 
 
 class TaskState(StrEnum):

@@ -43,7 +43,7 @@ WEIGHTED = " by key"
 TINY, HUGE = sys.float_info.min, sys.float_info.max / 4
 """Sums of less are compared as if they were of this size, and so are those of more."""
 FLOAT_SLACK = 1024.0
-"""By how much coarser sums of floats are compared than those of doubles: each merge rounds them to 24 bits."""
+"""Factor by which float sums are compared more coarsely than double sums: each merge rounds them to 24 bits."""
 
 
 class Side:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 RANGES_PER_SEGMENT = 8
 MAX_RANGES = 512
 SKEW = 2
-"""By how much the largest range may be larger than the average one, and still fit."""
+"""Factor by which the largest range may exceed the average one and still fit."""
 SAMPLE_INPUTS, SAMPLE_GROUPS, SAMPLE_ROWS = 8, 128, 160_000
 """How much is looked at to choose the cuts of a column whose values records say too little of: row groups all over the
 largest inputs, since rows may be sorted by that very column."""

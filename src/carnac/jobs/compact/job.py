@@ -47,7 +47,7 @@ ROWS_PER_TASK = 250_000
 """Jobs with fewer rows share a task up to this many: what they wait for one another is less than a second."""
 MAX_JOBS_PER_TASK = 32
 TASKS_AHEAD = 2
-"""So many tasks more than cores are handed to Spark, which has the next one ready when a core is free."""
+"""Number of tasks beyond the cores that Spark gets, so that it has the next one ready when a core is free."""
 PHASE = "rewrite"
 
 OnWaste = Callable[[RewriteJob, int], None]

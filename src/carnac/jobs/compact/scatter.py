@@ -114,7 +114,7 @@ class _FirstRow(ProofWatch):
 TASKS_PER_CORE = 4
 """Into how many tasks for each core the inputs are shared out."""
 MAX_STRETCH = 1.5
-"""By how much a segment may be larger than its target before it is cut."""
+"""Factor by which a segment may exceed its target before it is cut."""
 
 
 def wants_scatter(task: GroupTask) -> bool:
@@ -239,7 +239,7 @@ class ScatterJob:
         self._cores = cores
         self._cuts = cuts
         self.bytes_staged = 0
-        """Of the part files that were there in the end."""
+        """Size of the part files that were there in the end."""
 
     def run(self) -> Rewritten:
         """Run both halves; staged files are removed, whatever happens."""

@@ -177,7 +177,7 @@ class _Members:
 
     @property
     def datasource(self) -> str:
-        """Of all inputs."""
+        """The datasource of all inputs."""
         return self.inputs[0].segment.datasource
 
 

@@ -38,7 +38,7 @@ BULK_LIMIT = 500
 """Places asked for in one transaction."""
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 2.0
 TRIES_MAX = 8
-"""Of a request that is not answered; with the pauses between them about ten seconds."""
+"""Maximum number of tries of a request without an answer; with the pauses between them about ten seconds."""
 TIMEOUT_S = 60.0
 ANSWER_MAX_BYTES = 8 << 20
 DEFAULT_WAIT_S = 300.0

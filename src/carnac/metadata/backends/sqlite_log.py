@@ -46,7 +46,7 @@ _watching = threading.Lock()
 _functions: dict[int, _Functions] = {}
 """The functions that replace those of a kind of file, by their address."""
 _paths: dict[int, Path] = {}
-"""Of the database of each log that is watched, by the address of its open file."""
+"""The database path of each watched log, by the address of its open file."""
 
 
 class _Local(threading.local):

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 INDEX_BYTES_MIN = 32_768
-"""Of the index of a log; what is shorter was left by somebody who had no room to make one."""
+"""Smallest size of a log's index; a shorter one was left by a process without room to make it."""
 
 
 def find_obstacle(path: Path) -> str | None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from carnac.errors import Unavailable
 
 NAME_BYTES = 300
-"""Of the line that says who writes; a host's name has at most 253."""
+"""Size of the line that names the writer; a host's name has at most 253."""
 
 LOOK_AGAIN_MS = (1, 2, 2, 4, 4, 8)
 """The pauses before a writer stands in the kernel's queue."""

@@ -38,7 +38,7 @@ SIGNS_AFTER = statement(
     WHERE leases.expires_at_ms - leases.ttl_ms > :at_ms
     """
 )
-"""Of leaders, attempts, tasks with locks, servers, readers and writers that have not ended."""
+"""Later signs of life of leaders, attempts, tasks with locks, servers, readers and writers that have not ended."""
 TABLES = tuple(c.TABLES)
 COUNTS = {name: statement(f"SELECT count(*) FROM {name}") for name in TABLES}
 LIVE_OF = statement(

@@ -10,7 +10,7 @@ ENTRY_WIDTH = c.ENTRY.count(",") + 1
 SEGMENT_COLUMNS = "segments.segment_key, segments.record"
 NUMBER_COLUMNS = "segments.segment_key, segments.digest, segments.rows, segments.size_bytes"
 LATE = """segments.record LIKE '%"late":{%' AND """
-"""Of segments with late rows: the record has that member. A few others may pass, whoever reads the record sees that."""
+"""Condition for segments with late rows: their record has that member. A few others may match; the record decides."""
 
 
 def _entries_with(columns: str) -> str:

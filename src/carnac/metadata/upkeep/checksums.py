@@ -36,7 +36,7 @@ from carnac.metadata.sql import statements as s
 
 PAGE_BYTES = 4096
 READS_MAX = 3
-"""Of a page whose checksum is wrong: it may have been read while somebody wrote it."""
+"""Maximum number of reads of a page whose checksum is wrong: it may have been read while somebody wrote it."""
 FAULTS_MAX = 10
 PATIENCE_MS = 2_000
 """For others to let go of a store whose checksums are to be mended."""

@@ -22,7 +22,7 @@ from carnac.metadata.backends.sqlite_log import (
 _SALTS = slice(8, 16)
 _SUM = slice(16, 24)
 WALKS_MAX = 3
-"""Of a log that others begin anew meanwhile."""
+"""Maximum number of walks over a log that others begin anew meanwhile."""
 
 
 class LogPages(NamedTuple):

@@ -32,7 +32,7 @@ from carnac.ports import Head, TrimReport
 BATCH = 5_000
 """Keys in one statement."""
 _Cover: TypeAlias = tuple[int, int, Interval]
-"""Of a datasource by its id: by which revision, and what."""
+"""The datasource's id, the revision, and the covered interval."""
 
 
 def trim(

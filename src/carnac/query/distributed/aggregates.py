@@ -15,7 +15,7 @@ stddev stddev_pop stddev_samp string_agg sum sumkahan var_pop var_samp variance 
 variant_group_object wavg weighted_avg
 """
 AGGREGATES = frozenset(_AGGREGATES.split())
-"""Of those that queries may call: DuckDB's aggregates, and its macros that are made of them."""
+"""The aggregates that queries may call: DuckDB's, and its macros that are made of them."""
 
 VOLATILE = frozenset({"error", "gen_random_uuid", "random", "uuid", "uuidv4", "uuidv7"})
 """Another value each time."""

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 LEAVES_MAX = 2_000
 """Statements that are known to be harmless."""
 LEAF_CHARS_MAX = 8 << 20
-"""Of these, with the names of their columns."""
+"""Maximum number of characters of these, with the names of their columns."""
 _Asked: TypeAlias = tuple[str, str, tuple[str, ...], tuple[str, ...]]
 
 

@@ -47,7 +47,7 @@ _WORDS = {
 }
 _MODIFIERS = frozenset({"DISTINCT_MODIFIER", "LIMIT_MODIFIER", "ORDER_MODIFIER"})
 SMALL_ROWS_MAX = 100_000
-"""Of small tables that go along with a statement: lookups, and what is asked for first."""
+"""Maximum number of rows of the small tables that go along with a statement: lookups, and tables asked for first."""
 ALONG = "__carnac_along_"
 """How the names of tables begin that are asked for first."""
 

@@ -50,11 +50,11 @@ _NO_BASIS = QueryBasis(
 """The caller has the basis of the statement."""
 _PLAIN = COUNTS | SUMS | MEANS | SAME | {"approx_count_distinct"}
 SHARE = 5
-"""Of the least rows that are worth it at a leaf: so many times as many are, where a statement is split for it alone."""
+"""Factor on a leaf's minimum of rows, for a statement that is split only to keep its results."""
 SPLITS_MAX = 500
 """Statements whose splits are remembered."""
 ROUND_BYTES_MAX = 256 << 20
-"""Of a partial result in memory; a statement that gives more is run as it is."""
+"""Maximum size of a partial result in memory; a statement that gives more is run as it is."""
 
 
 def _memo() -> Memo[Hashable, tuple[Round | None]]:

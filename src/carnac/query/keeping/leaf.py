@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 BLOCKS_MAX = 8
 BLOCK_ROWS = 250_000
-"""Of the segments of a block, at least."""
+"""Minimum number of rows in the segments of a block."""
 BLOCK_COLUMN = "__carnac_block"
 
 

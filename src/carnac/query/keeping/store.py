@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 KEPT_BYTES = 256 << 20
 ENTRY_BYTES = 16 << 20
 MEMORY_SHARE = 4
-"""Of the memory that queries may use this part is for kept results, at most."""
+"""Divisor: at most this part of the memory of queries is for kept results."""
 SLICE_BYTES = 200
-"""That a kept slice takes about."""
+"""Approximate size of a kept slice."""
 TAKEN_MAX = 32
 """Results of one statement that are put together at most; what the others have is read again, and kept as one."""
 LARGE_MAX = 10_000

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from carnac.query.planning import Plan
 
 ANSWER_ROWS_MIN = 10_000
-"""Of the segments of a statement whose answer a broker keeps: to ask servers costs more than to read so few rows."""
+"""Minimum number of rows in a statement's segments for a broker to keep its answer."""
 SLICES_MAX = 20_000
-"""Of a statement whose answer is kept as a whole: all of them are its key."""
+"""Maximum number of slices of a statement whose answer is kept as a whole: all of them are its key."""
 
 
 def whole_answer(kept: KeptResults, plan: Plan, keeping: Keeping) -> WholeAnswer | None:

@@ -23,7 +23,7 @@ from carnac.ports.threads import INTERRUPT_S, outlived
 T = TypeVar("T")
 
 OVERHEAD_BYTES = 64 << 20
-"""Of a limit, for what is not the query's: threads, plans, the interpreter."""
+"""Room in a limit for memory that is not the query's: threads, plans, the interpreter."""
 OVERHEAD_PART = 4
 """A limit is exceeded by this part of it at most, besides: for what DuckDB does not count of honest queries."""
 LOOK_S = 0.5

@@ -35,7 +35,7 @@ _RANKS = frozenset({"row_number", "rank", "dense_rank", "percent_rank", "cume_di
 _NEIGHBOURS = frozenset({"lag", "lead", "first_value", "last_value", "first", "last"})
 _TOTALS = COUNTS | MEANS | {"sum", "min", "max", "bool_and", "bool_or"}
 _TOTAL_DIGITS = 28
-"""Of a sum of longs in Spark: those of a long and ten for how many there are."""
+"""Digits of a sum of longs in Spark: those of a long, and ten for the number of rows."""
 _BOUNDS = {
     "UNBOUNDED_PRECEDING": "UNBOUNDED PRECEDING",
     "UNBOUNDED_FOLLOWING": "UNBOUNDED FOLLOWING",

@@ -113,7 +113,7 @@ COUNTED: Mapping[str, str] = {
     "millisecond": "unix_millis({0})",
     "microsecond": "unix_micros({0})",
 }
-"""Of which unit a time is the how-manieth: `date_diff` is what lies between two."""
+"""The ordinal of a time by each unit; `date_diff` is the difference of two."""
 STRFTIME: Mapping[str, str] = {
     "Y": "yyyy", "m": "MM", "d": "dd", "H": "HH", "I": "hh", "M": "mm", "S": "ss", "f": "SSSSSS", "g": "SSS",
     "j": "DDD", "p": "a", "y": "yy", "B": "MMMM", "b": "MMM", "A": "EEEE", "a": "EEE",
@@ -200,4 +200,4 @@ FUNCTIONS: Mapping[str, Sequence[Form]] = {
 }  # fmt: skip
 """Forms of functions, the first that fits counts; the rest is in `calls`."""
 FLOORS = {"floor": _FLOOR % "floor", "ceil": _FLOOR % "ceil", "ceiling": _FLOOR % "ceil"}
-"""Of doubles, which Spark would make longs."""
+"""Rounding of doubles, which Spark would make longs."""

@@ -58,7 +58,7 @@ SPACED_LINES_MAX = 1_000
 """Lines that are looked at for spaces between their fields."""
 SAMPLE_BYTES = 4 << 20
 SAMPLE_BYTES_MIN = 64 << 10
-"""Of each file, however many there are."""
+"""Minimum sample of each file, however many there are."""
 SAMPLE_ROWS = 20_000
 FILES_MAX = 64
 LINE_BYTES_MAX = 16 << 20

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 SOURCE_LINE = "__carnac_row"
 
 SCHEMAS_MAX = 100
-"""Of Arrow data, so many are remembered with the types that the engine gives to their columns."""
+"""Number of Arrow schemas that are remembered with the engine's types of their columns."""
 _OF_SCHEMAS: dict[bytes, dict[str, Any]] = {}
 _F = "__carnac_f"
 _OF_ENGINE = re.compile(r".*_\d+|C\d+", re.DOTALL)

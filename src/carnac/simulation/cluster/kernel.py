@@ -116,7 +116,7 @@ class Kernel:
 
     @property
     def digest(self) -> str:
-        """Of the trace so far."""
+        """The digest of the trace so far."""
         return self._digest.hexdigest()[:16]
 
     def note(self, what: str) -> None:

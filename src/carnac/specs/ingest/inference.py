@@ -185,7 +185,7 @@ _RANKS: tuple[Callable[[SeenColumn], bool], ...] = (
     _is_called_time,
     _words("year", "yr"),
 )
-"""Of columns whose values can be times: which are tried first. Numbers must be called a time."""
+"""Order in which columns of times are tried, by name. A column of numbers must be called a time."""
 
 
 def _ranked(columns: Sequence[SeenColumn]) -> list[SeenColumn]:

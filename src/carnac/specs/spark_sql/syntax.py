@@ -18,7 +18,7 @@ from carnac.errors import Invalid
 DEPTH_MAX = 50
 """Brackets, functions and signs inside of one another."""
 TREE_DEPTH_MAX = 200
-"""Of a tree, in which each `+` of a sum is a level."""
+"""Maximum depth of a tree, in which each `+` of a sum is a level."""
 
 
 class Mistake(Invalid):

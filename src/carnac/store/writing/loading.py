@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from carnac.specs.ingest.spec import IngestSpec
 
 SPARK_ROWS = 10_000
-"""Of a Spark DataFrame that no spec describes, so many are fetched to be looked at."""
+"""Number of rows sampled of a Spark DataFrame that no spec describes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from carnac.console.cluster import VERDICTS, ClusterStory, draw_cluster
 from carnac.console.export import write_chart
 
 EXAMPLES_MAX = 3
-"""Of each verdict that should not be."""
+"""Maximum number of examples of each bad verdict."""
 
 
 def write_picture(story: ClusterStory, path: Path) -> Path:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 PERIOD_S = 0.5
 ASK_TIMEOUT_MS = 2_000
-"""Of a historical that may just have been killed."""
+"""Time limit for asking a historical that may just have been killed."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from carnac.core.balancing.plan.cluster import (
 from carnac.core.time.intervals import Interval
 
 NO_TIME = Interval(0, 1)
-"""Of a segment that a server holds and the log does not know any more."""
+"""Interval of a segment that a server holds and the log no longer knows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

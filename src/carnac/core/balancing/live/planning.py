@@ -211,7 +211,7 @@ def _has_copy(plan: CoordinatorPlan) -> Flags:
 
 
 PERIOD_MS = MoveLimits().period_ms
-"""That is taken to lie between two runs."""
+"""Assumed time between two runs."""
 
 
 def plan_ahead(facts: ClusterFacts, runs: int) -> Iterator[ClusterPlan]:
