@@ -95,7 +95,10 @@ def no_temporary_folder(error: OSError) -> Unavailable:
 def _make(kind: str) -> Path:
     for _ in range(ATTEMPTS_MAX):
         folder = tempfile.mkdtemp(prefix=f"{PREFIX}{kind}-")
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except FileNotFoundError:
+            continue  # taken for a dead one's before it was open
         with suppress(OSError):  # some file systems have no locks: nobody removes anything there
             fcntl.flock(handle, fcntl.LOCK_SH)
         if os.fstat(handle).st_nlink and Path(folder).is_dir():

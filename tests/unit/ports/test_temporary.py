@@ -7,12 +7,13 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
 from carnac.errors import Unavailable
-from carnac.ports.temporary import make_private
+from carnac.ports.temporary import make_private, own_folder
 
 OWNER = """
 import sys
@@ -62,6 +63,24 @@ def test_what_a_killed_process_left_goes_and_what_a_living_one_has_stays(tmp_pat
     end(first)
     end(second)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_another_takes_for_a_dead_ones_before_it_is_open_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make, taken = tempfile.mkdtemp, []
+
+    def make_and_lose(prefix: str) -> str:
+        folder = make(prefix=prefix, dir=tmp_path)
+        if not taken:
+            Path(folder).rmdir()  # as a process does that begins at the same moment
+            taken.append(folder)
+        return folder
+
+    monkeypatch.setattr(tempfile, "mkdtemp", make_and_lose)
+    folder = own_folder(f"race{tmp_path.name}")
+    assert folder.is_dir()
+    assert taken != [str(folder)]
 
 
 def test_leftovers_that_are_links_or_open_to_others_are_left_alone(tmp_path: Path) -> None:
