@@ -6,7 +6,7 @@ that can be read as a whole is read in its stead; or the answer goes without the
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -35,13 +35,15 @@ from carnac.ports.threads import stopped_after
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from carnac.broker.cluster import Cluster
+    from carnac.broker.cluster import Cluster, Member
     from carnac.core.answers.receipts import SliceKey
     from carnac.ports import Catalog
     from carnac.ports.queries import LeafRequest, QueryBasis
     from carnac.query.engine import QueryEngine
     from carnac.query.keeping.store import WholeAnswer
 
+EXPLAIN_TIMEOUT_MS = 2_000
+"""How long a historical may take to say what it has kept of a statement that is explained."""
 NAMED_MAX = 5
 """Segments that an error names."""
 PREVIOUS_MAX = 50
@@ -230,10 +232,23 @@ class DistributedExecution:
                 part_bytes=self._tools.part_bytes,
             )
             for server_id, ids in sorted(assignment.parts.items()):
-                told = said_of_slices([slices[key] for key in ids])
-                yield f"historical {server_id}, less what it has kept: {told}"
+                part = replace(leaf, slices=tuple(slices[key] for key in ids))
+                kept = self._said_of_part(members[server_id], part)
+                yield f"historical {server_id}: {said_of_slices(part.slices)}; {kept}"
             if assignment.left:
                 yield f"no server can be asked for {said_of_slices([slices[key] for key in assignment.left])}"
+
+    def _said_of_part(self, member: Member, part: LeafRequest) -> str:
+        """Return what a historical says that it has kept of its part."""
+        asked = replace(
+            part, keeping=self._statement.keeping, is_explained=True, timeout_ms=EXPLAIN_TIMEOUT_MS
+        )
+        try:
+            batches, report = member.server.run(asked)
+            deque(batches, maxlen=0)
+        except CarnacError as error:
+            return f"what it has kept is not known: {error.message}"
+        return f"taken from kept ones there: {report.kept} of {len(part.slices)} segments"
 
     def _take(self, table: pa.Table) -> pa.Schema:
         self._rows = iter(table.to_batches())

@@ -83,6 +83,7 @@ class RunAsked(Asked, kw_only=True):
     skips_missing: bool
     uses_kept: bool
     populates_kept: bool
+    is_explained: bool = False
 
 
 class AssignAsked(Asked, kw_only=True):
@@ -218,6 +219,7 @@ def dump_run(request: LeafRequest, head: Head) -> bytes:
             skips_missing=request.skips_missing,
             uses_kept=request.keeping.use,
             populates_kept=request.keeping.populate,
+            is_explained=request.is_explained,
         )
     )
 
@@ -254,6 +256,7 @@ def read_run(asked: RunAsked) -> LeafRequest:
         timeout_ms=asked.timeout_ms,
         skips_missing=asked.skips_missing,
         keeping=Keeping(use=asked.uses_kept, populate=asked.populates_kept),
+        is_explained=asked.is_explained,
     )
 
 

@@ -97,7 +97,8 @@ class Leaf:
         """
         try:
             with self._mutex:
-                self._locate()
+                if not self.request.is_explained:
+                    self._locate()
                 files = LeafFiles(places=self._found.places, remote=open_cold(self._found.cold))
                 self._note_failures()
                 self._batches, self._told = self._engine.run_leaf(self._readable(), files)

@@ -124,6 +124,7 @@ class LeafRequest:
             is an error.
         keeping: What may be done with kept partial results: `READ_ALL` if the answer over some slices is no part of the
             answer over more.
+        is_explained: Nothing is read, and the batches are empty; the report says what is kept.
     """
 
     query_id: str
@@ -136,6 +137,7 @@ class LeafRequest:
     timeout_ms: int | None = None
     skips_missing: bool = False
     keeping: Keeping = KEEP
+    is_explained: bool = False
 
 
 @dataclass(slots=True, kw_only=True)

@@ -41,7 +41,7 @@ from carnac.query.keeping.whole import distributed_answer
 from carnac.query.messages import TooLarge, translate
 from carnac.query.parameters import Parameters
 from carnac.query.planning import Plan, Planner, Scan
-from carnac.query.results import explained, read_rows, rows_of, tidy
+from carnac.query.results import explained, no_rows, read_rows, rows_of, tidy
 from carnac.query.running.limits import apart, may_grow_bytes, memory_held
 from carnac.query.running.query import RunningQuery, ScanFiles, settings_of
 from carnac.query.sketching import names_sketches, register_sketches
@@ -248,11 +248,15 @@ class QueryEngine:
             for name, table in request.tables.items():
                 query.cursor.register(name, table)
             scan = Scan(view=request.view, columns=request.columns, slices=request.slices)
-            if files is None and request.skips_missing:
+            if files is None and request.skips_missing and not request.is_explained:
                 scan = without_missing(
                     scan, report, lambda one: self._files.held([one], query.stop)
                 )
             task = self._leaves.task(query, request, leaf, scan)
+            if request.is_explained:
+                report.kept, report.is_whole = self._leaves.count_kept(task), True
+                yield no_rows()
+                return
             with self._leaves.rows(query, task, files) as rows:
                 report.kept = rows.hits
                 yield from reported(rows.schema, rows.batches, report, query.require_wanted)

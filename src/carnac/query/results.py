@@ -143,6 +143,13 @@ def batches_of(
     return reader.schema, take()
 
 
+def no_rows() -> pa.RecordBatch:
+    """Return a batch without rows, where nothing is read."""
+    import pyarrow as pa
+
+    return pa.record_batch({"nothing": pa.array([], pa.int64())})
+
+
 def rows_of(
     cursor: duckdb.DuckDBPyConnection, plan: Plan
 ) -> tuple[pa.Schema, Generator[pa.RecordBatch, None, None]]:

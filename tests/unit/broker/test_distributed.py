@@ -250,14 +250,34 @@ def test_what_was_asked_before_is_kept_at_the_servers(served: ServedStore) -> No
     assert ask(READ_ALL)[1].segments_kept == 0
 
 
-def test_explain_says_what_each_server_would_be_asked_for(served: ServedStore) -> None:
+def test_explain_says_what_each_server_would_be_asked_for_and_has_kept(
+    served: ServedStore,
+) -> None:
     queries = served.open_broker().queries
-    told = [str(row["plan"]) for row in rows_of(queries.run(statement(f"EXPLAIN {STATEMENTS[0]}")))]
-    assert told[0].startswith("one round: ")
-    servers = [line.split()[1].rstrip(",") for line in told if line.startswith("historical ")]
+
+    def parts(keeping: Keeping = KEEP) -> list[str]:
+        rows = rows_of(queries.run(statement(f"EXPLAIN {STATEMENTS[0]}", keeping=keeping)))
+        told = [str(row["plan"]) for row in rows]
+        assert told[0].startswith("one round: ")
+        return [line for line in told if line.startswith("historical ")]
+
+    def ask() -> int | None:
+        answer = queries.run(statement(STATEMENTS[0]))
+        rows_of(answer)
+        return None if answer is None else answer.facts.segments_kept
+
+    before = parts()
+    servers = [line.split()[1].rstrip(":") for line in before]
     assert set(servers) == {one.historical.server_id for one in served.lines}
-    assert all("segments, " in line for line in told if line.startswith("historical "))
-    assert not any(line.asked for line in served.lines), "nothing was run"
+    assert all("segments, " in line and "ones there: 0 of " in line for line in before)
+    asked = [request for line in served.lines for request in line.asked]
+    assert all(request.is_explained for request in asked), "nothing was run"
+    until(lambda: ask() or None, "kept results")
+    assert any("ones there: 0 of " not in line for line in parts())
+    assert all("ones there: 0 of " in line for line in parts(READ_ALL))
+    for line in served.lines:
+        line.is_cut = True
+    assert all("what it has kept is not known: " in line for line in parts())
 
 
 def test_damage_is_told_as_damage(served: ServedStore) -> None:

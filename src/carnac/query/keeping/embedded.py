@@ -27,7 +27,6 @@ from carnac.query.distributed.merging import merge_sql
 from carnac.query.distributed.naming import NotOneRound
 from carnac.query.distributed.settling import settle
 from carnac.query.keeping.leaf import keys_of, rows_in
-from carnac.query.keeping.store import Taken
 from carnac.query.keeping.whole import key_of_whole, whole_answer
 from carnac.query.planning import Plan, Scan
 from carnac.query.results import arrow_table
@@ -156,12 +155,7 @@ class Embedded:
         request = replace(split.request, slices=tuple(plan.scans[0].slices), keeping=keeping)
         leaf = checked_leaf(query.cursor, request)
         scan = Scan(view=request.view, columns=request.columns, slices=request.slices)
-        pieces = self.leaves.task(query, request, leaf, scan).pieces
-        kept = self.leaves.kept
-        known = [
-            kept.find(one.key, keys_of(one.slices)) if keeping.use else Taken() for one in pieces
-        ]
-        hits = sum(len(one.slices) for one in known)
+        hits = self.leaves.count_kept(self.leaves.task(query, request, leaf, scan))
         yield (
             f"embedded: this process answers as one server and its broker, so that partial results are kept; "
             f"taken from kept ones: {hits} of {len(request.slices)} segments"

@@ -7,7 +7,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from carnac.query.keeping.leaf import KeptLeaf, rows_in
+from carnac.query.keeping.leaf import KeptLeaf, keys_of, rows_in
 from carnac.query.keeping.pieces import Piece, pieces_of
 from carnac.query.keeping.store import KeptResults
 from carnac.query.results import batches_of
@@ -76,6 +76,13 @@ class LeafRunner:
         if self.may(request.keeping) and rows_in(scan.slices) >= rows_min:
             pieces = pieces_of(query.cursor, request, leaf, scan.slices)
         return LeafTask(request, leaf.edge, scan, pieces)
+
+    def count_kept(self, task: LeafTask) -> int:
+        """Return of how many slices partial results would be taken, as of now."""
+        if not task.request.keeping.use:
+            return 0
+        known = (self.kept.find(one.key, keys_of(one.slices)) for one in task.pieces)
+        return sum(len(one.slices) for one in known)
 
     @contextmanager
     def rows(
