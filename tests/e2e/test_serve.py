@@ -162,6 +162,24 @@ def test_one_function_over_one_huge_value_keeps_nobody(tmp_path: Path) -> None:
         assert running.end() == 0
 
 
+@pytest.mark.slow
+def test_nor_does_it_keep_a_cluster(tmp_path: Path) -> None:
+    """The step goes on in a historical, which ends none the less when it is told to."""
+    make_store(tmp_path / "store")
+    roles = [f"--role={role}" for role in ("coordinator", "broker", "historical")]
+    folder = f"--folder={tmp_path / 'h1'}"
+    with serving(tmp_path / "store", *roles, folder, CARNAC_HISTORICAL_GRACE_MS="0") as running:
+        sql = f"{running.url}/druid/v2/sql"
+        count = {"query": "SELECT COUNT(*) AS n FROM flights"}
+        until(lambda: httpx.post(sql, json=count, timeout=60).status_code == 200, "an answer")
+        long = "levenshtein(repeat(carrier, 500000), repeat('b', 1000000))"
+        body = {"query": f"SELECT max({long}) AS n FROM flights", "context": {"timeout": 500}}
+        answer = httpx.post(sql, json=body, timeout=60)
+        assert (answer.status_code, answer.json()["category"]) == (504, "TIMEOUT")
+        assert httpx.post(sql, json=count, timeout=60).json() == [{"n": ROWS}]
+        assert running.end() == 0
+
+
 def test_what_is_no_role_is_said(tmp_path: Path) -> None:
     make_store(tmp_path / "store")
     with serving(tmp_path / "store", "--role", "king") as running:

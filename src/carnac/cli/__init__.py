@@ -33,8 +33,8 @@ def main(args: Sequence[str] | None = None) -> int:
     if args is not None:
         return run(args, owns_process=False)
     code = run(sys.argv[1:], owns_process=True)
-    limits = sys.modules.get("carnac.query.running.limits")
-    if limits is not None and limits.has_left():
+    threads = sys.modules.get("carnac.ports.threads")
+    if threads is not None and threads.has_left():
         with suppress(OSError):
             sys.stdout.flush()
         os._exit(code)  # Python would end beneath it, and DuckDB's bindings say a page about that

@@ -16,6 +16,7 @@ from carnac.historical.shelf import Item, Shelf
 from carnac.ports import DeepStorage
 from carnac.ports.queries import LeafEngine, LeafFiles, LeafReport, LeafRequest
 from carnac.ports.segment_files import blocks_of, damaged, find_damage
+from carnac.ports.threads import GRACE_MS, note_left
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -140,9 +141,12 @@ class Leaf:
         self._stop.set()
 
     def close(self) -> None:
-        """End it and let go of its files. Idempotent."""
+        """End it and let go of its files; who computes a step that cannot be stopped does so after it. Idempotent."""
         self._stop.set()
-        with self._mutex:
+        if not self._mutex.acquire(timeout=GRACE_MS / 1000):
+            note_left()
+            return
+        try:
             if self._is_over:
                 return
             self._is_over = True
@@ -151,6 +155,8 @@ class Leaf:
                 close()
             self._first = None
             self._sources.shelf.let_go(self._found.held)
+        finally:
+            self._mutex.release()
         self._on_end(self)
 
     def __del__(self) -> None:

@@ -176,6 +176,19 @@ def outlived(limit_ms: int | None) -> TimedOut:
     )
 
 
+_left = threading.Event()
+
+
+def note_left() -> None:
+    """Note that something goes on in this process that nobody waits for any more."""
+    _left.set()
+
+
+def has_left() -> bool:
+    """Whether something was left to itself: the process ends beneath it then, with nothing torn down first."""
+    return _left.is_set()
+
+
 _watcher = _Watcher()
 os.register_at_fork(after_in_child=_watcher.__init__)  # type: ignore[misc]  # threads stay with the parent
 

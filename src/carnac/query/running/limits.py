@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from carnac.ports.threads import INTERRUPT_S, outlived
+from carnac.ports.threads import INTERRUPT_S, note_left, outlived
 
 T = TypeVar("T")
 
@@ -94,7 +94,6 @@ class _Ceilings:
 
 
 _CEILINGS = _Ceilings()
-_left: list[threading.Thread] = []
 
 
 @contextmanager
@@ -171,12 +170,7 @@ def apart(work: Callable[[], T], running: Callable[[int], Sequence[Stoppable]]) 
                 one.interrupt()
             wait([done], INTERRUPT_S)
         if not done.done():
-            _left.append(thread)
-
-
-def has_left() -> bool:
-    """Whether a query goes on that nobody waits for: what ends the process lets nothing be torn down under it."""
-    return any(thread.is_alive() for thread in _left)
+            note_left()
 
 
 def _usage() -> tuple[int, int]:
