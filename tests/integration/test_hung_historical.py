@@ -85,3 +85,54 @@ def test_queries_go_on_before_one_that_hangs_is_given_up(cluster: Cluster) -> No
             os.kill(processes[0].pid, signal.SIGCONT)
         watch.join()
         until(both, "the one that hung being asked again")
+
+
+def cold_answer(url: str, number: int, *, cold: int) -> bool:
+    """Ask; return whether so many segments came from deep storage."""
+    body = {"query": SQL.format(number=number), "context": {"useCache": False}}
+    answer = httpx.post(f"{url}/druid/v2/sql", json=body, timeout=120)
+    assert answer.status_code == 200, answer.text
+    assert answer.json() == TOTAL
+    assert answer.headers["X-Carnac-Complete"] == "true"
+    return int(answer.headers["X-Carnac-Segments-Cold"]) == cold
+
+
+def test_without_a_historical_that_answers_the_broker_reads_deep_storage_itself(
+    cluster: Cluster,
+) -> None:
+    lease = {"CARNAC_LEASE_TTL_MS": "5000"}
+    numbers = iter(range(1, 1_000))
+    every = len(cluster.segments)
+    with serving(cluster.store, "--role", "broker", **lease) as broker:
+        assert cold_answer(broker.url, next(numbers), cold=every), "none was started"
+        process = cluster.start("h1", **lease)
+        server = cluster.server_of(process)
+        server.assign(cluster.segments, fence=1, number=0)
+        settled(server)
+        until(lambda: cold_answer(broker.url, next(numbers), cold=0), "an answer of the historical")
+        os.kill(process.pid, signal.SIGSTOP)
+        try:
+            assert cold_answer(broker.url, next(numbers), cold=every), "the only one hangs"
+            assert cold_answer(broker.url, next(numbers), cold=every), "it hangs still"
+        finally:
+            os.kill(process.pid, signal.SIGCONT)
+        until(lambda: cold_answer(broker.url, next(numbers), cold=0), "it is asked again")
+        process.kill()
+        assert cold_answer(broker.url, next(numbers), cold=every), "the last one was killed"
+
+
+def test_where_deep_storage_is_away_too_a_query_is_told_to_come_again(cluster: Cluster) -> None:
+    body = {"query": SQL.format(number=1), "context": {"useCache": False}}
+    with serving(cluster.store, "--role", "broker") as broker:
+        files = next(
+            path
+            for path in cluster.store.iterdir()
+            if path.is_dir() and any(path.rglob("*.parquet"))
+        )
+        files.rename(away := files.with_name("away"))
+        answer = httpx.post(f"{broker.url}/druid/v2/sql", json=body, timeout=120)
+        away.rename(files)
+        assert answer.status_code == 503, answer.text
+        assert int(answer.headers["Retry-After"]) > 0
+        assert "deep storage" in answer.json()["errorMessage"]
+        assert cold_answer(broker.url, 1, cold=len(cluster.segments))

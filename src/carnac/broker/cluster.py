@@ -135,13 +135,20 @@ class Cluster:
     Args:
         records: Where they say that they live.
         connect: Reaches one.
+        make_own: Makes what reads deep storage in this process, for what no historical answers, when that is needed
+            first; None: nothing does.
     """
 
     def __init__(
-        self, records: ServerRecords, connect: Callable[[ServerRecord], SegmentServer]
+        self,
+        records: ServerRecords,
+        connect: Callable[[ServerRecord], SegmentServer],
+        make_own: Callable[[], Member] | None = None,
     ) -> None:
         self._records = records
         self._connect = connect
+        self._make_own = make_own
+        self._own: Member | None = None
         self._lock = threading.Lock()
         self._following = threading.Lock()
         self._members: dict[str, Member] = {}
@@ -211,15 +218,40 @@ class Cluster:
         """Return what they have loaded, by id."""
         return {server_id: member.held() for server_id, member in self.known().items()}
 
+    @property
+    def reads_itself(self) -> bool:
+        """Whether this process can read deep storage in the stead of historicals."""
+        return self._make_own is not None
+
+    def own(self) -> Member | None:
+        """Return what reads deep storage here: nobody asks what it holds, and it is never among the members.
+
+        Raises:
+            Unavailable: There is no room for its folder.
+        """
+        with self._following:
+            if self._own is None and self._make_own is not None:
+                self._own = self._make_own()
+            return self._own
+
+    @property
+    def serves(self) -> bool:
+        """Whether a historical is alive that does not drain."""
+        return any(not one.record.is_draining for one in self.known().values())
+
+    def is_there(self, member: Member) -> bool:
+        """Whether it may be asked: it lives, or is of this process."""
+        return member is self._own or self.known().get(member.record.server_id) is member
+
     def members(self) -> dict[str, Member]:
-        """Return those that take queries, by id: alive, not draining; those that answered last, if any did."""
-        with self._lock:
-            found = {
-                server_id: member
-                for server_id, member in self._members.items()
-                if not member.record.is_draining
-            }
+        """Return those that take queries, by id: alive, not draining; those that answered last, if any did.
+
+        Of those that are silent none is among them where this process can read in their stead.
+        """
+        found = {key: one for key, one in self.known().items() if not one.record.is_draining}
         trusted = {key: one for key, one in found.items() if not one.is_suspect}
+        if self.reads_itself:
+            found = {key: one for key, one in found.items() if not one.is_silent}
         return trusted or found
 
     def close(self) -> None:

@@ -205,7 +205,7 @@ class Scatter:
             self._give_up(left, members)
         while self._queue and len(self._asked) < AHEAD_MAX:
             member, request = self._queue.pop(0)
-            if members.get(member.record.server_id) is not member:
+            if not self._cluster.is_there(member):
                 error = Unavailable(f"historical {member.record.server_id} is gone")
                 self._reopen(request, None, error)
                 continue
@@ -263,21 +263,40 @@ class Scatter:
 
     def _give_up(self, left: Sequence[_Waiting], members: Mapping[str, Member]) -> None:
         """Note what nobody can read; who did not answer is asked again for a while, since servers come back."""
+        own = self._cluster.own() if left else None
         later = [one for one in left if one.failed or not members]
-        if later and self._patience:
+        if later and self._patience and (members or own is None):
             self._patience -= 1
             self._is_stopped.wait(LOOK_S)
             safely(_log, "to look for historicals", self._cluster.follow)
             for one in later:
-                one.failed.clear()
+                one.failed.intersection_update({own})
             kept = set(later)
             left = [one for one in left if one not in kept]
+        if own is not None:
+            left = self._read_here(left, own)
         for one in left:
             del self._open[one.view, one.slice.segment.segment_id]
             reason = one.error or Unavailable(
                 "no historical is alive; start one, or ask again later"
             )
             self.lacks.append(Lack(view=one.view, slice=one.slice, reason=reason))
+
+    def _read_here(self, left: Sequence[_Waiting], own: Member) -> list[_Waiting]:
+        """Have this process read from deep storage what it has not tried yet; return the rest."""
+        pieces: dict[str, list[LeafSlice]] = {}
+        rest: list[_Waiting] = []
+        for one in left:
+            if own in one.failed or own.record.server_id in one.refused:
+                rest.append(one)
+                continue
+            del self._open[one.view, one.slice.segment.segment_id]
+            pieces.setdefault(one.view, []).append(one.slice)
+        for view, slices in pieces.items():
+            for chunk in self._chunks(slices):
+                request = replace(self._requests[view], slices=tuple(chunk), skips_missing=True)
+                self._queue.append((own, request))
+        return rest
 
     def _chunks(self, pieces: Sequence[LeafSlice]) -> Iterator[Sequence[LeafSlice]]:
         if not self._plan.is_union:
@@ -425,12 +444,13 @@ class Scatter:
 
     def _drop_dead(self) -> None:
         """Ask others for what servers were asked that do not live any more, or are silent while others are not."""
-        members = self._cluster.known()
-        others_speak = any(not one.is_silent for one in members.values())
+        cluster = self._cluster
+        others_speak = cluster.reads_itself or any(
+            not one.is_silent for one in cluster.known().values()
+        )
         for task in list(self._asked):
             member = task.member
-            is_gone = members.get(member.record.server_id) is not member
-            if not is_gone and not (member.is_silent and others_speak):
+            if cluster.is_there(member) and not (member.is_silent and others_speak):
                 continue
             with self._lock:
                 self._asked.discard(task)

@@ -208,7 +208,17 @@ class Leaf:
         """Read files that this process reads for the first time; those that are damaged are not read here."""
         if self._sources.checks is None:
             return
-        wrong = self._sources.checks.find_damaged([located for _, located in unknown], self._stop)
+        try:
+            wrong = self._sources.checks.find_damaged([one for _, one in unknown], self._stop)
+        except Unavailable as error:
+            cold = [segment.segment_id for item, (segment, _) in unknown if item is None]
+            if self._stop.is_set() or not cold:
+                raise
+            for segment_id in cold:
+                del self._found.places[segment_id]
+                self._found.failed[segment_id] = error
+            self._check([one for one in unknown if one[0] is not None])
+            return
         details = {segment.segment_id: detail for (segment, _), detail in wrong}
         right = [item for item, (one, _) in unknown if item and one.segment_id not in details]
         with suppress(Unavailable):  # they are believed now, and checked again after a restart

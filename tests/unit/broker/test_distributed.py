@@ -302,6 +302,12 @@ def test_with_none_left_on_missing_decides(served: ServedStore) -> None:
     queries = served.open_broker().queries
     for line in served.lines:
         line.is_cut = True
+    here = queries.run(statement("SELECT count(*) AS c FROM events"))
+    assert here is not None
+    assert rows_of(here) != [{"c": 0}], "the broker itself reads what is cold"
+    assert here.facts.is_complete
+    storage = served.folder / "store" / "deep-storage"
+    storage.rename(storage.with_name("away"))
     with pytest.raises(Unavailable, match="cannot be read from any server"):
         rows_of(queries.run(statement(STATEMENTS[0])))
     with pytest.raises(Unavailable, match="cannot be read from any server"):

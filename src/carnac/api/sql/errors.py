@@ -27,6 +27,8 @@ PARSE_FAILED = "SQL parse failed"
 PLAN_FAILED = "Plan validation failed"
 UNKNOWN = "Unknown exception"
 _LEGACY = "legacyQueryException"
+UNAVAILABLE_AGAIN_S = 5
+"""So long a server that stops, or a store that is away for a moment, usually needs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +81,7 @@ def failure_of(error: CarnacError) -> Failure:
     if isinstance(error, Invalid | NotFound):
         return Failure(status=HTTPStatus.BAD_REQUEST, body=_planning(error, message))
     kind = next((kind for of, kind in _KINDS if isinstance(error, of)), _OTHER)
-    headers = {"Retry-After": str(error.retry_after_s)} if isinstance(error, Busy) else {}
+    headers = _when_to_retry(error)
     body = {
         "error": kind.error,
         "errorClass": error.kind,
@@ -95,6 +97,14 @@ def failure_of(error: CarnacError) -> Failure:
         },
     }
     return Failure(status=kind.status, body=body, headers=headers)
+
+
+def _when_to_retry(error: CarnacError) -> dict[str, str]:
+    if isinstance(error, Busy):
+        return {"Retry-After": str(error.retry_after_s)}
+    if isinstance(error, Unavailable) and not isinstance(error, TimedOut):
+        return {"Retry-After": str(UNAVAILABLE_AGAIN_S)}
+    return {}
 
 
 def _planning(error: CarnacError, message: str) -> dict[str, object]:

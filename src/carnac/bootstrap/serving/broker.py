@@ -24,7 +24,7 @@ from carnac.bootstrap.store import (
     process_name,
 )
 from carnac.broker import Broker
-from carnac.broker.cluster import Cluster
+from carnac.broker.cluster import Cluster, Member
 from carnac.broker.distributed import PREVIOUS_MAX, DistributedExecutor, Tools
 from carnac.broker.embedded import EmbeddedExecutor
 from carnac.broker.execution import Either
@@ -36,7 +36,7 @@ from carnac.clock import RandomIds
 from carnac.core.answers.admission import Limits
 from carnac.ports.closing import Closing
 from carnac.ports.serving import Role, ServerRecord
-from carnac.ports.temporary import make_private
+from carnac.ports.temporary import make_private, own_folder
 from carnac.ports.threads import DaemonThreads
 from carnac.store.leases import LeaseKeeper
 from carnac.store.querying import RevisionCatalog
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from carnac.broker.execution import Executor
     from carnac.broker.record import QueryRecord
     from carnac.config import Settings
+    from carnac.historical import Historical
     from carnac.metadata.store import MetadataStore
     from carnac.ports import Clock, DataPipeline, DeepStorage
     from carnac.ports.answers import QueryService
@@ -155,15 +156,17 @@ def open_broker(
         if registry is not None:
             show_kept(registry, Role.BROKER, engine.kept.counts)
         loops: list[Loop] = []
-        planning = _head_of(metadata)
-        planned = _planned(leases)
+        planning, planned = _head_of(metadata), _planned(leases)
         embedded = partial(EmbeddedExecutor, lambda: engine, leases.reading, why=WHY_EMBEDDED)
         executor: Executor = embedded(catalog=partial(RevisionCatalog, metadata))
         if host is not None:
-            membership = _join(host, metadata, leases, settings, clock)
-            steps.callback(membership.close)
-            host.on_leave(membership.close)
-            cluster = Cluster(metadata, partial(host.connect, metadata.store_id, clock=clock))
+            record = _record_of(host, settings, clock)
+            membership = Membership(metadata, leases.reading, record, clock)
+            _enter(membership, host, steps)
+            cold = Once(partial(_cold_reader, files, engine, metadata.store_id, settings, clock))
+            steps.callback(cold.close)
+            connected = partial(host.connect, metadata.store_id, clock=clock)
+            cluster = Cluster(metadata, connected, make_own=lambda: Member(record, cold()))
             steps.callback(cluster.close)
             cluster.start()
             distributed = DistributedExecutor(
@@ -171,8 +174,8 @@ def open_broker(
             )
             alone = embedded(catalog=partial(RevisionCatalog, metadata, held=cluster.held))
             executor = Either(distributed, alone, _asks_historicals(host, cluster))
-            loops = [membership.loop, cluster.loop]
-            planning, planned = membership.planning, membership.planned
+            loops, planning = [membership.loop, cluster.loop], membership.planning
+            planned = membership.planned
         runner = steps.enter_context(closing(_spark_of(files, settings, clock)))
         spark = _spark(settings, engine, runner, planned, metadata)
         queue = QueryQueue(limits_of(settings))
@@ -187,15 +190,19 @@ def open_broker(
             listeners=_listeners(settings, registry, queue, planning),
         )
         steps.callback(broker.close)
-        return BrokerHandle(
-            broker, queue, loops, partial(make_ready, engine, metadata), steps.pop_all()
-        )
+        ready = partial(make_ready, engine, metadata)
+        return BrokerHandle(broker, queue, loops, ready, steps.pop_all())
 
 
-def _join(
-    host: BrokerHost, metadata: MetadataStore, leases: LeaseKeeper, settings: Settings, clock: Clock
-) -> Membership:
-    record = ServerRecord(
+def _enter(membership: Membership, host: BrokerHost, steps: ExitStack) -> None:
+    """Announce the broker, until its process leaves."""
+    membership.start()
+    steps.callback(membership.close)
+    host.on_leave(membership.close)
+
+
+def _record_of(host: BrokerHost, settings: Settings, clock: Clock) -> ServerRecord:
+    return ServerRecord(
         server_id=f"broker-{RandomIds().new_id()}",
         role=Role.BROKER,
         url=host.url,
@@ -203,9 +210,17 @@ def _join(
         started_at_ms=clock.now_ms(),
         lease_ms=settings.lease_ttl_ms,
     )
-    membership = Membership(metadata, leases.reading, record, clock)
-    membership.start()
-    return membership
+
+
+def _cold_reader(
+    files: DeepStorage, engine: QueryEngine, store_id: str, settings: Settings, clock: Clock
+) -> Historical:
+    """Return a historical of this process alone, which is assigned nothing: it reads all from deep storage."""
+    from carnac.bootstrap.serving.historical import open_historical
+
+    folder = str(own_folder("cold") / RandomIds().new_id())
+    own = settings.model_copy(update={"historical_folder": folder, "load_threads": 1})
+    return open_historical(own, files, store_id, engine=engine, clock=clock)
 
 
 def _leases(metadata: MetadataStore, settings: Settings, clock: Clock) -> LeaseKeeper:
@@ -251,7 +266,7 @@ def _head_of(metadata: MetadataStore) -> Callable[[], int]:
 
 def _asks_historicals(host: BrokerHost, cluster: Cluster) -> Callable[[], bool]:
     """Return whether historicals answer: while any takes queries, or always if the broker is alone in its process."""
-    return lambda: host.is_alone or bool(cluster.members())
+    return lambda: host.is_alone or cluster.serves
 
 
 def tools_of(
