@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, Secret, ValidationError
 
 from carnac.core.json_text import check_shape, parse_json
 from carnac.core.redaction import show_settings, show_url
+from carnac.core.setting_bounds import require_within_reason
 from carnac.core.texts import at_most
 from carnac.errors import Invalid
 
@@ -403,7 +404,7 @@ def load_settings(
 
 def _validate(values: Mapping[str, object]) -> Settings:
     try:
-        return Settings.model_validate(values)
+        settings = Settings.model_validate(values)
     except ValidationError as error:
         first = error.errors()[0]
         name = ".".join(str(part) for part in first["loc"])
@@ -415,6 +416,8 @@ def _validate(values: Mapping[str, object]) -> Settings:
             raise Invalid(f"there is no setting '{name}'{rest}", setting=name) from None
         message = first["msg"][0].lower() + first["msg"][1:]
         raise Invalid(f"setting '{name}' is wrong: {message}", setting=name) from None
+    require_within_reason(dict(settings))
+    return settings
 
 
 def _line_of(name: str, text: str) -> int | None:

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 PORT = 8888
 """Druid's port of routers, which clients ask for everything."""
+CAPACITY_MIN_BYTES = 1 << 20
+"""As the setting `historical_capacity_bytes` has it: who writes less has left out the unit."""
 PORTS = {"coordinator": 8081, "broker": 8082, "historical": 8083, "overlord": 8090}
 """Druid's ports of processes with one role."""
 
@@ -116,16 +118,22 @@ def _capacity_bytes(text: str | None) -> int | None:
     """Return a capacity in bytes.
 
     Raises:
-        Invalid: It is no size.
+        Invalid: It is no size, or one that holds no segment.
     """
     if text is None:
         return None
     from carnac.core.words import parse_bytes
 
     try:
-        return parse_bytes(text)
+        size_bytes = parse_bytes(text)
     except ValueError as error:
         raise Invalid(f"--capacity: {error}") from error
+    if size_bytes < CAPACITY_MIN_BYTES:
+        raise Invalid(
+            f"--capacity {text.strip()} is {size_bytes} bytes, and a historical needs 1MiB at least; "
+            "write it with its unit, like 50GB"
+        )
+    return size_bytes
 
 
 def _with_historical(settings: Settings, roles: set[Role], **given: str | int | None) -> Settings:
