@@ -9,6 +9,10 @@ from typing import TYPE_CHECKING
 import pyarrow.parquet as pq
 
 from carnac.bootstrap.simulated.audit_locks import LockAuditor
+from carnac.core.tasks.machine import OVERLORD
+from carnac.core.time.leases import is_over
+from carnac.errors import NotFound
+from carnac.ports import LeaseKind
 from carnac.simulation.cluster.oracle import Oracle, compare
 from carnac.simulation.cluster.storage import ROOT, name_of
 
@@ -43,6 +47,7 @@ class Auditor:
         """Take in what has been committed since the last look, and compare what is there with what must be."""
         commits = self._metadata.changes(after=self.oracle.revision)
         self._locks.look(commits)
+        self._check_readers()
         if not commits:
             return
         for commit in commits:
@@ -52,6 +57,18 @@ class Auditor:
             )
             self.oracle.take(commit)
         self.check_newest()
+
+    def _check_readers(self) -> None:
+        """Check that what a living reader's lease keeps is there."""
+        for lease in self._metadata.leases():
+            if lease.kind is LeaseKind.READER and lease.revision < self.oracle.revision:
+                try:
+                    self._metadata.resolve(lease.revision)
+                except NotFound:
+                    self._kernel.violate(
+                        "leases",
+                        f"revision {lease.revision} is forgotten, and {lease.holder} holds it still",
+                    )
 
     def check_newest(self) -> None:
         """Compare the rows of the newest revision with those that must be there."""
@@ -120,13 +137,34 @@ class Auditor:
             self._kernel.violate(auditor, text)
 
     def leftovers(self) -> list[tuple[str, str]]:
-        """Return files that no record names, and locks of nobody, each with the auditor that minds it."""
+        """Return files without a record, locks of nobody, a lead that nobody takes, each with its auditor."""
         files = [
             ("garbage", f"{name_of(path)} has no record, and is there still")
             for path in self._garbage()
         ]
-        return [*files, *(("locks", text) for text in self._locks.leaked())]
+        return [
+            *files,
+            *(("locks", text) for text in self._locks.leaked()),
+            *(("liveness", text) for text in self._unled()),
+        ]
+
+    def _unled(self) -> list[str]:
+        leader = self._metadata.leader(OVERLORD)
+        if leader is None or not is_over(
+            leader.heartbeat_at_ms, leader.lease_ms, self._kernel.now_ms
+        ):
+            return []
+        at_s = (leader.heartbeat_at_ms - self._kernel.now_ms) // 1_000
+        return [
+            f"no overlord leads: {leader.holder} gave its last sign of life {at_s} s from now, and is no more"
+        ]
 
     def _garbage(self) -> list[str]:
         known = {f"{ROOT}/{path}" for path in self._metadata.known_paths()}
-        return sorted(self._disk.files.keys() - known)
+        now_ms = self._kernel.now_ms
+        # what was written when the clock was ahead is kept until then
+        return sorted(
+            path
+            for path, (_, _, at_ms) in self._disk.files.items()
+            if at_ms <= now_ms and path not in known
+        )

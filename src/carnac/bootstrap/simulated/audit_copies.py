@@ -107,7 +107,7 @@ class CopyAuditor:
         Args:
             before: Of the segments, those that it had.
         """
-        last = [one for one in segment_ids if one in before and not self._is_held(one)]
+        last = [one for one in segment_ids if one in before and not self.copies(one)]
         if not last:
             return
         wanted = self._wanted()
@@ -115,12 +115,8 @@ class CopyAuditor:
             if segment_id in wanted:
                 self._kernel.violate(
                     "copies",
-                    f"{name} lets {segment_id} go: revision {wanted[segment_id]} shows it, nobody else is to hold it",
+                    f"{name} lets {segment_id} go: revision {wanted[segment_id]} shows it, nobody else has it",
                 )
-
-    def _is_held(self, segment_id: str) -> bool:
-        """Whether a historical has a segment, or is to have it: an order that it be given up may have come late."""
-        return any(segment_id in held for held in self.held.values())
 
     def _wanted(self) -> dict[str, int]:
         """Return what is visible: in the newest revision, the one that is told, and those that brokers read now.

@@ -170,7 +170,61 @@ def _still_announced(real: Any) -> Any:
     return visible
 
 
+def _believes_the_future(_real: Any) -> Any:
+    return lambda heartbeat_at_ms, lease_ms, at_ms: at_ms - heartbeat_at_ms >= lease_ms
+
+
+def _hears_no_reader(real: Any) -> Any:
+    return lambda *args, **named: real(*args, **{**named, "oldest_lease": None})
+
+
+def _called_complete(real: Any) -> Any:
+    def conclude(self: Any) -> None:
+        real(self)
+        self.reach = replace(self.reach, is_complete=True)
+
+    return conclude
+
+
 BUGS = (
+    Bug(
+        "fence-unchecked",
+        "a publish does not look whether the locks that it names are held",
+        "carnac.core.log.publishing",
+        "_check_fences",
+        _always(None),
+        "overlords",
+    ),
+    Bug(
+        "clock-believed",
+        "a leader whose last sign of life is from the future is believed to live until then",
+        "carnac.core.tasks.leadership",
+        "is_over",
+        _believes_the_future,
+        "overlords",
+    ),
+    Bug(
+        "revert-beside",
+        "a revert brings back what came back before, beside what it was rewritten into",
+        "carnac.core.log.publishing",
+        "_require_unmoved",
+        _always(None),
+    ),
+    Bug(
+        "readers-unheard",
+        "garbage collection does not ask which revisions are read",
+        "carnac.metadata.read.retention",
+        "plan_kept",
+        _hears_no_reader,
+    ),
+    Bug(
+        "partial-is-complete",
+        "an answer says that it is complete, whatever is missing",
+        "carnac.broker.distributed",
+        "DistributedExecution._conclude",
+        _called_complete,
+        "servers",
+    ),
     Bug(
         "last-copy-dropped",
         "a coordinator takes copies for surplus without looking whether there is another one",

@@ -31,6 +31,8 @@ SPEC: dict[str, object] = {
     "dimensionsSpec": {"dimensions": [{"type": "long", "name": NUMBER}]},
     "granularitySpec": GRANULARITY,
 }
+LOOK_BACK = 6
+"""How many of the newest commits may be undone."""
 FINAL = (Conflict, Invalid, NotFound, Revoked)
 """Errors after which a writer knows that nothing was done."""
 
@@ -41,6 +43,8 @@ class Script:
     Attributes:
         left: How much it still wants to do.
         pending: An append that is not acknowledged; it is done again under its batch until it is.
+        planned: What it does next.
+        latest: An append of its own.
     """
 
     def __init__(self, world: World, name: str, seed: str, count: int) -> None:
@@ -48,11 +52,13 @@ class Script:
         self.rng = random.Random(seed)  # noqa: S311 - a simulation
         self.left = count
         self.pending: Wanted | None = None
+        self.planned: list[Callable[[Store], object]] = []
+        self.latest: Wanted | None = None
 
     @property
     def is_over(self) -> bool:
         """Whether it has done all."""
-        return self.left <= 0 and self.pending is None
+        return self.left <= 0 and self.pending is None and not self.planned
 
 
 class WritingScript(Script):
@@ -70,6 +76,9 @@ class WritingScript(Script):
         if self.pending is not None:
             self._append(store, self.pending)
             return
+        if self.planned:
+            self._go_on(store)
+            return
         self.left -= 1
         rng = self.rng
         chosen = rng.choices(
@@ -80,8 +89,9 @@ class WritingScript(Script):
                 self._delete_where,
                 self._revert,
                 self._tag,
+                self._delete_and_undo,
             ),
-            weights=(12, 2, 3, 1, 4, 1),
+            weights=self.world.swarm.verbs,
         )[0]
         chosen(store)
 
@@ -126,7 +136,7 @@ class WritingScript(Script):
             return
         one.acknowledged = done.revision
         self._note(one, None)
-        self.pending = None
+        self.pending, self.latest = None, one
 
     def _replace(self, store: Store) -> None:
         span = Interval(
@@ -163,29 +173,62 @@ class WritingScript(Script):
 
     def _delete_where(self, store: Store) -> None:
         remainder = self.rng.randrange(3)
-        everything = Interval(START_MS, START_MS + HOURS * HOUR_MS)
-        one = self.world.auditor.oracle.want(
-            "delete",
+        self._delete_rows(
+            store,
             self.rng.choice(DATASOURCES),
-            within=everything,
-            hits=lambda row: row.number % 3 == remainder,
+            lambda row: row.number % 3 == remainder,
+            f"{NUMBER} % 3 = {remainder}",
         )
+
+    def _delete_rows(
+        self, store: Store, name: str, hits: Callable[[Row], bool], where: str
+    ) -> Wanted:
+        everything = Interval(START_MS, START_MS + HOURS * HOUR_MS)
+        one = self.world.auditor.oracle.want("delete", name, within=everything, hits=hits)
         self._once(
             one,
-            lambda: (
-                store.delete(
-                    one.datasource, where=f"{NUMBER} % 3 = {remainder}", message=f"{OP}{one.number}"
-                ).revision
-            ),
+            lambda: store.delete(one.datasource, where=where, message=f"{OP}{one.number}").revision,
         )
+        return one
 
     def _revert(self, store: Store) -> None:
         try:
-            log = store.log(limit=6)
+            log = store.log(limit=LOOK_BACK)
             if log:
                 store.revert(self.rng.choice(log).revision)
         except CarnacError as error:
             self.world.kernel.note(f"revert: {type(error).__name__}")
+
+    def _delete_and_undo(self, store: Store) -> None:
+        """Delete what it has appended, undo that, and undo it once more when what came back was rewritten."""
+        if self.latest is None:
+            self._new_append(store)
+            return
+        rows, self.latest = self.latest, None
+        numbers = {row.number for row in rows.rows}
+        listed = ", ".join(map(str, sorted(numbers)))
+        one = self._delete_rows(
+            store, rows.datasource, lambda row: row.number in numbers, f"{NUMBER} IN ({listed})"
+        )
+        revision = one.acknowledged
+        if revision is not None:
+            undo: Callable[[Store], object] = lambda store: store.revert(revision)  # noqa: E731
+            self.planned = [undo, lambda store: store.compact_interval(one.datasource), undo]
+
+    def _go_on(self, store: Store) -> None:
+        """Do what is planned next; what may not have been done is done again."""
+        step = self.planned[0]
+        try:
+            step(store)
+        except Unavailable as error:
+            self.world.kernel.note(f"planned: {type(error).__name__}")
+            return
+        except CarnacError as error:
+            self.world.kernel.note(f"planned: {type(error).__name__}")
+        if self.planned[:1] == [
+            step
+        ]:  # not so if this process stood still, and another one has done it
+            self.planned.pop(0)
 
     def _tag(self, store: Store) -> None:
         try:
@@ -242,7 +285,7 @@ class ReadingScript(Script):
         try:
             for one in host.metadata.visible(name, revision=revision):
                 if self.world.faults.is_on:
-                    host.kernel.pause(0, 9_000)
+                    host.kernel.pause(0, 9_000 * self.world.swarm.patience)
                 data = host.read_whole(one.segment)
                 table = pq.read_table(io.BytesIO(data), columns=["__time", NUMBER])
                 found.update(visible_numbers(table, one.entry.clip))

@@ -8,7 +8,7 @@ import logging
 import random
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from carnac import durable
@@ -27,8 +27,9 @@ from carnac.bootstrap.simulated.world import World
 from carnac.broker import cluster, membership, scatter
 from carnac.coordinator import coordinator, links
 from carnac.historical import journal, server
-from carnac.simulation.cluster.faults import KINDS, Faults
+from carnac.simulation.cluster.faults import FREEZES_MS, KINDS, Faults
 from carnac.simulation.cluster.kernel import Kernel, Process, Violation
+from carnac.simulation.cluster.swarm import draw_swarm
 from carnac.simulation.cluster.threads import simulated
 
 PACKAGES = (
@@ -58,8 +59,11 @@ TASKS = 0.3
 """Share of the seeds that have overlords."""
 SHARE = 0.007
 """Share of a process's effects that are followed by a fault."""
-FREEZES_MS = (1_000, 8_000, 15_000, 40_000, 120_000)
-SKEWS_MS = (0, 0, -3_600_000, 3_600_000, -20_000, 20_000)
+SKEWS_MS = (0, 3_600_000, 3_600_000, -3_600_000, -20_000, 20_000)
+FORCE_MAX = 2.0
+"""How much more often than `SHARE` says at most."""
+RESTARTS = 0.5
+"""Of the times that the clock of the one machine is set, those at which the machine starts anew."""
 TAKEN_FOR_DEAD = 0.5
 """Share of the paused processes in whose place another one is started."""
 
@@ -99,8 +103,9 @@ def run(
     serves = kernel.faults.random() < SERVING if has_servers is None else has_servers
     has_tasks = kernel.faults.random() < TASKS if has_overlords is None else has_overlords
     if bug is not None:
-        serves, has_tasks = serves or bug.needs == "servers", has_tasks or bug.needs == "overlords"
-    faults = Faults(_random(f"calls {seed}"), frozenset(kinds))
+        serves, has_tasks = bug.needs == "servers", bug.needs == "overlords"
+    swarm = draw_swarm(_random(f"swarm {seed}"), frozenset(kinds), may_be_one_machine=not serves)
+    faults = Faults(_random(f"calls {seed}"), swarm.kinds, swarm.rates())
     for name in PACKAGES:
         importlib.import_module(name)
     with ExitStack() as stack:
@@ -108,7 +113,7 @@ def run(
         stack.enter_context(planted(bug))
         stack.enter_context(simulated(kernel, PACKAGES))
         stack.enter_context(_calm())
-        world = stack.enter_context(World(kernel, faults))
+        world = stack.enter_context(World(kernel, faults, swarm))
         stack.enter_context(world.copies.disk.mounted())
         scripts = _people(world, seed, steps)
         if serves:
@@ -116,7 +121,8 @@ def run(
         if has_tasks:
             _overlords(world, seed, steps, scripts)
         stack.enter_context(_listening(kernel))
-        kernel.note(f"servers: {serves}, overlords: {has_tasks}")
+        kernel.note(f"servers: {serves}, overlords: {has_tasks}, faults: {sorted(swarm.kinds)}")
+        kernel.note(f"{replace(swarm, kinds=frozenset())}")
         chaos = Chaos(world, _random(f"chaos {seed}"), scripts)
         chaos.start()
         kernel.run(CHAOS_MS, until=lambda: all(one.is_over for one in scripts))
@@ -271,6 +277,7 @@ class Chaos:
     def __init__(self, world: World, rng: random.Random, scripts: list[Script]) -> None:
         self._world, self._rng, self._scripts = world, rng, scripts
         self._kinds = sorted(world.faults.kinds & {"crash", "freeze", "clock"})
+        self._share = SHARE * min(FORCE_MAX, len(self._kinds) * world.swarm.force / 3)
 
     def start(self) -> None:
         """Begin."""
@@ -282,6 +289,8 @@ class Chaos:
         self._world.faults.is_on = False
         self._world.kernel.befall = None
         self._world.kernel.note("faults stop")
+        if self._world.skew_ms:
+            self._world.restart(0)
         for process in self._world.attempts.owners:
             process.frozen_until_ms = process.skew_ms = 0
         for name, process in list(self._world.processes.items()):
@@ -294,12 +303,19 @@ class Chaos:
                 self._world.start(script.name)
 
     def _befall(self, process: Process) -> None:
-        if self._rng.random() >= SHARE or process is self._world.god:
+        if self._rng.random() >= self._share or process is self._world.god:
             return
         world, rng, kernel = self._world, self._rng, self._world.kernel
         kind = rng.choice(self._kinds)
         is_current = world.processes.get(process.name) is process
-        if kind == "crash":
+        if kind == "clock" and world.swarm.is_one_machine:
+            skew_ms = rng.choice(SKEWS_MS)
+            if rng.random() < RESTARTS:
+                world.restart(skew_ms)
+            else:
+                world.skew_ms = skew_ms
+                kernel.note(f"the machine's clock is set {skew_ms} ms ahead")
+        elif kind == "crash":
             kernel.note("crashes")
             kernel.kill(process)
             if is_current:

@@ -18,7 +18,7 @@ from carnac.broker.membership import Membership
 from carnac.broker.waiting import QueryQueue
 from carnac.coordinator.coordinator import Coordinator, CoordinatorSettings
 from carnac.core.time.intervals import Interval
-from carnac.errors import CarnacError, InvariantError
+from carnac.errors import CarnacError, InvariantError, NotFound
 from carnac.historical import Historical
 from carnac.historical.presence import Presence
 from carnac.historical.server import SEGMENTS_FOLDER
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 LEASE_MS = SETTINGS.lease_ttl_ms
 HALF_HOUR_MS = 1_800_000
+MISSING = (OnMissing.ERROR, OnMissing.ERROR, OnMissing.PREVIOUS, OnMissing.PARTIAL)
 
 
 def _record(host: Host, server_id: str, role: Role, url: str) -> ServerRecord:
@@ -162,9 +163,7 @@ class AskingScript(Script):
             START_MS + first * 2 * HALF_HOUR_MS,
             START_MS + rng.randint(first * 2 + 1, HOURS * 2) * HALF_HOUR_MS,
         )
-        missing = rng.choice(
-            (OnMissing.ERROR, OnMissing.ERROR, OnMissing.PREVIOUS, OnMissing.PARTIAL)
-        )
+        missing = OnMissing.PARTIAL if self.world.swarm.is_partial else rng.choice(MISSING)
         where = f"__time >= epoch_ms({within.start_ms}) AND __time < epoch_ms({within.end_ms})"
         statement = Statement(
             sql=f"SELECT count(*) AS n, coalesce(sum({NUMBER}), 0)::BIGINT AS s FROM {name} WHERE {where}",
@@ -179,6 +178,8 @@ class AskingScript(Script):
             self.world.kernel.violate("laws", error.message)
             return seen
         except CarnacError as error:
+            if isinstance(error, NotFound) and not self.world.auditor.oracle.rows(name):
+                self.is_fresh = not self.world.faults.is_on  # that is the answer: all was reverted
             note(f"query of {name}: {type(error).__name__}: {error.message[-160:]}")
             return seen
         self._audit(name, within, _Told(rows[0]["n"], rows[0]["s"], answer.facts, missing), seen)

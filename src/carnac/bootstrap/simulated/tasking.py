@@ -15,7 +15,7 @@ from carnac.bootstrap.simulated.clients import (
     START_MS,
     WritingScript,
 )
-from carnac.bootstrap.simulated.overlords import open_tasks
+from carnac.bootstrap.simulated.overlords import open_lockbox, open_tasks
 from carnac.core.tasks.model import TaskState
 from carnac.core.time.intervals import Interval
 from carnac.errors import CarnacError, Conflict, NotFound, Unavailable
@@ -25,6 +25,7 @@ from carnac.simulation.cluster.oracle import TASK, Wanted
 if TYPE_CHECKING:
     from carnac.bootstrap.simulated.world import Host
     from carnac.core.tasks.model import Task
+    from carnac.overlord.lockbox import Lockbox
     from carnac.overlord.tasks import TaskService
 
 CONTEXTS: tuple[dict[str, object], ...] = (
@@ -76,6 +77,8 @@ class TaskingScript(WritingScript):
             self.uncompacted = [one for one in self.uncompacted if one != name]
         for task_id in list(self.open):
             self._look(service, task_id)
+        if self.world.faults.is_on and self.rng.random() < self.world.swarm.breaks:
+            self._break(open_lockbox(host))
         if self.unsent is None and self.left > 0:
             self.left -= 1
             self._decide(service)
@@ -131,6 +134,14 @@ class TaskingScript(WritingScript):
     def _compact(self, _service: TaskService) -> None:
         kind = self.rng.choice(("compact", "compact", "kill", "clean"))
         self._prepare(None, {"type": kind, "dataSource": self.rng.choice(DATASOURCES)})
+
+    def _break(self, lockbox: Lockbox) -> None:
+        """Break a lock of whoever publishes: it stands in somebody's way."""
+        found = [one.lock for one in lockbox.explain() if one.lock.is_publishing]
+        if found:
+            lock = self.rng.choice(found)
+            self.world.kernel.note(f"breaks lock {lock.lock_id} of {lock.task_id}")
+            lockbox.break_lock(lock.lock_id)
 
     def _cancel(self, service: TaskService) -> None:
         if self.open:

@@ -23,7 +23,7 @@ from carnac.ports.segment_files import check_file
 from carnac.simulation.cluster import storage
 from carnac.simulation.cluster.database import SimulatedDatabase
 from carnac.simulation.cluster.faults import Faults
-from carnac.simulation.cluster.kernel import Kernel, Process, Strand
+from carnac.simulation.cluster.kernel import MAIN, Kernel, Process, Strand
 from carnac.simulation.cluster.network import Network
 from carnac.store import Store
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from carnac.core.segments.segment import Segment
     from carnac.ports import Clock, DeepStorage, IdSource
     from carnac.query.engine import QueryEngine
+    from carnac.simulation.cluster.swarm import Swarm
     from carnac.store.leases import LeaseKeeper
 
 MINUTE_MS = 60_000
@@ -49,12 +50,12 @@ SETTINGS = Settings(
 class MachineClock:
     """The clock of a process's machine (port `Clock`), which may be wrong."""
 
-    def __init__(self, kernel: Kernel, process: Process) -> None:
-        self._kernel, self._process = kernel, process
+    def __init__(self, world: World, process: Process) -> None:
+        self._kernel, self._world, self._process = world.kernel, world, process
 
     def now_ms(self) -> int:
         """Return the time."""
-        return self._kernel.now_ms + self._process.skew_ms
+        return self._kernel.now_ms + self._world.skew_ms + self._process.skew_ms
 
     def sleep_ms(self, duration_ms: int) -> None:
         """Wait."""
@@ -86,8 +87,8 @@ class Host:
     def __init__(self, world: World, process: Process, number: int) -> None:
         self.world, self.process, self.kernel = world, process, world.kernel
         self.number = number
-        self.clock = StoreClock(MachineClock(world.kernel, process))
-        self.clock.follow(lambda: world.kernel.now_ms)
+        self.clock = StoreClock(MachineClock(world, process))
+        self.clock.follow(lambda: None if world.swarm.is_one_machine else world.kernel.now_ms)
         self.ids: IdSource = SeededIds(world.kernel, process)
         self.metadata: MetadataStore = world.open_metadata(self.clock, self.ids)
         self.files: DeepStorage = ObjectDeepStorage(storage.URL, {})
@@ -136,13 +137,19 @@ def _no_engine() -> QueryEngine:
 
 
 class World:
-    """One simulation. Use it in a `with` block."""
+    """One simulation. Use it in a `with` block.
 
-    def __init__(self, kernel: Kernel, faults: Faults) -> None:
-        self.kernel, self.faults = kernel, faults
+    Attributes:
+        skew_ms: The clocks of all machines are so far ahead.
+    """
+
+    def __init__(self, kernel: Kernel, faults: Faults, swarm: Swarm) -> None:
+        self.kernel, self.faults, self.swarm = kernel, faults, swarm
+        self.skew_ms = 0
         self.folder = Path(tempfile.mkdtemp(prefix="carnac-simulated-"))
         self.disk = storage.Disk(kernel, faults)
         self.network = Network(kernel, faults)
+        self.disk.ahead_ms = lambda: self.skew_ms
         storage.mount(self.disk)
         self._database = TemporarySqliteDatabase(created_at_ms=kernel.now_ms, store_id="simulated")
         self.god = Process("auditor")
@@ -159,7 +166,7 @@ class World:
     def _past_faults(self) -> MetadataStore:
         return MetadataStore(
             self._database,
-            clock=MachineClock(self.kernel, self.god),
+            clock=MachineClock(self, self.god),
             ids=SeededIds(self.kernel, self.god),
         )
 
@@ -183,7 +190,7 @@ class World:
     def start(self, name: str) -> None:
         """Start a process."""
         process = self.processes[name] = self._born(name)
-        self._mains[name] = self.kernel.spawn(process, "main", lambda: self._begin(name, process))
+        self._mains[name] = self.kernel.spawn(process, MAIN, lambda: self._begin(name, process))
 
     def has_ended(self, name: str) -> bool:
         """Whether a process crashed, or has done what it began with."""
@@ -209,7 +216,7 @@ class World:
                 self.kernel.note(f"cannot go on: {error.message}")
             self.kernel.kill(process)
 
-        self.kernel.spawn(process, "main", work)
+        self.kernel.spawn(process, MAIN, work)
         return process
 
     def start_later(self, name: str, after_ms: int) -> None:
@@ -227,6 +234,16 @@ class World:
         """End a process where it stands."""
         self.kernel.note(f"{name} crashes")
         self.kernel.kill(self.processes[name])
+
+    def restart(self, skew_ms: int) -> None:
+        """Let the one machine lose its power; its clock is wrong when it comes back."""
+        self.kernel.note(f"the machine starts anew, its clock {skew_ms} ms ahead")
+        self.skew_ms = skew_ms
+        for process in self.attempts.owners:
+            self.kernel.kill(process)
+        for name in self.processes:
+            self.kernel.kill(self.processes[name])
+            self.start_later(name, self.kernel.faults.randint(0, 8_000))
 
     def rest(self) -> None:
         """End all but those who keep up the store: there is nothing left to be done."""

@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from carnac.errors import CarnacError, Unavailable
+from carnac.simulation.cluster.faults import STALLS_MS
 
 if TYPE_CHECKING:
     from carnac.simulation.cluster.faults import Faults
@@ -84,6 +85,8 @@ class SimulatedDatabase:
     def write(self, *, is_durable: bool = True) -> Iterator[Any]:
         """Open a transaction that writes."""
         self._kernel.pause(0, 6)
+        if self._kernel.is_main() and self._faults.happens("freeze", "stalled"):
+            self._kernel.freeze(self._faults.rng.choice(STALLS_MS))
         if self._faults.happens("database", "busy"):
             self._kernel.note("database: another process keeps all writers waiting")
             self._kernel.sleep(3_000)

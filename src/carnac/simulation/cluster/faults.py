@@ -7,6 +7,10 @@ from dataclasses import dataclass, field
 
 from carnac.errors import Invalid
 
+FREEZES_MS = (1_000, 8_000, 15_000, 40_000, 120_000)
+"""For how long a process stands still."""
+STALLS_MS = (3_000, 6_000, 8_000)
+"""For how long it does before a transaction."""
 KINDS = ("crash", "freeze", "clock", "database", "storage", "network")
 
 
@@ -19,16 +23,19 @@ class Rates:
         broken: Transactions that are rolled back at their commit.
         unknown: Commits of which the answer is lost.
         unread: Reads of the database that fail.
+        stalled: Transactions of a process's main work before which it stands still.
         slow, failing, half, late: Calls of deep storage that take long; fail; fail when the work is done; listings that
             lag behind.
         torn: Reads that end too early.
         dropped, unanswered, doubled, delayed: Messages, answers.
+        cut: Messages with which their receiver is cut off from everybody for a while.
     """
 
     busy: float = 0.02
     broken: float = 0.02
     unknown: float = 0.03
     unread: float = 0.01
+    stalled: float = 0.015
     slow: float = 0.04
     failing: float = 0.02
     half: float = 0.01
@@ -38,6 +45,7 @@ class Rates:
     unanswered: float = 0.02
     doubled: float = 0.03
     delayed: float = 0.05
+    cut: float = 0.005
 
 
 @dataclass

@@ -14,6 +14,8 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+MAIN = "main"
+"""The first strand of a process."""
 EPOCH_MS = 1_700_000_000_000
 """When every simulation begins."""
 STEPS_MAX = 400_000
@@ -201,6 +203,16 @@ class Kernel:
         if self.befall is not None:
             self.befall(strand.process)
         self.sleep(shortest_ms + int(self._draw() * (longest_ms - shortest_ms + 1)))
+
+    def is_main(self) -> bool:
+        """Whether this strand is the first of its process, not one that keeps something up beside it."""
+        return self.require().name == MAIN
+
+    def freeze(self, duration_ms: int) -> None:
+        """Let the process of this strand stand still."""
+        self.note(f"stands still for {duration_ms} ms")
+        self.require().process.frozen_until_ms = self.now_ms + duration_ms
+        self.sleep(0)
 
     def wait(self, until_ms: int | None = None) -> bool:
         """Let others run until `wake`; False: it has not come in time."""

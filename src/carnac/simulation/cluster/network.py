@@ -19,6 +19,8 @@ T = TypeVar("T")
 
 TIMEOUT_MS = 8_000
 """After which a caller gives up."""
+CUT_MS = 60_000
+"""For as long at most nobody reaches a process that is cut off from all others."""
 LOOK_MS = 400
 """After which a caller notices that the other process is gone."""
 
@@ -40,6 +42,7 @@ class Network:
     kernel: Kernel
     faults: Faults
     listening: dict[str, tuple[Process, SegmentServer]] = field(default_factory=dict)
+    cut_until_ms: dict[str, int] = field(default_factory=dict)
 
     def listen(self, url: str, process: Process, server: SegmentServer) -> None:
         """Answer calls of a URL."""
@@ -56,7 +59,12 @@ class Network:
         kernel = self.kernel
         kernel.require()
         deadline_ms = kernel.now_ms + TIMEOUT_MS + wait_ms
-        if self.faults.happens("network", "dropped"):
+        name = self.listening[url][0].name if url in self.listening else url
+        if self.faults.happens("network", "cut"):
+            self.cut_until_ms[name] = kernel.now_ms + self.faults.rng.randint(0, CUT_MS)
+            kernel.note(f"network: {name} is cut off")
+        is_cut = self.faults.is_on and self.cut_until_ms.get(name, 0) > kernel.now_ms
+        if is_cut or self.faults.happens("network", "dropped"):
             kernel.note(f"network: {what} to {url} is lost")
             kernel.sleep(TIMEOUT_MS)
             raise Unavailable(f"{url} does not answer")

@@ -32,15 +32,18 @@ class Disk:
     """The files, and who is told of what becomes of them.
 
     Attributes:
+        files: Their bytes, when they were written, and when by the clock of deep storage.
         deleted: Paths that were there once.
         on_delete: Told of a path that is about to go.
+        ahead_ms: Says how far its clock is ahead.
     """
 
     kernel: Kernel
     faults: Faults
-    files: dict[str, tuple[bytes, int]] = field(default_factory=dict)
+    files: dict[str, tuple[bytes, int, int]] = field(default_factory=dict)
     deleted: dict[str, int] = field(default_factory=dict)
     on_delete: Callable[[str], object] = lambda _path: None
+    ahead_ms: Callable[[], int] = lambda: 0
 
     def turn(self, what: str, path: str) -> None:
         """Let others run, then maybe fail before anything is done."""
@@ -64,7 +67,8 @@ class Disk:
     def write(self, path: str, data: bytes) -> None:
         """Put a file."""
         self.turn("write", path)
-        self.files[path] = (data, self.kernel.now_ms)
+        now_ms = self.kernel.now_ms
+        self.files[path] = (data, now_ms, now_ms + self.ahead_ms())
         self.kernel.note(f"storage: write {name_of(path)}, {len(data)} bytes")
         self.after("write", path)
 
@@ -95,8 +99,8 @@ class Disk:
         lags = self.kernel.here() is not None and self.faults.happens("storage", "late")
         since_ms = self.kernel.now_ms - (LAG_MS if lags else -1)
         return {
-            path: info_of(path, data, at_ms)
-            for path, (data, at_ms) in sorted(self.files.items())
+            path: info_of(path, data, at_ms, stamp_ms)
+            for path, (data, at_ms, stamp_ms) in sorted(self.files.items())
             if path.startswith(f"{prefix.rstrip('/')}/") and at_ms < since_ms
         }
 
@@ -106,9 +110,9 @@ def name_of(path: str) -> str:
     return path.removeprefix(f"{ROOT}/")
 
 
-def info_of(path: str, data: bytes, at_ms: int) -> dict[str, Any]:
+def info_of(path: str, data: bytes, _at_ms: int, stamp_ms: int) -> dict[str, Any]:
     """Return what a file system says of a file."""
-    return {"name": path, "size": len(data), "type": "file", "mtime": at_ms / 1000}
+    return {"name": path, "size": len(data), "type": "file", "mtime": stamp_ms / 1000}
 
 
 class SimulatedFiles(AbstractFileSystem):  # type: ignore[misc]

@@ -1,0 +1,106 @@
+"""Which planted bugs the simulator finds, by which law and how soon: the table of `docs/simulating.md`, made by a run.
+
+`python -m scripts.planted_bugs` takes minutes; `--write` puts the table into the page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from carnac.bootstrap.simulated.bugs import BUGS, Bug, find_bug
+from carnac.bootstrap.simulated.run import run
+
+PAGE = Path(__file__).parent.parent / "docs" / "simulating.md"
+BEGIN, END = "<!-- planted bugs: begin -->\n", "<!-- planted bugs: end -->\n"
+SEEDS_MAX = 200
+STEPS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a planted bug came to.
+
+    Attributes:
+        seeds: That found it, in order.
+        laws: Auditors that told, in order.
+        tried: Seeds that were tried, from 0 on.
+        first_s, all_s: Seconds of processor time until the first seed found it, and in all.
+    """
+
+    bug: Bug
+    seeds: tuple[int, ...]
+    laws: tuple[str, ...]
+    tried: int
+    first_s: float
+    all_s: float
+
+
+def look_for(bug: Bug, finds: int) -> Found:
+    """Try seeds until as many have found a bug."""
+    seeds: list[int] = []
+    laws: list[str] = []
+    began_s = time.process_time()
+    first_s = 0.0
+    seed = 0
+    while seed < SEEDS_MAX and len(seeds) < finds:
+        violations = run(seed, steps=STEPS, bug=bug).violations
+        if violations:
+            seeds.append(seed)
+            laws += [one.auditor for one in violations[:1] if one.auditor not in laws]
+            first_s = first_s or time.process_time() - began_s
+        seed += 1
+    return Found(bug, tuple(seeds), tuple(laws), seed, first_s, time.process_time() - began_s)
+
+
+def table(found: Sequence[Found], finds: int) -> str:
+    """Return the table as Markdown."""
+    lines = [
+        "| bug | what is wrong then | told by | first seed | found by | until the first |",
+        "|---|---|---|---|---|---|",
+        *(
+            f"| `{one.bug.name}` | {one.bug.text} | {', '.join(one.laws) or 'nobody'} | "
+            f"{one.seeds[0] if one.seeds else 'none'} | {len(one.seeds)} of {one.tried} seeds | {one.first_s:.1f} s |"
+            for one in found
+        ),
+    ]
+    total_s = sum(one.first_s for one in found)
+    lines += [
+        "",
+        f"Made by `python -m scripts.planted_bugs --finds {finds} --write` with Python {platform.python_version()}: "
+        f"seeds from 0 on, {STEPS} steps, until {finds} seeds have found a bug or {SEEDS_MAX} were tried. All "
+        f"{len(found)} were found for the first time in {total_s:.0f} s of one core's time, those {finds} times in "
+        f"{sum(one.all_s for one in found):.0f} s.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Run, print, and write if asked to."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--finds", type=int, default=5, help="seeds that must find each bug")
+    parser.add_argument("--write", action="store_true", help="put the table into the page")
+    parser.add_argument("bugs", nargs="*", help="names; none: all")
+    given = parser.parse_args()
+    found = []
+    for bug in [find_bug(name) for name in given.bugs] or BUGS:
+        found.append(look_for(bug, given.finds))
+        one = found[-1]
+        print(f"{bug.name}: {one.seeds} of {one.tried}, {one.laws}, {one.all_s:.0f} s", flush=True)
+    made = table(found, given.finds)
+    if given.write:
+        before, rest = PAGE.read_text(encoding="utf-8").split(BEGIN)
+        PAGE.write_text(f"{before}{BEGIN}\n{made}\n{END}{rest.split(END)[1]}", encoding="utf-8")
+    else:
+        print(made)
+    if any(len(one.seeds) < given.finds for one in found):
+        raise SystemExit(1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""What a seed concentrates on: what everything together would seldom reach, few things often do.
+
+Each seed switches kinds of faults and of work on and off, and the fewer are left, the more often they happen. So one
+seed has little but processes that stand still, another nothing but deletes that are reverted and compacted.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Set
+from dataclasses import dataclass, fields, replace
+
+from carnac.simulation.cluster.faults import KINDS, Rates
+
+EVERYTHING = 0.3
+"""Of the seeds, those in which all kinds of faults happen, and all kinds of work are done."""
+FORCE_MAX = 4.0
+"""How much more often the only kind of fault happens than it would beside all others."""
+RATE_MAX = 0.4
+"""No fault befalls more of its calls."""
+ONE_MACHINE = 0.5
+"""Of the seeds without servers, those whose processes are on one machine, and whose database tells no time."""
+VERBS = ("append", "replace", "delete", "delete_where", "revert", "tag", "undo")
+"""What writers do."""
+USUAL = (12, 2, 3, 1, 4, 1, 1)
+"""How often each, of all that they do."""
+BREAKS = (0.0, 0.9)
+"""See `Swarm`."""
+STALLS = (1, 1, 10)
+"""See `Swarm`."""
+PATIENCE = (1, 1, 1, 8)
+"""How many times longer than usual a reader takes for a file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Swarm:
+    """What happens under one seed.
+
+    Attributes:
+        kinds: Faults that happen at all.
+        force: How many times more often than usual they do.
+        verbs: How often writers do each of `VERBS`.
+        patience: See `PATIENCE`.
+        is_partial: Whoever asks takes what there is, whenever something cannot be read.
+        breaks: How often an operator breaks a lock under which somebody publishes, when he looks.
+        stalls: How many times more often than `force` says processes stand still before they write.
+        is_one_machine: Clocks of all processes are one, which is set wrong; leases go by it, and all end at once when
+            the machine does.
+    """
+
+    kinds: frozenset[str]
+    force: float = 1.0
+    verbs: tuple[int, ...] = USUAL
+    patience: int = 1
+    is_partial: bool = False
+    breaks: float = 0.0
+    stalls: int = 1
+    is_one_machine: bool = False
+
+    def rates(self) -> Rates:
+        """Return how often calls fail."""
+        usual = Rates()
+        usual = replace(usual, stalled=usual.stalled * self.stalls)
+        return replace(
+            usual,
+            **{
+                one.name: min(RATE_MAX, getattr(usual, one.name) * self.force)
+                for one in fields(usual)
+            },
+        )
+
+
+def draw_swarm(rng: random.Random, kinds: Set[str], *, may_be_one_machine: bool) -> Swarm:
+    """Return what a seed concentrates on, of the kinds of faults that may happen."""
+    allowed = [kind for kind in KINDS if kind in kinds]
+    chosen = allowed
+    if rng.random() >= EVERYTHING and allowed:
+        chosen = [kind for kind in allowed if rng.random() < 0.5] or [rng.choice(allowed)]
+    verbs: tuple[int, ...] = USUAL
+    if rng.random() >= EVERYTHING:
+        verbs = (
+            rng.choice((4, 12)),
+            *(usual * rng.choice((0, 1, 4)) for usual in USUAL[1:]),
+        )
+    return Swarm(
+        kinds=frozenset(chosen),
+        force=min(FORCE_MAX, len(allowed) / max(1, len(chosen))),
+        verbs=verbs,
+        patience=rng.choice(PATIENCE),
+        stalls=rng.choice(STALLS),
+        breaks=rng.choice(BREAKS),
+        is_partial=rng.random() < 0.3,
+        is_one_machine=may_be_one_machine and rng.random() < ONE_MACHINE,
+    )
