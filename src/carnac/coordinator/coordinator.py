@@ -108,6 +108,7 @@ class Coordinator:
         self._looked_at_ms = 0
         self._fence = 0
         self._leading = Lock()
+        self._compiling: Thread | None = None
         self._wait = wait
         self._loop = self._loop_of("coordinator", self.run_round, settings.period_ms)
         self.fleet = Fleet(
@@ -242,12 +243,18 @@ class Coordinator:
     # ------------------------------------------------------------------------------------------- rounds
 
     def start(self) -> None:
-        """Go round in threads of its own, until `stop`; the planner is compiled beside them if it is not yet."""
-        compiling = Thread(target=self._compile_planner, name="carnac-compile", daemon=True)
-        self.planner.is_ready = lambda: not compiling.is_alive()
-        compiling.start()
+        """Go round in threads of its own, until `stop`; the planner is compiled beside them when it is needed first."""
+        self.planner.is_ready = self._is_compiled
         for loop in self.loops:
             loop.start()
+
+    def _is_compiled(self) -> bool:
+        if self._compiling is None:
+            self._compiling = Thread(
+                target=self._compile_planner, name="carnac-compile", daemon=True
+            )
+            self._compiling.start()
+        return not self._compiling.is_alive()
 
     def _compile_planner(self) -> None:
         def compile_it() -> None:
