@@ -40,11 +40,11 @@ NOT_FOR_A_QUERY = re.compile(
 )
 """Each takes milliseconds to load; together they took longer than the rest."""
 COLD = """
-import json, sys
+import atexit, json, sys
 sys.argv = {arguments!r}
+atexit.register(lambda: print(json.dumps(sorted(sys.modules))))
 from carnac.cli import main
-main()
-print(json.dumps(sorted(sys.modules)))
+sys.exit(main())
 """
 REPORT = "import sys, json, {module}; {then}; print(json.dumps(sorted(n for n in sys.modules if '.' not in n)))"
 

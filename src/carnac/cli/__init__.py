@@ -7,6 +7,7 @@ inside Carnac, 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP; 10 after a
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import sys
@@ -35,9 +36,12 @@ def main(args: Sequence[str] | None = None) -> int:
     code = run(sys.argv[1:], owns_process=True)
     threads = sys.modules.get("carnac.ports.threads")
     if threads is not None and threads.has_left():
-        with suppress(OSError):
-            sys.stdout.flush()
-        os._exit(code)  # Python would end beneath it, and DuckDB's bindings say a page about that
+        # Python would tear down what they use: DuckDB's bindings say a page about that, or the process aborts
+        atexit._run_exitfuncs()  # noqa: SLF001 - what has to go with the process goes
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError):
+                stream.flush()
+        os._exit(code)
     return code
 
 

@@ -61,6 +61,8 @@ class DaemonThreads:
         done: Future[T] = Future()
 
         def work() -> None:
+            if not done.set_running_or_notify_cancel():
+                return
             try:
                 done.set_result(do())
             except BaseException as error:
@@ -73,10 +75,11 @@ class DaemonThreads:
         return done
 
     def wait(self) -> None:
-        """Wait until what was submitted is done, `GRACE_MS` at most."""
+        """Wait until what was submitted is done, `GRACE_MS` at most; what is not is noted as left."""
         with self._mutex:
             unfinished = list(self._unfinished)
-        wait(unfinished, GRACE_MS / 1000)
+        if wait(unfinished, GRACE_MS / 1000).not_done:
+            note_left()
 
     def run(self, do: Callable[[], object]) -> None:
         """Have something done that raises nothing; returns at once."""
@@ -185,8 +188,8 @@ def note_left() -> None:
 
 
 def has_left() -> bool:
-    """Whether something was left to itself: the process ends beneath it then, with nothing torn down first."""
-    return _left.is_set()
+    """Whether threads go on that nobody waits for: the process ends beneath them then, with nothing torn down."""
+    return _left.is_set() or any(one.name.startswith("carnac-") for one in threading.enumerate())
 
 
 _watcher = _Watcher()

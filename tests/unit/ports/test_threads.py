@@ -34,6 +34,24 @@ def test_threads_are_used_again_and_as_many_as_there_is_to_do() -> None:
     assert len(set(seen)) == 2
 
 
+def test_what_an_asker_gave_up_is_waited_for_and_its_thread_used_again() -> None:
+    threads, begun, goes_on = DaemonThreads("test"), threading.Event(), threading.Event()
+    ended: list[int] = []
+
+    def do() -> None:
+        begun.set()
+        goes_on.wait(30)
+        ended.append(1)
+
+    future = threads.submit(do)
+    assert begun.wait(30)
+    assert not future.cancel(), "it runs"
+    goes_on.set()
+    threads.wait()
+    assert ended == [1]
+    assert threads.submit(lambda: 2).result(30) == 2
+
+
 def test_what_takes_too_long_is_stopped_again_and_again() -> None:
     """Until it is over, and not once more."""
     stops: list[int] = []
