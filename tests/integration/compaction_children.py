@@ -39,7 +39,7 @@ NAME = "events"
 REST_MS = 60_000
 
 
-FOREVER_MS = 10**13
+FOREVER_MS = 3 * 10**12
 
 
 def settings_of(folder: Path, *, safety_period_ms: int = FOREVER_MS) -> Settings:
@@ -117,13 +117,20 @@ def keep_alone(folder: Path, now_ms: int, faults: Faults) -> int:
 
 def keep_by_overlord(folder: Path, now_ms: int, faults: Faults) -> int:
     """Have an overlord submit, dispatch and run tasks, in turn, until nothing is left; return how many rounds."""
-    clock, settings = FakeClock(now_ms), settings_of(folder)
     real = carnac.metadata.open_metadata
 
     def open_metadata(*args: Any, **more: Any) -> MetadataStore:
         return faulty_metadata(real(*args, **more), faults)
 
     carnac.metadata.open_metadata = open_metadata  # type: ignore[assignment]  # of this process alone
+    try:
+        return _keep_by_overlord(folder, now_ms, faults)
+    finally:
+        carnac.metadata.open_metadata = real
+
+
+def _keep_by_overlord(folder: Path, now_ms: int, faults: Faults) -> int:
+    clock, settings = FakeClock(now_ms), settings_of(folder)
     runners = {"in_process": FakeRunner()}
     tasks = open_tasks(settings=settings, runners=runners, clock=clock)
     loop = open_loop(settings=settings, runners=runners, clock=clock)
@@ -156,7 +163,6 @@ def keep_by_overlord(folder: Path, now_ms: int, faults: Faults) -> int:
         rounds.close()
         loop.close()
         tasks.close()
-        carnac.metadata.open_metadata = real
 
 
 def is_in_order(metadata: MetadataStore) -> bool:

@@ -12,7 +12,7 @@ TIME_MAX_MS = 36_500 * DAY_MS
 NUMBER_MAX = 1 << 53
 """Of any other: metadata stores and JSON hold no more."""
 MOST = {"lease_ttl_ms": DAY_MS, "query_threads": 1_024}
-LEAST = {"historical_capacity_bytes": 1 << 20}
+LEAST = {"historical_capacity_bytes": 1 << 10}
 """Bytes below that hold no segment: a unit was left out."""
 
 

@@ -67,9 +67,11 @@ def check_replaceable(place: Path) -> None:
     Raises:
         Invalid: It is in the folder of one.
     """
-    if not place.is_file():
+    try:
+        is_file = place.is_file()
+    except OSError:  # who opens it says what is wrong with its name
         return
-    for folder in place.resolve().parents:
+    for folder in place.resolve().parents if is_file else ():
         if (folder / METADATA_FILE).is_file():
             raise Invalid(
                 f"{place} is in the folder of the store {folder}, where nothing is written over; name another file"

@@ -102,7 +102,7 @@ def failure_of(error: CarnacError) -> Failure:
 def _when_to_retry(error: CarnacError) -> dict[str, str]:
     if isinstance(error, Busy):
         return {"Retry-After": str(error.retry_after_s)}
-    if isinstance(error, Unavailable) and not isinstance(error, TimedOut):
+    if isinstance(error, Unavailable) and not isinstance(error, TimedOut | Cancelled):
         return {"Retry-After": str(UNAVAILABLE_AGAIN_S)}
     return {}
 
