@@ -66,7 +66,7 @@ def test_spark_conf_from_the_environment_is_json(tmp_path: Path) -> None:
             {"CARNAC_LEASE_TTL_MS": "5"},
             "setting 'lease_ttl_ms' is wrong: input should be greater",
         ),
-        ("", {"CARNAC_HISTORICAL_CAPACITY_BYTES": "10"}, "should be greater than or equal to 1048"),
+        ("", {"CARNAC_HISTORICAL_CAPACITY_BYTES": "10"}, "should be greater than or equal to 1024"),
         ("", {"CARNAC_LEASE_TTL_MS": "86400001"}, "should be less than or equal to 86400000"),
         ("", {"CARNAC_QUERY_TIMEOUT_MS": "9999999999999"}, "should be less than or equal to 31536"),
         ("", {"CARNAC_MOVES_MAX": "99999999999999999999"}, "should be less than or equal to 9007"),
