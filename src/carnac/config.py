@@ -99,7 +99,7 @@ class Settings(BaseModel):
         "cluster (YARN, Kubernetes).",
     )
     query_threads: int | None = Field(
-        default=None, ge=1, description="Threads of the embedded query engine. Default: all cores."
+        default=None, ge=1, le=1_024, description="Threads of embedded queries. Default: all cores."
     )
     query_memory_limit_bytes: int | None = Field(
         default=None,
@@ -181,6 +181,7 @@ class Settings(BaseModel):
     lease_ttl_ms: int = Field(
         default=60_000,
         ge=1_000,
+        le=DAY_MS,
         description="Time that a lease outlives a reader or writer that died without releasing it.",
     )
     force_time_chunk_lock: bool | None = Field(
@@ -291,7 +292,7 @@ class Settings(BaseModel):
         description="Folder in which a historical keeps its assigned segments; one process at a time may use it.",
     )
     historical_capacity_bytes: int = Field(
-        default=10 << 30, ge=0, description="Maximum size of a historical's segments, in bytes."
+        default=10 << 30, ge=1_024, description="Maximum size of a historical's segments, in bytes."
     )
     historical_tier: str = Field(
         default="_default_tier",

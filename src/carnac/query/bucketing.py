@@ -69,7 +69,7 @@ _FLOOR = re.compile(
     | (?P<to>\bto\s+(?P<unit>[a-z]+)\s*(?=\))) | (?P<close>\))""",
     re.IGNORECASE | re.DOTALL | re.VERBOSE,
 )
-_PERIODS = {
+PERIODS = {
     "second": "PT1S",
     "minute": "PT1M",
     "hour": "PT1H",
@@ -79,6 +79,7 @@ _PERIODS = {
     "quarter": "P3M",
     "year": "P1Y",
 }
+"""The period of each unit of `FLOOR(x TO unit)`."""
 _MAY_FLOOR = re.compile(
     r"\b(?:floor|ceil|ceiling)\s*\(.*\bto\s+[a-z]+\s*\)", re.IGNORECASE | re.DOTALL
 )
@@ -99,7 +100,7 @@ def without_floor_to(sql: str) -> str:
         elif found["to"] and opened and opened[-1] is not None:
             unit, (place, is_ceil) = found["unit"].lower(), opened[-1]
             edits.append((*place, "TIME_CEIL(" if is_ceil else f"date_trunc('{unit}', "))
-            edits.append((*found.span(), f", '{_PERIODS.get(unit, unit)}'" if is_ceil else ""))
+            edits.append((*found.span(), f", '{PERIODS.get(unit, unit)}'" if is_ceil else ""))
         elif found["close"] and opened:
             opened.pop()
     for start, end, text in sorted(edits, reverse=True):

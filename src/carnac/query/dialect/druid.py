@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from carnac.core.time.intervals import parse_interval
 from carnac.core.time.periods import DAY_MS, Period, parse_period
 from carnac.errors import Invalid
+from carnac.query.bucketing import PERIODS
 from carnac.query.syntax import NOWHERE, Node, arguments, parse, select_of, unparse, walk
 
 if TYPE_CHECKING:
@@ -77,21 +78,7 @@ _UNITS = {
     "year": "year",
 }
 """Parts of a time by Druid's name; its days of a week begin with Monday, too."""
-_TRUNCATED = {
-    "PT1S": "second",
-    "PT1M": "minute",
-    "PT1H": "hour",
-    "P1D": "day",
-    "P1W": "week",
-    "P1M": "month",
-    "P3M": "quarter",
-    "P1Y": "year",
-}
-_STEPS = {
-    name: f"1 {name}" for name in ("second", "minute", "hour", "day", "week", "month", "year")
-}
-_STEPS |= {"quarter": "3 months"}
-"""Intervals by the units of `TIMESTAMPADD` and `TIMESTAMPDIFF`."""
+_TRUNCATED = {period: unit for unit, period in PERIODS.items()}
 _ISO = "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'"
 _ZONE = re.compile(r"[A-Za-z]+(/[A-Za-z0-9_+-]+)*")
 _UTC = frozenset({"utc", "etc/utc", "z"})
@@ -129,7 +116,8 @@ def _form(node: Node) -> str | None:
             return None
     if name in _STEPPING and len(args) == 3:
         unit = _unit(args[0])
-        found = _STEPPING[name].format(unit=unit, step=_STEPS[unit]) if unit in _STEPS else None
+        if unit in PERIODS:
+            found = _STEPPING[name].format(unit=unit, step=_interval(parse_period(PERIODS[unit])))
     return found
 
 
@@ -241,7 +229,7 @@ _SPECIAL: Mapping[str, Callable[[list[str | None]], str | None]] = {
     "lookup": _lookup,
 }
 _STEPPING = {
-    "timestampadd": "_3 + _2 * INTERVAL '{step}'",
+    "timestampadd": "_3 + _2 * {step}",
     "timestampdiff": "date_sub('{unit}', CAST(_2 AS TIMESTAMPTZ), CAST(_3 AS TIMESTAMPTZ))",
 }
 """Expressions of functions whose first argument names a unit; a difference is of whole units, as Calcite has it."""

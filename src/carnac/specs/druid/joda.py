@@ -104,17 +104,21 @@ _SPARK_LETTER = {
     "fraction": "S",
     "half_day": "a",
 }
-_NUMERIC_DIRECTIVE = {
-    "day": "%d",
-    "day_of_year": "%j",
-    "hour": "%H",
-    "half_day_hour": "%I",
-    "minute": "%M",
-    "second": "%S",
-    "half_day": "%p",
-    "offset": "%z",
+_READ: Mapping[str, Mapping[int, str]] = {
+    "year": {0: "%Y", 2: "%y"},
+    "month": {0: "%B", 1: "%m", 2: "%m", 3: "%b"},
+    "day": {0: "%d"},
+    "day_of_year": {0: "%j"},
+    "day_name": {0: "%A", 1: "%a", 2: "%a", 3: "%a"},
+    "hour": {0: "%H"},
+    "half_day_hour": {0: "%I"},
+    "minute": {0: "%M"},
+    "second": {0: "%S"},
+    "fraction": {0: "%f", 3: "%g", 9: "%n"},
+    "half_day": {0: "%p"},
+    "offset": {0: "%Z", 1: "%z", 2: "%z"},
 }
-
+"""What DuckDB's `strptime` reads a time by, by field and width; 0: any other width."""
 _PRINTED: Mapping[str, Mapping[int, str]] = {
     "year": {1: "%Y", 2: "%y", 4: "%Y"},
     "weekyear": {4: "%G"},
@@ -195,28 +199,7 @@ def to_strptime(pattern: str) -> str:
     Raises:
         Invalid: It is not a pattern, or has a part that strptime cannot read.
     """
-    pieces: list[str] = []
-    for token in parse_pattern(pattern):
-        if token.field == "text":
-            pieces.append(token.text.replace("%", "%%"))
-        elif token.field == "year":
-            pieces.append("%y" if token.width == 2 else "%Y")
-        elif token.field == "month":
-            pieces.append({3: "%b"}.get(token.width, "%m" if token.width < 3 else "%B"))
-        elif token.field == "day_name":
-            pieces.append("%a" if token.width <= 3 else "%A")
-        elif token.field == "fraction":
-            pieces.append({3: "%g", 9: "%n"}.get(token.width, "%f"))
-        elif token.field == "offset" and token.width >= 3:
-            pieces.append("%Z")
-        elif token.field in _NUMERIC_DIRECTIVE:
-            pieces.append(_NUMERIC_DIRECTIVE[token.field])
-        else:
-            raise Invalid(
-                f"pattern '{pattern}' has a part that cannot be read: {token.field}",
-                pattern=pattern,
-            )
-    return "".join(pieces)
+    return _directives(pattern, _READ, "read")
 
 
 def to_strftime(pattern: str) -> str:
@@ -225,13 +208,21 @@ def to_strftime(pattern: str) -> str:
     Raises:
         Invalid: It is not a pattern, or has a part that no directive prints.
     """
+    return _directives(pattern, _PRINTED, "printed")
+
+
+def _directives(pattern: str, table: Mapping[str, Mapping[int, str]], what: str) -> str:
     pieces: list[str] = []
     for token in parse_pattern(pattern):
         if token.field == "text":
             pieces.append(token.text.replace("%", "%%"))
             continue
-        directive = _PRINTED.get(token.field, {}).get(token.width)
+        widths = table.get(token.field, {})
+        directive = widths.get(token.width, widths.get(0))
         if directive is None:
-            raise Invalid(f"pattern '{pattern}' has a part that is not printed: {token.field}")
+            raise Invalid(
+                f"pattern '{pattern}' has a part that cannot be {what}: {token.field}",
+                pattern=pattern,
+            )
         pieces.append(directive)
     return "".join(pieces)
