@@ -85,7 +85,7 @@ def run_until_told(
             if not logs_json:
                 session.output.note(f"store {session.shown_store} is served at {opened.url}; try:")
                 session.output.note(opened.example)
-            told.get()
+            told.wait()
         finally:
             opened.close()
         logging.getLogger("carnac.serving").info("stopped")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
-from queue import SimpleQueue
 from types import FrameType
 
 from carnac.unbroken import LEDGER
@@ -109,25 +109,45 @@ class Interruption:
         raise KeyboardInterrupt if number == signal.SIGINT else Stopped
 
 
+class Told:
+    """Where the signals arrive that tell this process to end."""
+
+    def __init__(self, arrivals: int, numbers: Collection[int]) -> None:
+        self._arrivals = arrivals
+        self._numbers = numbers
+
+    def wait(self) -> int:
+        """Wait for a signal; return its number."""
+        while (number := os.read(self._arrivals, 1)[0]) not in self._numbers:
+            pass
+        return number
+
+
 @contextmanager
-def hearing() -> Iterator[SimpleQueue[int]]:
+def hearing() -> Iterator[Told]:
     """Yield where the signals arrive that tell this process to end.
 
-    A handler runs in the middle of whatever the main thread does, its waiting included: it must not need a lock that
-    the thread may hold, as `Event.set` does.
+    Python notes a signal and runs its handler between two instructions of the main thread. A signal that arrives
+    between the last one before a wait and the wait itself, or in another thread, is only noted until the wait is over.
+    Bytes in a pipe are lost nowhere.
     """
-    told: SimpleQueue[int] = SimpleQueue()
-
-    def tell(number: int, _frame: FrameType | None) -> None:
-        told.put(number)
-
+    arrivals, sender = os.pipe()
+    os.set_blocking(sender, False)
     before = {
-        number: signal.signal(number, tell)
+        number: signal.signal(number, _note)
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
         if signal.getsignal(number) is not signal.SIG_IGN  # as under nohup
     }
+    woken_before = signal.set_wakeup_fd(sender, warn_on_full_buffer=False)
     try:
-        yield told
+        yield Told(arrivals, tuple(before))
     finally:
+        signal.set_wakeup_fd(woken_before)
         for number, handler in before.items():
             signal.signal(number, handler)
+        os.close(sender)
+        os.close(arrivals)
+
+
+def _note(_number: int, _frame: FrameType | None) -> None:
+    """Do nothing: only a signal with a handler writes its byte."""

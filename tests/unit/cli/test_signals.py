@@ -66,9 +66,8 @@ def test_what_is_ignored_stays_ignored() -> None:
 @pytest.mark.parametrize("number", NUMBERS)
 def test_an_overlord_is_told_to_stop_and_interrupted_nowhere(number: int) -> None:
     with hearing() as told:
-        assert told.empty()
         signal.raise_signal(number)
-        assert told.get() == number
+        assert told.wait() == number
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
@@ -76,7 +75,20 @@ def test_an_overlord_under_nohup_outlives_its_terminal() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     with hearing() as told:
         signal.raise_signal(signal.SIGHUP)
-        assert told.empty()
+        signal.raise_signal(signal.SIGTERM)
+        assert told.wait() == signal.SIGTERM
+
+
+@pytest.mark.timeout(30)
+def test_an_overlord_hears_a_signal_that_arrives_in_another_thread() -> None:
+    """Its waiting is interrupted no more than by a signal that arrives at its last instruction before it waits."""
+    with hearing() as told:
+        later = threading.Timer(
+            0.1, lambda: signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+        )
+        later.start()
+        assert told.wait() == signal.SIGTERM
+        later.join()
 
 
 @pytest.mark.timeout(30)
@@ -88,7 +100,7 @@ def test_an_overlord_hears_a_signal_at_whatever_line_of_its_waiting_it_arrives()
             sends, before = _SendsAt(line), sys.gettrace()
             sys.settrace(sends)
             try:
-                told.get()
+                told.wait()
             finally:
                 sys.settrace(before)
             later.cancel()
