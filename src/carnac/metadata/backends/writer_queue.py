@@ -21,8 +21,12 @@ from carnac.errors import Unavailable
 NAME_BYTES = 300
 """Size of the line that names the writer; a host's name has at most 253."""
 
-LOOK_AGAIN_MS = (1, 2, 2, 4, 4, 8)
-"""The pauses before a writer stands in the kernel's queue."""
+LOOK_AGAIN_MS = (1, 2, 4, 8, 8, 8, 8, 8)
+"""The pauses before a writer stands in the kernel's queue.
+
+Each process that takes the lock reads again what others have written, so turns of one commit each are slow. Where many
+wait, pauses that are too short make all turns such.
+"""
 
 
 class WriterQueue:
