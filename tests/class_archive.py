@@ -40,6 +40,15 @@ def prepare_once(*, is_patient: bool) -> Ran | None:
         return Ran(*json.loads(said.read_text()))
 
 
+def with_archive(caches: Path) -> Path:
+    """Return a cache folder of a test's own in which Spark finds the run's archive, if there is one already."""
+    folder = caches / "carnac"
+    folder.mkdir(parents=True)
+    for archive in (Path(os.environ[CACHES]) / "carnac").glob("*.jsa"):
+        (folder / archive.name).symlink_to(archive)
+    return caches
+
+
 def _prepare(caches: Path) -> Ran:
     try:
         return run_process(["prepare", "--json"], cwd=caches, timeout=PREPARE_TIMEOUT_S)

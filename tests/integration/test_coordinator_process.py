@@ -24,6 +24,8 @@ from tests.waiting import until
 pytestmark = pytest.mark.http
 
 V1 = "/druid/coordinator/v1"
+RESTART_GRACE_MS = 500
+"""Not the minute that is usual: what comes after it is tested here."""
 
 
 class Cluster:
@@ -31,7 +33,9 @@ class Cluster:
 
     def __init__(self, folder: Path, steps: ExitStack) -> None:
         make_store(folder / "store")
-        self.settings = Settings(store=str(folder / "store"), lease_ttl_ms=2_000)
+        self.settings = Settings(
+            store=str(folder / "store"), lease_ttl_ms=2_000, restart_grace_ms=RESTART_GRACE_MS
+        )
         self.metadata = open_records(settings=self.settings, clock=SystemClock())
         steps.callback(self.metadata.close)
         self._folder, self._steps = folder, steps

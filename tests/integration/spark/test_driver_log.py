@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.class_archive import CACHES, with_archive
+
 PROGRAM = """
 from carnac.errors import Unavailable
 from carnac.spark.session import SparkHolder, SparkSettings
@@ -47,7 +49,7 @@ def run_driver(folder: Path, config: dict[str, str]) -> str:
 def run_program(folder: Path, program: str) -> str:
     ended = subprocess.run(
         [sys.executable, "-c", program],
-        env={**os.environ, "TMPDIR": str(folder), "XDG_CACHE_HOME": str(folder)},
+        env={**os.environ, "TMPDIR": str(folder), CACHES: str(with_archive(folder))},
         capture_output=True,
         text=True,
         check=True,

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from carnac.spark.startup import STARTING
+from tests.class_archive import CACHES, with_archive
 
 PROGRAM = """
 import carnac
@@ -29,7 +30,7 @@ def test_a_program_is_told_that_spark_starts(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],
         cwd=tmp_path,
-        env={**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")},
+        env={**os.environ, CACHES: str(with_archive(tmp_path / "cache"))},
         capture_output=True,
         text=True,
         check=True,
