@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from carnac.api import allocation, coordinator, overlord
 from carnac.api.app import make_app
+from carnac.api.gate import BODY_MAX_BYTES
 from carnac.api.page import operations, parameters_of, tag_of
 from carnac.api.services import Services
 from carnac.api.sql import routes
@@ -42,7 +43,7 @@ holds the ids.
 |---|---|
 | 400 | the request is wrong; fix it |
 | 404 | no such task, log, report or path |
-| 405, 413, 415 | another method; a body of more than 64 MiB; a body that is not `application/json` |
+| 405, 413, 415 | another method; a body of more than BODY_MAX; a body that is not `application/json`, or for SQL text |
 | 409 | the state of the task does not allow it, or another task has that id |
 | 503 | the metadata store does not answer; retry later |
 | 500 | a bug, or damaged data; the overlord's log has details |
@@ -55,7 +56,7 @@ def render() -> str:
     by_tag: dict[str, list[str]] = {}
     for method, path, operation in operations(description):
         by_tag.setdefault(tag_of(operation), []).append(_operation(method, path, operation))
-    parts = [_INTRO]
+    parts = [_INTRO.replace("BODY_MAX", f"{BODY_MAX_BYTES >> 20} MiB")]
     for tag, texts in by_tag.items():
         parts += [f"\n## {tag[:1].upper() + tag[1:]}\n", *texts]
     return "".join([*parts, "\n## Shapes\n", *_shapes(description)])

@@ -154,12 +154,16 @@ def test_no_server_decommissions_itself(store: Store) -> None:
 
 
 def test_a_server_that_nobody_knows_is_not_decommissioned(store: Store) -> None:
-    with pytest.raises(NotFound, match=r"^there is no server 'h9'; there are no historicals yet$"):
+    with pytest.raises(
+        NotFound, match=r"^there is no historical 'h9'; there are no historicals yet$"
+    ):
         store.decommission("h9", wanted=True)
     store.put_server(HISTORICAL)
     store.put_server(BROKER)
-    with pytest.raises(NotFound, match=r"^there is no server 'h9'; there are h1$"):
+    with pytest.raises(NotFound, match=r"^there is no historical 'h9'; there are h1$"):
         store.decommission("h9", wanted=True)
+    with pytest.raises(NotFound, match=f"^there is no historical '{BROKER.server_id}'; "):
+        store.decommission(BROKER.server_id, wanted=True)
 
 
 def test_servers_that_are_long_gone_are_forgotten_when_another_one_comes(

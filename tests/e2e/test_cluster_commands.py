@@ -91,7 +91,7 @@ class TestServers:
 
     def test_one_that_nobody_knows_is_one_sentence(self, run: Run, cluster: str) -> None:
         done = run("servers", "decommission", "nobody", code=5)
-        assert one_sentence(done) == f"there is no server 'nobody'; there are {cluster}"
+        assert one_sentence(done) == f"there is no historical 'nobody'; there are {cluster}"
 
 
 class TestRules:

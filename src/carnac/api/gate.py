@@ -31,6 +31,7 @@ BODY_TIMEOUT_S = 60.0
 URL_MAX_BYTES = 8 << 10
 HEADERS_MAX_BYTES = 32 << 10
 TEXT_TYPE = "text/plain"
+FORM_TYPE = "application/x-www-form-urlencoded"
 JSON_TYPES = ("application/json", "application/x-json", "text/json")
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods that change nothing here."""
@@ -58,8 +59,8 @@ class Gate:
 
     Args:
         hosts: The names under which the server may be asked.
-        text_paths: Where a body may be plain text. What keeps pages of others out there is that browsers say where a
-            page is from that sends one.
+        text_paths: Where a body may be plain text, or such text as a form is sent. What keeps pages of others out there
+            is that browsers say where a page is from that sends one.
     """
 
     def __init__(self, app: ASGIApp, *, hosts: Hosts, text_paths: Collection[str] = ()) -> None:
@@ -117,7 +118,7 @@ class Gate:
         kind = headers.get(b"content-type", "").partition(";")[0].strip().lower()
         if scope["method"] == "DELETE" and not kind:
             return
-        if kind == TEXT_TYPE and scope["path"].rstrip("/") in self._text_paths:
+        if kind in {TEXT_TYPE, FORM_TYPE} and scope["path"].rstrip("/") in self._text_paths:
             return
         if kind not in JSON_TYPES:
             raise Refused(

@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 
 from carnac.core.texts import one_line
 from carnac.errors import CarnacError, Conflict, Invalid, NotFound, Revoked, Unavailable
-from carnac.specs.druid.elsewhere import what_instead
+from carnac.specs.druid.elsewhere import find_order, what_instead
 
 if TYPE_CHECKING:
     from fastapi import FastAPI, Request
@@ -136,11 +136,12 @@ def _not_valid(_request: Request, error: Exception) -> JSONResponse:
 
 def _of_framework(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)  # noqa: S101 - as registered
+    method, path = request.method, request.url.path
+    instead = find_order(method, path)
     if error.status_code == HTTPStatus.NOT_FOUND:
-        path = request.url.path
-        message = f"there is no path {path} here: {what_instead(path)}"
+        message = f"there is no path {path} here: {instead or what_instead(path)}"
     elif error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        message = f"{request.url.path} takes no {request.method}"
+        message = f"{path} takes no {method}{f': {instead}' if instead else ''}"
     else:
         message = str(error.detail)
     answer = problem(error.status_code, message, kind="refused")

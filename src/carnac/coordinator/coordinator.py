@@ -187,6 +187,11 @@ class Coordinator:
         """Return the present by the clock of the store, epoch milliseconds, UTC."""
         return self._clock.now_ms()
 
+    @property
+    def throttles(self) -> Throttles:
+        """The operator's limits on the work of a run."""
+        return self._settings.throttles
+
     def live_segments(self) -> list[LiveSegment] | None:
         """Return the segments that the newest revision needs, as of the last round; None: it does not follow the log.
 

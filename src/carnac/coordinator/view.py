@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from carnac.coordinator.rules import DEFAULT, rules_text
+from carnac.core.texts import short
 from carnac.core.time.intervals import Interval, IntervalSet
+from carnac.errors import NotFound
 from carnac.ports.serving import HoldState, Role
 
 if TYPE_CHECKING:
@@ -20,11 +22,12 @@ if TYPE_CHECKING:
     from carnac.coordinator.dropping import Delete
     from carnac.coordinator.links import Link
     from carnac.core.balancing.live.picture import LiveSegment
+    from carnac.core.balancing.plan.limits import CoordinatorLimits
     from carnac.core.log.entries import VisibleSegment
     from carnac.core.tasks.leadership import Leadership
     from carnac.metadata.store import MetadataStore
     from carnac.ports import DatasourceInfo
-    from carnac.ports.serving import RuleChange
+    from carnac.ports.serving import RuleChange, ServerRecord
 
 DEFAULT_TIER = "_default_tier"
 
@@ -238,6 +241,48 @@ class ClusterView:
     def _is_alone(self, servers: Sequence[ServerState]) -> bool:
         return len(servers) == 1 and isinstance(servers[0].loaded, _Everything)
 
+    # --------------------------------------------------------------------------------------------- what operators say
+
+    def throttles(self) -> CoordinatorLimits:
+        """Return the limits on the work of a run over the segments of now."""
+        from carnac.core.balancing.plan.limits import throttled
+
+        known = self._coordinator.live_segments()
+        used = (
+            sum(len(self.segments(info.name)) for info in self.datasources())
+            if known is None
+            else len(known)
+        )
+        return throttled(self._coordinator.throttles, used)
+
+    def decommissioned(self) -> Sequence[str]:
+        """Return the names of the historicals that are to be emptied, those that are away among them."""
+        known = self._metadata.servers(Role.HISTORICAL, live_only=False)
+        return sorted({name_of(one) for one in known if one.is_decommissioning})
+
+    def decommission_all(self, names: Iterable[str]) -> None:
+        """Have these historicals emptied, by name or id, and all others hold segments again.
+
+        Raises:
+            NotFound: One of them is not known; nothing is changed.
+        """
+        alive = {one.server_id for one in self._metadata.servers(Role.HISTORICAL)}
+        known = self._metadata.servers(Role.HISTORICAL, live_only=False)
+        by_name: dict[str, str] = {}
+        for one in sorted(
+            known, key=lambda one: one.server_id in alive
+        ):  # of one address, the living
+            by_name |= {name_of(one): one.server_id, one.server_id: one.server_id}
+        wanted = set()
+        for name in names:
+            if name not in by_name:
+                there = ", ".join(name_of(one) for one in known) or "none"
+                raise NotFound(f"there is no historical {short(name)}; there are {there}")
+            wanted.add(by_name[name])
+        for one in known:
+            if one.is_decommissioning != (one.server_id in wanted):
+                self._metadata.decommission(one.server_id, wanted=one.server_id in wanted)
+
     # --------------------------------------------------------------------------------------------- rules
 
     def rules(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
@@ -390,7 +435,7 @@ def _state_of(link: Link) -> ServerState:
     rate = link.bytes_per_s
     return ServerState(
         server_id=record.server_id,
-        name=urlsplit(record.url).netloc,
+        name=name_of(record),
         tier=record.tier,
         capacity_bytes=link.capacity_bytes,
         used_bytes=ordered + sum(one.size_bytes for one in holds.values()),
@@ -404,6 +449,11 @@ def _state_of(link: Link) -> ServerState:
         is_decommissioning=record.is_decommissioning,
         is_known=link.is_known,
     )
+
+
+def name_of(record: ServerRecord) -> str:
+    """Return `host:port`, as Druid names servers."""
+    return urlsplit(record.url).netloc
 
 
 def _left_ms(left_bytes: int, rate: float | None) -> int | None:

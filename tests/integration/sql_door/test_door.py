@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pyarrow as pa
@@ -103,6 +104,23 @@ def test_a_text_is_the_statement_itself(door: InProcessClient) -> None:
     assert door.post(SQL, content="SELECT 7", headers=strange).status_code == 403
     elsewhere = door.post("/druid/v2/datasources", content="SELECT 7", headers=text)
     assert elsewhere.status_code == 415
+
+
+def test_a_form_is_the_statement_encoded(door: InProcessClient) -> None:
+    """As newer releases of Druid read it, and as `curl -d` and `curl --data-urlencode` send it."""
+    form = {"content-type": "application/x-www-form-urlencoded"}
+    for body in ("SELECT 7 AS x", "SELECT+7+AS+x", quote("SELECT 3+4 AS x")):
+        assert door.post(SQL, content=body, headers=form).json() == [{"x": 7}]
+    assert door.post(SQL, content=quote("SELECT 'ü%' AS x"), headers=form).json() == [{"x": "ü%"}]
+    assert door.post(SQL, content=b"%ff", headers=form).status_code == 400
+    fields = door.post(SQL, content="query=SELECT+1", headers=form)
+    assert (fields.status_code, fields.json()["error"]) == (400, "Unknown exception")
+    assert "--data-urlencode" in fields.json()["errorMessage"]
+    json_body = door.post(SQL, content='{"query": "SELECT 1"}', headers=form)
+    assert json_body.status_code == 415
+    assert "Content-Type: application/json" in json_body.json()["errorMessage"]
+    strange = {**form, "origin": "http://evil.example"}
+    assert door.post(SQL, content="SELECT+7", headers=strange).status_code == 403
 
 
 def test_pages_of_strangers_stop_no_query(door: InProcessClient) -> None:

@@ -55,9 +55,7 @@ LEFT_OUT = {
         *("sys-segments", "sys-segments-console", "sys-servers", "sys-servers-star"),
         *("sys-server-segments", "sys-tasks", "explain-ts", "explain-topn", "explain-join"),
     ],
-    "the gate in front: forms are another type; OPTIONS is nobody's": [
-        *("err-form", "get-sql"),
-    ],
+    "the gate in front: OPTIONS is nobody's": ["get-sql"],
 }
 NAMED_HEADERS = (
     "Content-Type",

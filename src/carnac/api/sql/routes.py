@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, cast
+from urllib.parse import unquote_to_bytes
 
 from fastapi import APIRouter, Path, Request, Response
 
 from carnac.api.bodies import body_shown, read_body, read_json
-from carnac.api.gate import TEXT_TYPE
+from carnac.api.gate import FORM_TYPE, TEXT_TYPE
 from carnac.api.problems import Refused
 from carnac.api.sql.answering import FailedAnswer, SqlAnswer
 from carnac.api.sql.facts import ARROW_TYPE, JSON_TYPE, accepted
@@ -27,6 +29,8 @@ SQL_PATH = "/druid/v2/sql"
 LIST_TIMEOUT_MS = 10_000
 """Time limit of a list of names, which waits for its turn like a query; threads for it are few."""
 _EXAMPLE = {"query": "SELECT COUNT(*) AS flights FROM flights", "resultFormat": "object"}
+_FIELD = re.compile(rb"\s*\w+=")
+"""The beginning of a form with fields, which no statement has."""
 _TABLES = "SELECT TABLE_NAME FROM INFORMATION_SCHEMA.TABLES WHERE TABLE_SCHEMA = 'druid' ORDER BY 1"
 _COLUMNS = (
     "SELECT COLUMN_NAME, JDBC_TYPE = 12 FROM INFORMATION_SCHEMA.COLUMNS "
@@ -97,14 +101,15 @@ def make_router(
 
 
 async def _read(request: Request, new_id: Callable[[], str]) -> SqlRequest:
-    """Return what a request asks; a body of text is the statement itself.
+    """Return what a request asks; a body of text, or of text encoded as a form is, is the statement itself.
 
     Raises:
         Invalid: The body is wrong.
         Refused: It is too large, or did not come whole, or is JSON that calls itself text.
     """
     client = request.client.host if request.client is not None else ""
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != TEXT_TYPE:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind not in {TEXT_TYPE, FORM_TYPE}:
         try:
             body = await read_json(request)
         except Invalid as error:
@@ -114,8 +119,15 @@ async def _read(request: Request, new_id: Callable[[], str]) -> SqlRequest:
     if data.lstrip()[:1] == b"{":
         raise Refused(
             HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
-            f"the body is JSON, and says that it is {TEXT_TYPE}; send the header 'Content-Type: {JSON_TYPE}'",
+            f"the body is JSON, and says that it is {kind}; send the header 'Content-Type: {JSON_TYPE}'",
         )
+    if kind == FORM_TYPE:
+        if _FIELD.match(data):
+            raise Unreadable(
+                "a form is not read by its fields: its body is one statement, as "
+                "curl --data-urlencode 'SELECT 1' sends it; or send JSON"
+            )
+        data = unquote_to_bytes(data.replace(b"+", b" "))
     try:
         text = data.decode()
     except UnicodeDecodeError:

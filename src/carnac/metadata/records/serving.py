@@ -64,11 +64,12 @@ def load_servers(
 
 
 def decommission(session: Session, server_id: str, *, wanted: bool) -> None:
-    """Note whether a server is to be emptied; raises NotFound."""
-    if session.row(sql.FIND_SERVER, server_id=server_id) is None:
+    """Note whether a historical is to be emptied; raises NotFound."""
+    row = session.row(sql.FIND_SERVER, server_id=server_id)
+    if row is None or _server_of(row).role is not Role.HISTORICAL:
         known = ", ".join(one.server_id for one in load_servers(session, Role.HISTORICAL, None))
         raise NotFound(
-            f"there is no server '{server_id}'; there are {known or 'no historicals yet'}",
+            f"there is no historical '{server_id}'; there are {known or 'no historicals yet'}",
             server_id=server_id,
         )
     session.run(sql.DECOMMISSION, server_id=server_id, is_decommissioning=int(wanted))

@@ -2,8 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
+_KILL = "files of what was deleted are collected by carnac gc, or by a task of the type kill"
+_USED = "what was deleted comes back with carnac revert REVISION; carnac log lists the commits"
+_DATASOURCES = "/druid/(?:coordinator|indexer)/v1/datasources/[^/]+"
+ORDERS: Sequence[tuple[str, re.Pattern[str], str]] = tuple(
+    (method, re.compile(pattern), advice)
+    for method, pattern, advice in (
+        ("POST", f"{_DATASOURCES}/markUsed", _USED),
+        ("POST", _DATASOURCES, _USED),
+        ("POST", f"{_DATASOURCES}/segments/[^/]+", _USED),
+        ("DELETE", f"{_DATASOURCES}/intervals/[^/]+", _KILL),
+    )
+)
+"""Requests that change what is seen in Druid and not here: method, path, and what to do instead.
+
+Source: Druid's documentation of its HTTP API.
+"""
 ELSEWHERE: Sequence[tuple[str, str]] = (
     (
         "/druid/indexer/v1/supervisor",
@@ -56,7 +73,14 @@ ELSEWHERE: Sequence[tuple[str, str]] = (
         "/druid/indexer/v1/compaction",
         "compaction is looked at with carnac compaction status and carnac compact --explain",
     ),
-    ("/druid/coordinator/v1", "ask a process that coordinates: carnac serve"),
+    (
+        "/druid/coordinator/v1/config/history",
+        "no history of it is kept: throttles are settings of a process, carnac servers shows who is decommissioned",
+    ),
+    (
+        "/druid/coordinator/v1",
+        "ask a coordinator: carnac serve; GET /docs lists what is here",
+    ),
     (
         "/druid/indexer/v1",
         "ask an overlord: carnac overlord, or carnac serve; GET /docs lists what is here",
@@ -71,6 +95,12 @@ ELSEWHERE: Sequence[tuple[str, str]] = (
 Source: Druid's documentation of its HTTP API.
 """
 HERE = "GET /docs lists what is here"
+
+
+def find_order(method: str, path: str) -> str | None:
+    """Return what to do in place of a request that changes something in Druid; None: it is none of these."""
+    found = (advice for of, pattern, advice in ORDERS if of == method and pattern.fullmatch(path))
+    return next(found, None)
 
 
 def what_instead(path: str) -> str:

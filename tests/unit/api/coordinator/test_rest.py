@@ -2,59 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-
 import pytest
 
-from carnac.api.app import make_app
-from carnac.api.coordinator import make_routers
-from carnac.api.hosts import hosts_of
-from carnac.coordinator.view import ClusterView
 from carnac.core.log.commits import CommitKind
-from tests.clusters_live import LiveCluster, live_cluster
-from tests.logs import append, names, revert_of, segment
-from tests.unit.api.conftest import InProcessClient
+from tests.clusters_live import live_cluster
+from tests.logs import names, revert_of, segment
+from tests.unit.api.coordinator.conftest import V1, Stage, stage_of
 
-V1 = "/druid/coordinator/v1"
 DAY_1 = "2013-01-01T00:00:00.000Z/2013-01-02T00:00:00.000Z"
 DAY_2 = "2013-01-02T00:00:00.000Z/2013-01-03T00:00:00.000Z"
 VERSION = "2014-01-01T00:00:00.000Z"
-
-
-@dataclass
-class Stage:
-    """A cluster and what its coordinator answers."""
-
-    cluster: LiveCluster
-    http: InProcessClient
-
-    def get(self, path: str) -> object:
-        """Return the JSON of an answer that must be 200."""
-        answer = self.http.get(f"{V1}{path}")
-        assert answer.status_code == 200, answer.text
-        return answer.json()
-
-
-def stage_of(cluster: LiveCluster, *, serves_itself: bool = False) -> Stage:
-    view = ClusterView(
-        cluster.metadata,
-        cluster.coordinator,
-        url="http://one:8081",
-        serves_itself=serves_itself,
-        delete=cluster._delete,
-    )
-    return Stage(cluster, InProcessClient(make_app(make_routers(view), hosts=hosts_of("one"))))
-
-
-@pytest.fixture
-def stage() -> Iterator[Stage]:
-    with live_cluster("h1", "h2") as cluster:
-        append(cluster.metadata, segment("a1", "2013-01-01/2013-01-02", rows=10))
-        append(cluster.metadata, segment("a2", "2013-01-01/2013-01-02", rows=20))
-        append(cluster.metadata, segment("b1", "2013-01-02/2013-01-03", rows=30))
-        cluster.settle()
-        yield stage_of(cluster)
 
 
 class TestDatasources:
@@ -387,10 +344,61 @@ class TestOrders:
         metadata.publish(revert_of(metadata, 4))
         assert names(metadata) == ["a1", "a2", "b1"]
 
-    def test_segments_are_not_marked_one_by_one(self, stage: Stage) -> None:
-        answer = stage.http.post(f"{V1}/datasources/events/markUnused", json={"segmentIds": ["a1"]})
+    @pytest.mark.parametrize("prefix", [V1, "/druid/indexer/v1"])
+    def test_segments_are_not_marked_one_by_one_and_their_interval_is_named(
+        self, stage: Stage, prefix: str
+    ) -> None:
+        ids = stage.get("/datasources/events/segments")
+        path = f"{prefix}/datasources/events"
+        for named, chunk, count in (
+            (["a1"], DAY_1, "2 segments"),
+            ([ids[0]], DAY_1, "2 segments"),  # type: ignore[index]
+            (["b1"], DAY_2, "1 segment"),
+        ):
+            said = (
+                f'mark the interval of their time chunks: {{"interval": "{chunk}"}} deletes {count}'
+            )
+            answers = [
+                stage.http.post(f"{path}/markUnused", json={"segmentIds": named, "interval": None}),
+                stage.http.request("DELETE", f"{path}/segments/{named[0]}"),
+            ]
+            for answer in answers:
+                assert (answer.status_code, answer.json()["error"]) == (
+                    400,
+                    f"segments are not marked one by one here; {said}",
+                )
+        both = stage.http.post(f"{path}/markUnused", json={"segmentIds": ["b1", "a2"]})
+        assert both.json()["error"].endswith("; the others are in 1 other time chunk")
+        unknown = stage.http.post(f"{path}/markUnused", json={"segmentIds": ["nope"]})
+        assert (unknown.status_code, unknown.json()["error"]) == (
+            404,
+            "events has no segment 'nope' that is visible",
+        )
+        assert stage.cluster.metadata.head().revision == 3
+
+    def test_versions_are_no_way_to_mark(self, stage: Stage) -> None:
+        body = {"interval": "2013-01-01/2013-01-02", "versions": [VERSION]}
+        answer = stage.http.post(f"{V1}/datasources/events/markUnused", json=body)
         assert answer.status_code == 400
-        assert "segments are not marked one by one" in answer.json()["error"]
+        assert "the body must be" in answer.json()["error"]
+
+    @pytest.mark.parametrize(
+        ("method", "path", "said"),
+        [
+            ("POST", "events/markUsed", "carnac revert REVISION"),
+            ("POST", "events", "carnac revert REVISION"),
+            ("POST", "events/segments/a1", "carnac revert REVISION"),
+            ("DELETE", "events/intervals/2013-01-01_2013-01-02", "a task of the type kill"),
+        ],
+    )
+    @pytest.mark.parametrize("prefix", [V1, "/druid/indexer/v1"])
+    def test_orders_of_druid_that_are_done_otherwise_say_how(
+        self, stage: Stage, prefix: str, method: str, path: str, said: str
+    ) -> None:
+        answer = stage.http.request(method, f"{prefix}/datasources/{path}", json={})
+        assert answer.status_code in {404, 405}
+        assert said in answer.json()["error"]
+        assert stage.cluster.metadata.head().revision == 3
 
 
 class TestLeading:
