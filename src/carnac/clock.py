@@ -100,18 +100,33 @@ def describe_ahead(ahead_ms: int) -> str:
     )
 
 
+class _IdTime:
+    """The time for the ids of this process: it stands still where the machine's clock is set back."""
+
+    def __init__(self) -> None:
+        self._last_ms = 0
+
+    def now_ms(self) -> int:
+        """Return epoch milliseconds, never less than before; of threads at one moment, by less than they differ."""
+        self._last_ms = max(self._last_ms, time.time_ns() // 1_000_000)
+        return self._last_ms
+
+
+_id_time = _IdTime()
+
+
 class RandomIds:
     """Ids of 26 lower-case letters and digits (port `IdSource`).
 
     Ten digits of the time in milliseconds, then 80 random bits (the layout of a ULID): ids made later sort later, so
-    that what is made together lies together in indexes and folders. The randomness is read from the operating system
-    for each id, so processes that fork never make the same one.
+    that what is made together lies together in indexes and folders. Within a process that holds also where the clock
+    is set back: garbage collection knows by it the files that were begun after a writer's lease. The randomness is read
+    from the operating system for each id, so processes that fork never make the same one.
     """
 
     def new_id(self) -> str:
         """Return a new id."""
-        now_ms = time.time_ns() // 1_000_000
-        return digits(now_ms, TIME_DIGITS) + digits(
+        return digits(_id_time.now_ms(), TIME_DIGITS) + digits(
             secrets.randbits(80), MARK_DIGITS + COUNT_DIGITS
         )
 
@@ -135,5 +150,4 @@ class MarkedIds:
         with self._mutex:
             self._count += 1
             count = self._count
-        now_ms = time.time_ns() // 1_000_000
-        return digits(now_ms, TIME_DIGITS) + self._mark + digits(count, COUNT_DIGITS)
+        return digits(_id_time.now_ms(), TIME_DIGITS) + self._mark + digits(count, COUNT_DIGITS)

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from carnac.clock import ASK_PERIOD_MS, MarkedIds, RandomIds, StoreClock, SystemClock
-from carnac.core.ids import ALPHABET, bears_mark, digits, mark_of
+from carnac.core.ids import ALPHABET, bears_mark, digits, mark_of, time_of
 from carnac.core.time.leases import CLOCKS_AGREE_MS
 from carnac.errors import Unavailable
 from carnac.ports import Clock, IdSource
@@ -42,6 +42,19 @@ def test_random_ids_of_later_milliseconds_sort_later() -> None:
         pass
     assert first < ids.new_id()
     assert len(first) == 26
+
+
+def test_ids_tell_their_time_and_never_an_earlier_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    ids, marked = RandomIds(), MarkedIds(MARK)
+    before = ids.new_id()
+    at_ms = time_of(before)
+    assert at_ms is not None
+    assert abs(at_ms - time.time() * 1000) < 3_600_000
+    monkeypatch.setattr(time, "time_ns", lambda: 1_000_000)
+    for later in (ids.new_id(), marked.new_id()):
+        assert (time_of(later) or 0) >= at_ms, "whoever set the clock back"
+        assert time_of(f"rewrite-{later}a0s0.parquet") == time_of(later)
+    assert [time_of(one) for one in ("", "events", before[:25], f".{before}")] == [None] * 4
 
 
 def test_what_an_attempt_makes_is_known_by_its_mark() -> None:

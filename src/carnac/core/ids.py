@@ -17,6 +17,9 @@ _PAIRS = [first + second for first in ALPHABET for second in ALPHABET]
 TIME_DIGITS = 10
 MARK_DIGITS = 10
 COUNT_DIGITS = 6
+_NAME = re.compile(
+    rf"(?:[a-z]+-)*([{ALPHABET}]{{{TIME_DIGITS}}})[{ALPHABET}]{{{MARK_DIGITS + COUNT_DIGITS}}}"
+)
 
 
 def digits(number: int, count: int) -> str:
@@ -42,3 +45,14 @@ def bears_mark(mark: str) -> Callable[[str], bool]:
         rf"(?:^|/)(?:[a-z]+-)*[{ALPHABET}]{{{TIME_DIGITS}}}{mark}[{ALPHABET}]{{{COUNT_DIGITS}}}"
     )
     return lambda path: pattern.search(path) is not None
+
+
+def time_of(name: str) -> int | None:
+    """Return the time in milliseconds of a name that begins with an id, or with a word and one; None: it does not."""
+    found = _NAME.match(name)
+    if found is None:
+        return None
+    value = 0
+    for digit in found[1]:
+        value = value << 5 | ALPHABET.index(digit)
+    return value

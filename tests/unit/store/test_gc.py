@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from carnac.clock import RandomIds, SystemClock
+from carnac.core.ids import TIME_DIGITS, digits
 from carnac.errors import NotFound, Unavailable
 from carnac.store import Store
-from carnac.store.upkeep.maintenance import GcReport
+from carnac.store.upkeep.maintenance import CLOCK_SKEW_MS, GcReport
 from tests.support.clock import FakeClock
 from tests.support.faulty import Crash, Faults, unavailable
+from tests.support.stores import open_local_store
 from tests.unit.store.conftest import OpenStore
 from tests.unit.store.events import (
+    HASTY,
     TTL_MS,
     StampedPipeline,
     append,
@@ -135,6 +141,35 @@ class TestWhatGoesAndWhatStays:
         clock.advance_ms(70_000)
         assert actions(careful.gc(), "delete")[orphan].startswith("no record names it since")
         assert files_of(folder) == set()
+
+    def test_a_live_writer_s_files_stay_however_old_deep_storage_says_they_are(
+        self, folder: Path, clock: FakeClock
+    ) -> None:
+        """Its clock may be behind by any time; the ids in paths are by the writer's own, after that of its lease."""
+        ids = RandomIds()
+        dead = digits(SystemClock().now_ms() - 2 * CLOCK_SKEW_MS, TIME_DIGITS) + "0" * 16
+        store = open_local_store(folder, clock=clock, ids=ids, settings=HASTY)
+        named_like_an_id = "z" * 26
+        orphans = [
+            f"segments/events/{dead}/{dead}a0s0.parquet",
+            f"segments/{named_like_an_id}/lost.parquet",
+            f"staging/{dead}/0/part.arrow",
+        ]
+        with closing(store):
+            with store._leases.writing():
+                own = ids.new_id()
+                live = [
+                    f"segments/events/{own}/{own}a0s0.parquet",
+                    f"segments/events/{own}/.{own}a0s0.parquet.x.tmp",
+                    f"segments/events/{own}.parquet",
+                    f"staging/rewrite-{own}/0/part.arrow",
+                ]
+                for path in (*orphans, *live):
+                    store.deep_storage.write(path, b"half a segment")
+                    os.utime(folder / "deep-storage" / path, (0, 0))
+                assert set(actions(store.gc(), "delete")) == set(orphans)
+                assert files_of(folder) == set(live)
+            assert set(actions(store.gc(), "delete")) == set(live)
 
 
 class TestDyingAtAnyPoint:

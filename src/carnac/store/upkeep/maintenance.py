@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from carnac.core.ids import bears_mark
+from carnac.core.ids import bears_mark, time_of
 from carnac.core.log.retention import RetentionRules, plan_retention
 from carnac.core.segments.segment import Segment, safe_name
 from carnac.core.time.intervals import Interval, format_ms
@@ -24,7 +24,7 @@ SEGMENTS_PREFIX = "segments"
 STAGING_PREFIX = "staging"
 QUARANTINE_PREFIX = "quarantine"
 CLOCK_SKEW_MS = 60_000
-"""How much later than deep storage's clock a writer's may be: its files may look older than its lease."""
+"""How much older than its lease a writer's file may look."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,9 +97,9 @@ class Maintenance:
 
         A file goes in two phases: first its record is marked as trash, and only after the trash period is the file
         deleted. Files without any record (of writers that crashed) go when they are older than the safety period and
-        than every live writer's lease, rejected rows when they are older than the quarantine period. It may stop
-        anywhere, run twice at once, and run beside readers and writers. On a full disk, where the metadata store cannot
-        write, it deletes first what is due already.
+        than every live writer's lease, by deep storage's clock and by the writer's own; rejected rows when they are
+        older than the quarantine period. It may stop anywhere, run twice at once, and run beside readers and writers.
+        On a full disk, where the metadata store cannot write, it deletes first what is due already.
 
         Raises:
             DiskFull: And nothing was due yet.
@@ -280,7 +280,11 @@ class Maintenance:
         return [file for file in files if file.modified_at_ms < limit_ms]
 
     def _suspects(self, now_ms: int) -> list[StoredFile]:
-        """Return the files that are old enough to be garbage, if no record names them."""
+        """Return the files that are old enough to be garbage, if no record names them.
+
+        Deep storage's clock may be behind the one of the leases, by any time: files of a live writer look older than
+        its lease then. But the writer makes the ids in their paths, after the id of its lease and by the same clock.
+        """
         limit_ms = now_ms - self._safety_period_ms
         old = [
             file
@@ -288,17 +292,28 @@ class Maintenance:
             for file in self._deep_storage.list_files(prefix)
             if file.modified_at_ms < limit_ms
         ]
-        writers = [
-            lease.acquired_at_ms - CLOCK_SKEW_MS
-            for lease in self._metadata.leases()
-            if lease.kind is LeaseKind.WRITER
+        writers = [one for one in self._metadata.leases() if one.kind is LeaseKind.WRITER]
+        horizon_ms = min((one.acquired_at_ms - CLOCK_SKEW_MS for one in writers), default=limit_ms)
+        ids_ms = [at_ms for one in writers if (at_ms := time_of(one.lease_id)) is not None]
+        begun_ms = min(ids_ms, default=None)
+        return [
+            file
+            for file in old
+            if file.modified_at_ms < horizon_ms
+            and (begun_ms is None or _begun_at_ms(file.path) < begun_ms - CLOCK_SKEW_MS)
         ]
-        horizon_ms = min(writers, default=limit_ms)
-        return [file for file in old if file.modified_at_ms < horizon_ms]
 
     def _without_record(self, suspects: Sequence[StoredFile]) -> Iterator[StoredFile]:
         known = self._metadata.known_paths() if suspects else frozenset()
         return (file for file in suspects if file.path not in known)
+
+
+def _begun_at_ms(path: str) -> int:
+    """Return the latest time of the ids in a path of a writer, epoch milliseconds by its clock; 0: there are none."""
+    parts = PurePosixPath(path).parts
+    # a datasource may be called anything
+    below = parts[2:] if parts[0] == SEGMENTS_PREFIX else parts[1:]
+    return max((time_of(part) or 0 for part in below), default=0)
 
 
 def _action(segment: Segment, action: str, reason: str) -> GcAction:
