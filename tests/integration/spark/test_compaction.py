@@ -206,18 +206,22 @@ def test_groups_given_up_together_have_each_its_own_reason(
 ) -> None:
     """They share a task; who is asked for reasons answers once, as one does that looks at most once a second.
 
-    There are so many inputs that the task is looked at before it is done.
+    There are so many inputs that the task is looked at before it is done: more, where it was not.
     """
-    jobs = [
-        make_job(deep_storage, f"day-{day}", day=day, segments=32, rows=50) for day in range(30)
-    ]
     asked: Counter[str] = Counter()
 
     def find_cancel_reason(job: RewriteJob) -> CarnacError | None:
         asked[job.key] += 1
         return Conflict(f"an input of {job.key} is gone") if asked[job.key] == 2 else None
 
-    ends = rewrite(*jobs, find_cancel_reason=find_cancel_reason)
+    for segments in (32, 64, 128):
+        jobs = [
+            make_job(deep_storage, f"day-{day}-{segments}", day=day, segments=segments, rows=50)
+            for day in range(30)
+        ]
+        ends = rewrite(*jobs, find_cancel_reason=find_cancel_reason)
+        if max(asked[job.key] for job in jobs) > 1:
+            break
     assert {key: str(end) for key, end in ends.items()} == {
         job.key: f"an input of {job.key} is gone" for job in jobs
     }
