@@ -8,6 +8,7 @@ import re
 import signal
 import time
 from collections import Counter
+from contextlib import suppress
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
@@ -84,7 +85,8 @@ def interrupted(
         )
     running.join(age)
     if running.pid is not None and running.exitcode is None:
-        os.kill(running.pid, number)
+        with suppress(ProcessLookupError):  # it has ended meanwhile
+            os.kill(running.pid, number)
     running.join(120)
     out, err = ((cwd / name).read_text() for name in ("out", "err"))
     after, code = head(place), running.exitcode

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections import deque
 from collections.abc import Callable, Sequence
 
 import pytest
@@ -184,3 +185,28 @@ def test_what_may_not_be_written_is_refused_at_once() -> None:
     with pytest.raises(Unavailable):
         CommitQueue(groups.run, refuse).submit(lambda _session: None)
     assert groups.sizes == []
+
+
+class Interrupting(deque[Job]):
+    """Ctrl-C arrives once, when a job has come into the queue."""
+
+    has_interrupted = False
+
+    def append(self, job: Job, /) -> None:
+        super().append(job)
+        if not self.has_interrupted:
+            self.has_interrupted = True
+            raise KeyboardInterrupt
+
+
+@pytest.mark.timeout(60)
+def test_one_that_is_interrupted_as_it_comes_keeps_nobody_waiting() -> None:
+    groups = Groups()
+    groups.may_go_on.set()
+    queue = CommitQueue(groups.run, lambda: None)
+    queue._waiting = Interrupting()
+    with pytest.raises(KeyboardInterrupt):
+        queue.submit(lambda _: None)
+    queue.drain()
+    assert queue.submit(lambda _: 7) == 7
+    assert groups.sizes == [1]

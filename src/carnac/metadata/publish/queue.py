@@ -46,7 +46,6 @@ class Job:
         "error",
         "is_done",
         "is_durable",
-        "leads",
         "publication",
         "result",
         "wake",
@@ -66,7 +65,6 @@ class Job:
         self.result: Any = None
         self.error: BaseException | None = None
         self.is_done = False
-        self.leads = False
         self.wake = threading.Lock()
 
     def finish(self) -> None:
@@ -94,7 +92,7 @@ class CommitQueue:
         self._has_come = threading.Condition(self._mutex)
         self._awaited = 0  # jobs; 0: they are not waited for
         self._last_count = 0
-        self._is_busy = False
+        self._leader: Job | None = None
 
     def submit(
         self,
@@ -122,33 +120,34 @@ class CommitQueue:
 
     def drain(self) -> None:
         """Return when all that was submitted before is done."""
-        if self._is_busy:
+        if self._leader is not None:
             self.submit(_nothing, is_durable=False)
 
     def _wait_for(self, job: Job) -> None:
-        with self._mutex:
-            job.leads = self._enter(job)
-            if not job.leads:
-                job.wake.acquire()
+        """Return when a job is done. Wherever Ctrl-C interrupts, somebody leads if jobs wait."""
         try:
-            if not job.leads:
-                job.wake.acquire()  # released by the thread that did the job, or makes this one lead
-            if job.leads:
+            self._enter(job)
+            if self._leader is not job:
+                job.wake.acquire()
+            if self._leader is job:
                 self._lead()
         finally:
-            if not job.is_done:  # Ctrl-C, which only the main thread gets
-                self._take_back(job)
-            if job.leads:
-                self._hand_over()
+            try:
+                self._leave(job)
+            except BaseException:
+                self._leave(job)
+                raise
 
-    def _enter(self, job: Job) -> bool:
-        """Put a job into the queue; True if somebody must lead."""
-        is_first = not self._is_busy
-        self._is_busy = True
-        self._waiting.append(job)
-        if len(self._waiting) == self._awaited:
-            self._has_come.notify()
-        return is_first
+    def _enter(self, job: Job) -> None:
+        """Put a job into the queue; its caller leads if nobody does."""
+        with self._mutex:
+            if self._leader is not None:
+                job.wake.acquire()  # released by the thread that does the job, or that lets this one lead
+            self._waiting.append(job)
+            if self._leader is None:
+                self._leader = job
+            if len(self._waiting) == self._awaited:
+                self._has_come.notify()
 
     def _lead(self) -> None:
         """Do the oldest jobs."""
@@ -169,20 +168,18 @@ class CommitQueue:
             )
         self._awaited = 0
 
-    def _take_back(self, job: Job) -> None:
-        """Do not do a job that nobody waits for any more; if it is being done already, let it."""
+    def _leave(self, job: Job) -> None:
+        """Take back a job that nobody has begun or waits for, and let the oldest one lead. Idempotent."""
+        if job.is_done and self._leader is not job:
+            return
         with self._mutex:
-            if job in self._waiting:
+            if not job.is_done and job in self._waiting:
                 self._waiting.remove(job)
-
-    def _hand_over(self) -> None:
-        """Let the oldest waiting job lead, if there is one."""
-        with self._mutex:
-            self._is_busy = bool(self._waiting)
-            if self._waiting:
-                oldest = self._waiting[0]
-                oldest.leads = True
-                oldest.wake.release()
+            if self._leader is job:
+                oldest = self._waiting[0] if self._waiting else None
+                self._leader = oldest  # no handler runs between this and the call
+                if oldest is not None:
+                    oldest.wake.release()
 
 
 def _tell_truth(job: Job, interruption: KeyboardInterrupt) -> None:
