@@ -42,7 +42,7 @@ FOUND_SOON = (
     "two-revisions",
 )
 """Bugs that few seeds are enough for."""
-BEGIN = {"clip-forgotten": 13, "partial-is-complete": 70}
+BEGIN = {"clip-forgotten": 13, "partial-is-complete": 76}
 """Seeds to begin with where those before it take long and find nothing; by night all are tried."""
 SEEDS_MAX = 200
 
