@@ -268,10 +268,10 @@ class ClusterView:
         """
         alive = {one.server_id for one in self._metadata.servers(Role.HISTORICAL)}
         known = self._metadata.servers(Role.HISTORICAL, live_only=False)
+        # Of servers that had one address one after the other, the name means the living.
+        the_living_last = sorted(known, key=lambda one: one.server_id in alive)
         by_name: dict[str, str] = {}
-        for one in sorted(
-            known, key=lambda one: one.server_id in alive
-        ):  # of one address, the living
+        for one in the_living_last:
             by_name |= {name_of(one): one.server_id, one.server_id: one.server_id}
         wanted = set()
         for name in names:

@@ -42,9 +42,6 @@ from carnac.spark.failures import of_task
 from carnac.spark.progress import OnProgress, Phase, Tally
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from carnac.core.segments.segment import Segment
     from carnac.rows.read.discover import SeenFields
     from carnac.specs.ingest.spec import IngestSpec
 
