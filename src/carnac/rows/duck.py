@@ -6,6 +6,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,10 +23,23 @@ MIN_MEMORY_BYTES = 64 << 20
 """Less than this, and DuckDB fails at tasks that it could do on disk."""
 
 
-class _Held(threading.local):
-    """Per thread: the connection that its tasks share now, and the one that waits for the next time."""
+@dataclass(slots=True)
+class _Shared:
+    """What the tasks of a block share: a connection, once one of them asks for it.
 
-    shared: duckdb.DuckDBPyConnection | None = None
+    Attributes:
+        temp_dir, memory_bytes: Of the connection, if the thread has none yet.
+    """
+
+    temp_dir: str
+    memory_bytes: int
+    connection: duckdb.DuckDBPyConnection | None = None
+
+
+class _Held(threading.local):
+    """Per thread: what its tasks share now, and the connection that waits for the next time."""
+
+    shared: _Shared | None = None
     idle: duckdb.DuckDBPyConnection | None = None
 
 
@@ -36,8 +50,8 @@ _HELD = _Held()
 def one_connection(*, temp_dir: str, memory_bytes: int) -> Iterator[None]:
     """Have what this thread does inside share one connection, which stays open for the next time.
 
-    To open one, and to make in it what expressions call, takes longer than to read a thousand rows. Inside of another
-    block of the same thread there is one already.
+    To open one, and to make in it what expressions call, takes longer than to read a thousand rows; so there is none
+    before somebody needs it. Inside of another block of the same thread there is one already.
 
     Args:
         temp_dir, memory_bytes: Of the connection, if this thread has none yet.
@@ -45,20 +59,19 @@ def one_connection(*, temp_dir: str, memory_bytes: int) -> Iterator[None]:
     if _HELD.shared is not None:
         yield
         return
-    connection, _HELD.idle = _HELD.idle, None
-    if connection is None:
-        connection = _open(temp_dir, memory_bytes, threads=1)
-    _HELD.shared = connection
+    shared = _HELD.shared = _Shared(temp_dir, memory_bytes)
     try:
         yield
-        # its rows would stay in memory until the next ones come
-        run(connection, f"DROP TABLE IF EXISTS {LOADED}")
+        if shared.connection is not None:
+            # its rows would stay in memory until the next ones come
+            run(shared.connection, f"DROP TABLE IF EXISTS {LOADED}")
+            _HELD.idle = shared.connection
     except BaseException:
-        connection.close()
+        if shared.connection is not None:
+            shared.connection.close()
         raise
     finally:
         _HELD.shared = None
-    _HELD.idle = connection
 
 
 @contextmanager
@@ -69,8 +82,12 @@ def connect(
 
     Time is UTC, rows come in any order unless the query says one, and no extension is ever loaded.
     """
-    if _HELD.shared is not None:
-        yield _HELD.shared
+    shared = _HELD.shared
+    if shared is not None:
+        if shared.connection is None:
+            idle, _HELD.idle = _HELD.idle, None
+            shared.connection = idle or _open(shared.temp_dir, shared.memory_bytes, threads=1)
+        yield shared.connection
         return
     connection = _open(temp_dir, memory_bytes, threads=threads)
     try:

@@ -91,30 +91,27 @@ class ChunkPartitioner:
         with translated("cutting rows into time chunks"):
             is_plain = not shape.is_rollup and parse_granularity(shape.query_granularity) == NONE
             if is_plain and count is not None and count <= BATCH_ROWS:
-                return self._few_rows(con, source, shape, name)
+                table = con.sql(parsed(con, part_sql(shape, source))).to_arrow_table()
+                [rows] = table.combine_chunks().to_batches() or [_no_rows(table.schema)]
+                return self.few(rows, name=name)
             return self._rows(con, source, shape, name)
 
-    def _few_rows(
-        self, con: duckdb.DuckDBPyConnection, source: str, shape: RowShape, name: str
-    ) -> CutRows:
-        """Cut rows that memory holds, and that stay as they are: by their times, which stand for their chunks first."""
+    def few(self, rows: pa.RecordBatch, *, name: str) -> CutRows:
+        """Cut part rows that memory holds, and whose times are those of their input; see `rows`."""
         import numpy as np
         import pyarrow as pa
 
-        timed = f"(SELECT *, epoch_us({quote(TIME_COLUMN)}) AS {CHUNK_COLUMN} FROM {source})"
-        query = part_sql(shape, timed, keys=(CHUNK_COLUMN,))
-        table = con.sql(parsed(con, query)).to_arrow_table()
-        if not table.num_rows:
+        if not rows.num_rows:
             return CutRows(parts=(), late={})
-        [rows] = table.combine_chunks().to_batches()
-        place = rows.schema.get_field_index(CHUNK_COLUMN)
-        times = rows.column(place).to_numpy()
+        times = rows.column(TIME_COLUMN).view(pa.int64()).to_numpy()
         seen = _survey([times], self.newest_before_ms)
         chunks = self.chunks(seen.days)
-        starts = np.array([chunk.start_ms for chunk in chunks]) * 1000
-        numbers = pa.array(np.searchsorted(starts, times, side="right") - 1)
-        cut = split_by_chunk(rows.set_column(place, CHUNK_COLUMN, numbers))
         late = _late_of([times], seen, chunks, self.newest_before_ms)
+        cut: Iterable[tuple[int, pa.RecordBatch]] = [(0, rows)]
+        if len(chunks) > 1:
+            starts = np.array([chunk.start_ms for chunk in chunks]) * 1000
+            numbers = pa.array(np.searchsorted(starts, times, side="right") - 1)
+            cut = split_by_chunk(rows.append_column(CHUNK_COLUMN, numbers))
         if self.keeps_few and rows.nbytes <= FEW_BYTES:
             parts = tuple(
                 Part(
@@ -162,6 +159,12 @@ class ChunkPartitioner:
         for run in present:
             found.update(plan_chunks(granularity, self.layout.existing, self.layout.within, run))
         return tuple(sorted(found))
+
+
+def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
+    import pyarrow as pa
+
+    return pa.RecordBatch.from_pylist([], schema=schema)
 
 
 class _Times:

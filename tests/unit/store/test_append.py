@@ -14,6 +14,7 @@ import pytest
 
 import carnac
 from carnac import Store
+from carnac.core.segments.segment import Segment
 from carnac.errors import Invalid, NotFound
 from carnac.ports import jobs
 
@@ -245,3 +246,32 @@ def test_rows_that_cannot_be_read_go_to_quarantine_beside_transforms(
     assert done.report is not None
     assert done.report.rejected.by_reason == {"malformed json": 1, "not a long: added": 1}
     assert (done.report.rows_read, done.report.rows_written) == (3, 1)
+
+
+def test_typed_rows_make_the_same_segments_as_their_text(store: Store) -> None:
+    """The engine reads text; typed rows need none, on time and late."""
+    at = [datetime(2024, 3, day, 9, second=day, tzinfo=UTC) for day in (4, 6, 5, 5)]
+    typed = pa.table({"time": at, "page": ["b", None, "a", "a"], "added": [1, 2, None, 3]})
+    text = typed.set_column(0, "time", pa.array([one.isoformat() for one in at]))
+    found = []
+    for name, rows in (("typed", typed), ("text", text)):
+        spec = {**SPEC, "dataSource": name}
+        for _ in range(2):
+            store.append(name, rows, spec=spec)
+        segments = [item.segment for item in store.segments(name)]
+        found.append([(*_facts(one), one.late) for one in segments])
+    assert found[0] == found[1]
+    assert any(late for *_, late in found[0])
+
+
+def _facts(segment: Segment) -> tuple[object, ...]:
+    """What a segment says of its file."""
+    return (
+        segment.chunk,
+        segment.rows,
+        segment.checksum,
+        segment.columns,
+        segment.row_hash,
+        segment.min_time_ms,
+        segment.max_time_ms,
+    )

@@ -24,6 +24,7 @@ from carnac.spark.tasks import Attempt
 
 if TYPE_CHECKING:
     import duckdb
+    import pyarrow as pa
 
 Load = Callable[["duckdb.DuckDBPyConnection", RowShape], ReadCounts]
 
@@ -72,6 +73,24 @@ class PassOne:
             rejections = self.keep_rejected(con, counts, name)
         return SplitResult(
             shape=shape, counts=counts, parts=cut.parts, late=cut.late, rejections=rejections
+        )
+
+    def run_direct(
+        self, rows: pa.RecordBatch, name: str, attempt: Attempt, *, count: int
+    ) -> SplitResult:
+        """Cut the rows of `direct_rows`; none was rejected.
+
+        Args:
+            name: As of `run`.
+            count: Of how many rows they are those that are taken.
+        """
+        attempt.count(rows=count)
+        cut = self.cut.few(rows, name=name)
+        counts = ReadCounts(
+            rows_read=count, rows_parsed=rows.num_rows, rows_thrown_away=count - rows.num_rows
+        )
+        return SplitResult(
+            shape=self.shape, counts=counts, parts=cut.parts, late=cut.late, rejections=Rejections()
         )
 
     def keep_rejected(

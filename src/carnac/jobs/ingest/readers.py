@@ -14,6 +14,7 @@ from carnac.ports.jobs import APPEND_BYTES_MAX
 from carnac.rows.duck import connect
 from carnac.rows.normalise.shape import row_shape
 from carnac.rows.parts import open_staged
+from carnac.rows.read.direct import direct_rows
 from carnac.rows.read.discover import (
     SeenFields,
     discover_fields,
@@ -205,8 +206,12 @@ def _read_slice(task: SliceTask, attempt: Attempt) -> SplitResult:
 
 def read_rows(task: SliceTask, table: pa.Table, attempt: Attempt) -> SplitResult:
     """Run one task of pass 1 over rows in memory."""
+    name = f"{task.first_row}-{attempt.number}"
+    rows = direct_rows(table, task.common.shape, task.timestamp, task.within)
+    if rows is not None:
+        return task.common.run_direct(rows, name, attempt, count=table.num_rows)
     return task.common.run(
-        f"{task.first_row}-{attempt.number}",
+        name,
         lambda con, shape: load_rows_from_arrow(
             con,
             table,
