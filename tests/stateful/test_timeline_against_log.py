@@ -8,11 +8,11 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import initialize, invariant, rule
 
+from benchmarks.replacement.timeline import Timeline, Visibility, check_timeline
 from carnac.core.log.commits import CommitKind
 from carnac.core.log.entries import Entry
 from carnac.core.segments.segment import Segment
 from carnac.core.time.intervals import ETERNITY, Interval, IntervalSet
-from carnac.core.timeline import Timeline, Visibility, check_timeline
 from tests.stateful.test_log_against_rows import DATASOURCE, HOUR_MS, START_MS, LogMachine
 from tests.support.told_timelines import Told, told_at
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from benchmarks.replacement.timeline import Timeline
 from carnac.core.log.commits import DatasourceCommit
 from carnac.core.log.entries import ENTRY_BITS, Entry
 from carnac.core.time.intervals import Interval, interval_set
-from carnac.core.timeline import Timeline
 from tests.support.log_algebra import State
 
 

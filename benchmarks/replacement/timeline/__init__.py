@@ -19,7 +19,7 @@ Source: segment locking proposal, Timeline management. We depart from it where i
 in part replaced again would show rows twice: see `generations.py`.
 """
 
-from carnac.core.timeline.laws import check_timeline, check_unchanged
-from carnac.core.timeline.timeline import Piece, Timeline, Visibility
+from benchmarks.replacement.timeline.laws import check_timeline, check_unchanged
+from benchmarks.replacement.timeline.timeline import Piece, Timeline, Visibility
 
 __all__ = ["Piece", "Timeline", "Visibility", "check_timeline", "check_unchanged"]

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from operator import attrgetter
 
+from benchmarks.replacement.timeline.generations import Generation
 from carnac.core.log.entries import Entry
 from carnac.core.time.intervals import Interval, IntervalSet, interval_set
-from carnac.core.timeline.generations import Generation
 
 
 class Visibility(StrEnum):
