@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carnac.core.compaction import laws
 from carnac.core.compaction.control.backlog import Backlog
 from carnac.core.compaction.plan.candidates import JudgedChunk, plan_tasks
 from carnac.core.compaction.plan.groups import CompactionGroup
@@ -18,6 +17,7 @@ from carnac.core.compaction.plan.settings import CompactionSettings
 from carnac.core.compaction.plan.tasks import CompactionTask
 from carnac.core.time.intervals import Interval
 from tests.compactions import NOW_MS, segment_lists, settings, timelines
+from tests.support.laws import compaction as laws
 
 steps = st.lists(
     st.tuples(st.sampled_from(["put", "put", "take", "change"]), st.integers(0, 30)), max_size=40

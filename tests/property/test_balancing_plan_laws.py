@@ -11,17 +11,17 @@ from hypothesis import given
 
 from carnac.core.balancing.plan.board import Reason
 from carnac.core.balancing.plan.cluster import ClusterState, Hold
-from carnac.core.balancing.plan.laws import (
+from carnac.core.balancing.plan.limits import LoadLimits, MoveLimits
+from carnac.core.balancing.plan.loads import plan_loads
+from carnac.core.balancing.plan.moves import plan_moves
+from tests.clusters import clusters, naive_joint_cost, naive_total_cost
+from tests.support.laws.balancing import (
     check_distinct,
     check_move_plan,
     check_no_return,
     check_placements,
     check_settled,
 )
-from carnac.core.balancing.plan.limits import LoadLimits, MoveLimits
-from carnac.core.balancing.plan.loads import plan_loads
-from carnac.core.balancing.plan.moves import plan_moves
-from tests.clusters import clusters, naive_joint_cost, naive_total_cost
 from tests.support.planned_clusters import apply_moves, plan_rebalance, requests_for
 
 PERIOD_MS = 60_000

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from carnac.core.compaction import laws
 from carnac.core.compaction.plan.candidates import (
     _color,
     color_by_neighbour,
@@ -30,6 +29,7 @@ from tests.compactions import (
     settings,
     timelines,
 )
+from tests.support.laws import compaction as laws
 
 any_timeline = timelines() | segment_lists()
 

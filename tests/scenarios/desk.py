@@ -20,7 +20,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from carnac.core.compaction.laws import check_plan
 from carnac.core.compaction.plan.chunks import cut_chunks, find_gaps, find_spans
 from carnac.core.compaction.plan.groups import CompactionTarget
 from carnac.core.compaction.plan.inputs import PlanSegment
@@ -39,6 +38,7 @@ from carnac.core.time.intervals import (
 from carnac.core.time.periods import parse_period
 from carnac.core.words import bytes_text, counted
 from tests.compactions import History, apply_tasks
+from tests.support.laws.compaction import check_plan
 
 UNITS = {"KB": 10**3, "MB": 10**6, "GB": 10**9, "B": 1}
 

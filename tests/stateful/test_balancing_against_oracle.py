@@ -24,16 +24,16 @@ from carnac.core.balancing.plan.cluster import (
     Server,
 )
 from carnac.core.balancing.plan.coordination import CoordinatorPlan, is_in, plan_run
-from carnac.core.balancing.plan.laws import (
+from carnac.core.balancing.plan.limits import CoordinatorLimits, LoadLimits, MoveLimits
+from carnac.core.balancing.plan.rules import RuleSet, decide_rules, parse_rules
+from carnac.core.balancing.plan.scoring import index_of
+from tests.clusters import START_MS, hour, naive_total_cost, segment
+from tests.support.laws.balancing import (
     check_distinct,
     check_evacuation,
     check_last_copies,
     check_no_return,
 )
-from carnac.core.balancing.plan.limits import CoordinatorLimits, LoadLimits, MoveLimits
-from carnac.core.balancing.plan.rules import RuleSet, decide_rules, parse_rules
-from carnac.core.balancing.plan.scoring import index_of
-from tests.clusters import START_MS, hour, naive_total_cost, segment
 from tests.support.planned_clusters import segment_table
 
 HOUR_MS = 3_600_000

@@ -14,7 +14,6 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carnac.core.compaction import laws
 from carnac.core.compaction.control.conductor import Conductor
 from carnac.core.compaction.control.manager import Capacity
 from carnac.core.compaction.control.states import (
@@ -35,6 +34,7 @@ from carnac.core.time.intervals import ETERNITY, Interval
 from carnac.core.time.periods import parse_period
 from carnac.simulation.folding_world import FoldingWorld
 from tests.compactions import CHEAP, DAY_MS, HOUR_MS
+from tests.support.laws import compaction as laws
 
 START_MS = 40 * DAY_MS
 NAME = "events"

@@ -11,7 +11,6 @@ import pytest
 from carnac.core.balancing.plan.board import Reason
 from carnac.core.balancing.plan.cluster import ClusterState, Hold
 from carnac.core.balancing.plan.coordination import CoordinatorPlan, plan_run
-from carnac.core.balancing.plan.laws import check_distinct
 from carnac.core.balancing.plan.limits import CoordinatorLimits, LoadLimits
 from carnac.core.balancing.plan.replication import decide_replication
 from carnac.core.balancing.plan.rules import (
@@ -22,6 +21,7 @@ from carnac.core.balancing.plan.rules import (
 )
 from carnac.core.balancing.plan.scoring import index_of
 from tests.clusters import START_MS, cluster, held_by, hour, segment, server
+from tests.support.laws.balancing import check_distinct
 from tests.support.planned_clusters import finish_queues, queue_of
 
 

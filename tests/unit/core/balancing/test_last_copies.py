@@ -10,12 +10,12 @@ import pytest
 from carnac.core.balancing.plan.board import Reason
 from carnac.core.balancing.plan.cluster import ClusterState, Hold
 from carnac.core.balancing.plan.coordination import CoordinatorPlan, plan_run
-from carnac.core.balancing.plan.laws import check_distinct, check_last_copies
 from carnac.core.balancing.plan.limits import CoordinatorLimits, LoadLimits, MoveLimits
 from carnac.core.balancing.plan.rules import RuleSet, decide_rules, load_forever, parse_rules
 from carnac.core.balancing.plan.scoring import index_of
 from carnac.errors import Invalid
 from tests.clusters import cluster, hour, segment, server
+from tests.support.laws.balancing import check_distinct, check_last_copies
 from tests.support.planned_clusters import queue_of
 
 ONE = RuleSet(default=(load_forever({"_default_tier": 1}),))

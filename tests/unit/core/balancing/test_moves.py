@@ -9,12 +9,12 @@ import pytest
 
 from carnac.core.balancing.plan.board import Reason
 from carnac.core.balancing.plan.cluster import ClusterState, Departures
-from carnac.core.balancing.plan.laws import check_move_plan, check_settled
 from carnac.core.balancing.plan.limits import MoveLimits
 from carnac.core.balancing.plan.moves import plan_moves
 from carnac.core.balancing.plan.scoring import index_of
 from carnac.errors import InvariantError
 from tests.clusters import START_MS, cluster, counts_by_server, naive_total_cost, segment, server
+from tests.support.laws.balancing import check_move_plan, check_settled
 from tests.support.planned_clusters import apply_moves, plan_rebalance
 
 LIMITS = MoveLimits(max_moves=1000, max_queue=0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from carnac.core.compaction import laws
 from carnac.core.compaction.control.backlog import Backlog
 from carnac.core.compaction.plan.candidates import JudgedChunk
 from carnac.core.compaction.plan.groups import CompactionTarget
@@ -15,6 +14,7 @@ from carnac.core.compaction.plan.settings import CompactionSettings
 from carnac.core.compaction.plan.tasks import Color, CompactionTask
 from carnac.core.time.intervals import Interval
 from tests.compactions import CHEAP, DAY_MS, NOW_MS
+from tests.support.laws import compaction as laws
 
 DAYS = [Interval(n * DAY_MS, (n + 1) * DAY_MS) for n in range(2)]
 EACH_ALONE = CompactionSettings(

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from carnac.core.compaction import laws
 from carnac.core.compaction.control.states import ChunkState, ChunkStatus, ChunkSummary
 from carnac.core.compaction.plan.groups import CompactionTarget, GroupKind
 from carnac.core.compaction.plan.planning import CompactionPlan, plan_compaction
@@ -16,6 +15,7 @@ from carnac.core.compaction.plan.tasks import CompactionTask
 from carnac.core.time.intervals import Interval
 from carnac.errors import InvariantError
 from tests.compactions import CHEAP, DAY_MS, NOW_MS, PlanSegment
+from tests.support.laws import compaction as laws
 
 MINOR, MAJOR, STABLE = (Interval(n * DAY_MS, (n + 1) * DAY_MS) for n in range(3))
 TARGET = CompactionTarget(target_bytes=100, segment_granularity="DAY")

@@ -2,5 +2,5 @@
 
 `cluster.py` is what goes in, `plans.py` what comes out; `rules.py` and `replication.py` say what is wanted, `loads.py`
 where it goes, `rerouting.py` where it would be loaded sooner, `moves.py` what is moved, `leaving.py` what may go and
-what is served again, `limits.py` how much at a time, `laws.py` what no plan breaks (BL-1 to BL-5).
+what is served again, `limits.py` how much at a time.
 """

@@ -1,4 +1,4 @@
-"""The laws of balancing: one name and one definition each. Code, tests and the simulator call these.
+"""The laws of balancing: one name and one definition each.
 
 | id | law |
 |---|---|
