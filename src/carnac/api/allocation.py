@@ -7,9 +7,9 @@ Requests that come together share a transaction: the queue of the metadata store
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, FastAPI, Query, Request
 from fastapi.concurrency import run_in_threadpool
@@ -21,9 +21,11 @@ from carnac.api.hosts import hosts_of
 from carnac.api.problems import add_handlers
 from carnac.api.protocol import limits_of_server
 from carnac.api.server import make_listener
-from carnac.core.log.allocation import AllocationReply, AllocationRequest, PendingSegment
 from carnac.core.log.allocation_records import reply_to_json, request_from_json
 from carnac.errors import Invalid, Unavailable
+
+if TYPE_CHECKING:
+    from carnac.metadata.store import MetadataStore
 
 PATH = "/carnac/v1/allocations"
 STOP_TIMEOUT_S = 10.0
@@ -41,21 +43,7 @@ _EXAMPLE = [
 ]
 
 
-class AllocationCalls(Protocol):
-    """Places for segments, as a metadata store keeps them."""
-
-    def allocate(self, requests: Sequence[AllocationRequest]) -> Sequence[AllocationReply]:
-        """Return what becomes of each request, in order."""
-        ...
-
-    def pending_segments(
-        self, *, owner: str | None = None, datasource: str | None = None
-    ) -> Sequence[PendingSegment]:
-        """Return the places that are kept."""
-        ...
-
-
-def make_router(services: AllocationCalls) -> APIRouter:
+def make_router(metadata: MetadataStore) -> APIRouter:
     """Return the routes."""
     router = APIRouter(tags=["allocation"])
 
@@ -72,7 +60,7 @@ def make_router(services: AllocationCalls) -> APIRouter:
                 f"{len(body)} places were asked for at once; ask for at most {REQUEST_LIMIT}"
             )
         wanted = [request_from_json(value) for value in body]
-        replies = await run_in_threadpool(services.allocate, wanted)
+        replies = await run_in_threadpool(metadata.allocate, wanted)
         return JSONResponse([reply_to_json(reply) for reply in replies])
 
     @router.get(PATH, summary="Return the places that are kept and not published yet")
@@ -84,23 +72,23 @@ def make_router(services: AllocationCalls) -> APIRouter:
     ) -> list[dict[str, object]]:
         return [
             reply_to_json(one)
-            for one in services.pending_segments(owner=owner, datasource=datasource)
+            for one in metadata.pending_segments(owner=owner, datasource=datasource)
         ]
 
     return router
 
 
-def make_app(services: AllocationCalls, *, host: str) -> FastAPI:
+def make_app(metadata: MetadataStore, *, host: str) -> FastAPI:
     """Return an application with these routes only, for a server that listens at `host`."""
     app = FastAPI(title="Carnac allocation", docs_url=None, redoc_url=None, openapi_url=None)
     add_handlers(app)
     app.add_middleware(Gate, hosts=hosts_of(host))
-    app.include_router(make_router(services))
+    app.include_router(make_router(metadata))
     return app
 
 
 @contextmanager
-def serve(services: AllocationCalls, *, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
+def serve(metadata: MetadataStore, *, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
     """Serve these routes from a thread until the block ends; yields the URL to ask.
 
     Args:
@@ -118,7 +106,7 @@ def serve(services: AllocationCalls, *, host: str = "127.0.0.1", port: int = 0) 
         raise Unavailable(
             f"cannot listen on {host}:{port} for allocation: {error.strerror}"
         ) from error
-    app = make_app(services, host=host)
+    app = make_app(metadata, host=host)
     config = uvicorn.Config(app, access_log=False, **limits_of_server())
     server = uvicorn.Server(config)
     thread = threading.Thread(

@@ -16,15 +16,16 @@ from carnac.api.gate import Gate
 from carnac.api.hosts import Hosts
 from carnac.api.page import render_page
 from carnac.api.problems import PROBLEM, add_handlers
-from carnac.api.services import Turns
 from carnac.api.sql.routes import SQL_PATH
 from carnac.errors import Unavailable
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
+    from carnac.ports.loops import Loop
 
-def _status_router(loops: Sequence[Turns]) -> APIRouter:
+
+def _status_router(loops: Sequence[Loop]) -> APIRouter:
     """Return the routes that load balancers and dashboards ask first: how this process is.
 
     Args:
@@ -74,7 +75,7 @@ request but GET needs the header `Content-Type: application/json`, without a bod
 
 
 def make_app(
-    routers: Iterable[APIRouter], *, loops: Sequence[Turns] = (), hosts: Hosts | None = None
+    routers: Iterable[APIRouter], *, loops: Sequence[Loop] = (), hosts: Hosts | None = None
 ) -> FastAPI:
     """Return the application.
 

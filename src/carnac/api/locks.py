@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from fastapi import APIRouter
 
 from carnac.api.bodies import JsonList, body_shown
-from carnac.api.services import LockCalls
 from carnac.api.tasks import PREFIX
 from carnac.core.locks.model import Lock, LockGranularity, LockState, LockType
 from carnac.core.time.intervals import Interval, format_ms, parse_interval
 from carnac.errors import Invalid
+
+if TYPE_CHECKING:
+    from carnac.overlord import Lockbox
 
 _GRANULARITIES = {LockGranularity.TIME_CHUNK: "timeChunk", LockGranularity.SEGMENT: "segment"}
 _EXAMPLE = [{"datasource": "wikipedia", "priority": 25, "context": {"taskLockType": "REPLACE"}}]
@@ -19,7 +22,7 @@ _EXAMPLE = [{"datasource": "wikipedia", "priority": 25, "context": {"taskLockTyp
 Heeds = Callable[[Lock], bool]
 
 
-def make_router(locks: LockCalls) -> APIRouter:
+def make_router(locks: Lockbox) -> APIRouter:
     """Return the routes."""
     router = APIRouter(prefix=PREFIX, tags=["locks"])
 
@@ -57,7 +60,7 @@ def make_router(locks: LockCalls) -> APIRouter:
     return router
 
 
-def _held(locks: LockCalls, datasource: str, heeds: Heeds) -> list[Lock]:
+def _held(locks: Lockbox, datasource: str, heeds: Heeds) -> list[Lock]:
     pictures = locks.explain(datasource)
     held = (one.lock for one in pictures if one.lock.state is LockState.HELD)
     return [lock for lock in held if heeds(lock)]

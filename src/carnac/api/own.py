@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Query
 
-from carnac.api.services import TaskCalls
 from carnac.api.shapes import sendable
 from carnac.api.tasks import (
     LISTED_MAX,
@@ -22,11 +21,14 @@ from carnac.core.tasks.model import TaskState, attempt_to_json, task_to_json
 from carnac.core.texts import WHOLE_MAX
 from carnac.ports.tasks import TaskFilter
 
+if TYPE_CHECKING:
+    from carnac.overlord import TaskService
+
 OWN_PREFIX = "/carnac/v1"
 LIST_DEFAULT = 100
 
 
-def make_router(tasks: TaskCalls) -> APIRouter:
+def make_router(tasks: TaskService) -> APIRouter:
     """Return the routes."""
     router = APIRouter(prefix=OWN_PREFIX, tags=["tasks, in Carnac's words"])
 

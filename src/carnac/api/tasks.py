@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import PlainTextResponse, RedirectResponse, Response
 
 from carnac.api.admission import Admission
 from carnac.api.bodies import JsonList, JsonObject, body_shown, text_of
-from carnac.api.services import Services, TaskCalls
+from carnac.api.services import Services
 from carnac.api.shapes import (
     STATES,
     DataSourceNamed,
@@ -30,6 +30,9 @@ from carnac.core.texts import WHOLE_MAX
 from carnac.core.time.intervals import Interval, parse_interval
 from carnac.errors import Invalid, NotFound
 from carnac.ports.tasks import TaskFilter
+
+if TYPE_CHECKING:
+    from carnac.overlord import TaskService
 
 PREFIX = "/druid/indexer/v1"
 COMPLETE_DEFAULT = 1_000
@@ -73,7 +76,7 @@ def make_router(services: Services) -> APIRouter:
     return router
 
 
-def _add_lists(router: APIRouter, tasks: TaskCalls) -> None:
+def _add_lists(router: APIRouter, tasks: TaskService) -> None:
     @router.get("/tasks", summary="List tasks, newest first")
     def list_tasks(
         state: Annotated[
@@ -110,7 +113,7 @@ def _add_lists(router: APIRouter, tasks: TaskCalls) -> None:
 
 
 def _listed(
-    tasks: TaskCalls,
+    tasks: TaskService,
     base: TaskFilter,
     states: Mapping[str, tuple[TaskState, ...]],
     max_complete: int | None,
@@ -134,7 +137,7 @@ def _within(base: TaskFilter, states: tuple[TaskState, ...]) -> TaskFilter:
     )
 
 
-def _add_task(router: APIRouter, tasks: TaskCalls) -> None:
+def _add_task(router: APIRouter, tasks: TaskService) -> None:
     @router.get("/task/{task_id}", summary="Return a task as it was submitted")
     def payload(task_id: TaskId) -> TaskPayloadResponse:
         return TaskPayloadResponse(task=task_id, payload=sendable(tasks.payload(task_id)))
@@ -216,7 +219,7 @@ def _log_elsewhere(services: Services, task: Task, number: int | None) -> Respon
     )
 
 
-def _add_orders(router: APIRouter, tasks: TaskCalls, admission: Admission) -> None:
+def _add_orders(router: APIRouter, tasks: TaskService, admission: Admission) -> None:
     @router.post(
         "/task",
         summary="Submit a task",
@@ -256,7 +259,7 @@ def parse_created(text: str | None) -> Interval | None:
     return None if text is None else parse_interval(text.replace("_", "/"))
 
 
-def _last(tasks: TaskCalls, task: Task) -> Attempt | None:
+def _last(tasks: TaskService, task: Task) -> Attempt | None:
     attempts = tasks.attempts(task.task_id) if task.attempts else ()
     return attempts[-1] if attempts else None
 

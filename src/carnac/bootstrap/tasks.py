@@ -25,13 +25,14 @@ from carnac.core.tasks.model import Attempt
 from carnac.overlord.attempt import run_attempt
 from carnac.overlord.clearing import note_waste
 from carnac.overlord.loop import LoopSettings, OverlordLoop
-from carnac.overlord.tasks import TaskHead, TaskService
+from carnac.overlord.tasks import TaskService
 from carnac.ports import Clock, DataPipeline, DeepStorage, IdSource, TaskRunner
 from carnac.ports.loops import safely
 
 if TYPE_CHECKING:
     from carnac.metadata.store import MetadataStore
     from carnac.overlord.lockbox import Lockbox
+    from carnac.specs.tasks.spec import AnyTask
     from carnac.store import Store
 
 _log = logging.getLogger(__name__)
@@ -236,7 +237,7 @@ def _with_ids(
     return make(root, ids)
 
 
-def load_checked(payload: Mapping[str, object]) -> TaskHead:
+def load_checked(payload: Mapping[str, object]) -> AnyTask:
     """Return a task that was submitted, or say in one error all that is wrong with it."""
     from carnac.specs.tasks.spec import DeleteTask, load_task
 

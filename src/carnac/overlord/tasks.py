@@ -8,7 +8,7 @@ import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 from carnac.core.arguments import checked
 from carnac.core.redaction import show_submitted
@@ -35,6 +35,7 @@ from carnac.ports.tasks import EVERY_TASK
 
 if TYPE_CHECKING:
     from carnac.metadata.store import MetadataStore
+    from carnac.specs.tasks.spec import AnyTask
 
 OVER = (TaskState.SUCCEEDED, TaskState.FAILED, TaskState.CANCELLED)
 LONGEST_PAUSE_MS = 1_000
@@ -44,45 +45,6 @@ TASKS_MAX = 1_000_000
 """Tasks in one answer: more than a store keeps."""
 
 _log = logging.getLogger(__name__)
-
-
-class TaskHead(Protocol):
-    """The fields of every task, whatever its type (`carnac.specs.tasks.spec`)."""
-
-    @property
-    def type(self) -> str:
-        """Its type."""
-        ...
-
-    @property
-    def task_id(self) -> str | None:
-        """Its id; None: a new one."""
-        ...
-
-    @property
-    def group_id(self) -> str | None:
-        """The group whose locks the task shares; None: no group."""
-        ...
-
-    @property
-    def datasource(self) -> str:
-        """The datasource that it is about."""
-        ...
-
-    @property
-    def dependencies(self) -> tuple[str, ...]:
-        """Tasks that must succeed first."""
-        ...
-
-    @property
-    def context(self) -> Mapping[str, Any]:
-        """How it is run."""
-        ...
-
-    @property
-    def is_append(self) -> bool | None:
-        """Whether it adds rows and takes none away; None: it takes no locks."""
-        ...
 
 
 @checked
@@ -100,7 +62,7 @@ class TaskService(Closing):
         clock: Clock,
         ids: IdSource,
         *,
-        load: Callable[[Mapping[str, object]], TaskHead],
+        load: Callable[[Mapping[str, object]], AnyTask],
         runners: Mapping[str, TaskRunner] | None = None,
     ) -> None:
         self._metadata = metadata

@@ -12,9 +12,9 @@ from prometheus_client import CollectorRegistry
 if TYPE_CHECKING:
     from fastapi import APIRouter
 
-    from carnac.api.services import Turns
     from carnac.clock import StoreClock
     from carnac.config import Settings
+    from carnac.ports.loops import Loop
     from carnac.ports.serving import Role
 
 
@@ -47,7 +47,7 @@ class Assembly:
     clock: StoreClock
     steps: ExitStack = field(default_factory=ExitStack)
     routers: list[APIRouter] = field(default_factory=list)
-    loops: list[Turns] = field(default_factory=list)
+    loops: list[Loop] = field(default_factory=list)
     starts: list[Callable[[], object]] = field(default_factory=list)
     leaves: ExitStack = field(default_factory=ExitStack)
     registry: CollectorRegistry = field(default_factory=CollectorRegistry)

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
     from prometheus_client.metrics_core import Metric
 
-    from carnac.api.services import Turns
     from carnac.bootstrap.serving.assembly import Assembly
+    from carnac.ports.loops import Loop
     from carnac.ports.serving import Role
     from carnac.query.keeping.store import KeptCounts
 
@@ -71,5 +71,5 @@ class _Kept(Collector):
         )
 
 
-def _turns(loop: Turns) -> Callable[[], float]:
+def _turns(loop: Loop) -> Callable[[], float]:
     return lambda: float(loop.trouble is None)

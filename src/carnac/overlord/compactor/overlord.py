@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from carnac.core.compaction.plan.group_records import group_from_json, group_to_json
 from carnac.core.compaction.plan.tasks import CompactionTask
-from carnac.core.tasks.model import Attempt, Task, TaskState
+from carnac.core.tasks.model import Task, TaskState
 from carnac.errors import NotFound
 from carnac.ports import IdSource, JobProgress
 from carnac.ports.compaction import GroupEnd, LiveRun, RunEnd, RunTerms
 from carnac.ports.tasks import TaskFilter
+
+if TYPE_CHECKING:
+    from carnac.overlord.tasks import TaskService
 
 ID_PREFIX = "compaction-"
 LIVE_STATES = tuple(state for state in TaskState if not state.is_over)
@@ -29,38 +32,10 @@ _WAITS = {
 }
 
 
-class TaskCalls(Protocol):
-    """The calls that are needed of the service of tasks."""
-
-    def submit(self, payload: Mapping[str, object]) -> Task:
-        """Submit a task."""
-        ...
-
-    def get(self, task_id: str) -> Task:
-        """Return a task; raises NotFound if there is none."""
-        ...
-
-    def list(self, which: TaskFilter, *, limit: int) -> Sequence[Task]:
-        """Return tasks, newest first."""
-        ...
-
-    def payload(self, task_id: str) -> Mapping[str, object]:
-        """Return a task as it was submitted."""
-        ...
-
-    def attempts(self, task_id: str) -> Sequence[Attempt]:
-        """Return the attempts of a task, the first one first."""
-        ...
-
-    def report(self, task_id: str, number: int | None = None) -> Mapping[str, object] | None:
-        """Return what an attempt did (None: the last one that said); None if nothing is written down."""
-        ...
-
-
 class OverlordRunner:
     """Submits tasks, and asks what became of them."""
 
-    def __init__(self, tasks: TaskCalls, ids: IdSource) -> None:
+    def __init__(self, tasks: TaskService, ids: IdSource) -> None:
         self._tasks = tasks
         self._ids = ids
         self._live: dict[str, LiveRun] | None = None
