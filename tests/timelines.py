@@ -11,10 +11,10 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
-from benchmarks.replacement.timeline import Timeline, Visibility
 from carnac.core.log.entries import Entry
 from carnac.core.segments.version import IdRanges, SegmentVersion, id_ranges
 from carnac.core.time.intervals import Interval, IntervalSet
+from carnac.core.timeline import Timeline, Visibility
 
 HOUR_MS = 3_600_000
 

@@ -8,9 +8,8 @@
 | How is a query answered from announcements alone, and how from a told revision? | `ways.py` |
 | What happens, from the first second to the last? | `run.py` |
 | What do three real historicals do? | `processes.py` |
-| What do announced segments show to a server that does not follow the log? | `timeline/` |
 
-Both ways run the code that they are about: `timeline` decides what announced segments show, `core/rollout` what
+Both ways run the code that they are about: `core/timeline` decides what announced segments show, `core/rollout` what
 brokers are told and what may be unloaded.
 """
 

@@ -12,12 +12,12 @@ from benchmarks.replacement.scenario import (
     OLD_REVISION,
     Replacement,
 )
-from benchmarks.replacement.timeline import Timeline, Visibility
 from carnac.core.log.entries import Entry
 from carnac.core.rollout.brokers import BrokerRevisions
 from carnac.core.rollout.deciding import decide_rollout
 from carnac.core.rollout.lives import SegmentLives
 from carnac.core.rollout.model import Broker, Historical, RolloutState
+from carnac.core.timeline import Timeline, Visibility
 
 LEASE_MS = 30_000
 

@@ -8,13 +8,19 @@ import hypothesis.strategies as st
 from hypothesis import settings
 from hypothesis.stateful import initialize, invariant, rule
 
-from benchmarks.replacement.timeline import Timeline, Visibility, check_timeline
 from carnac.core.log.commits import CommitKind
 from carnac.core.log.entries import Entry
 from carnac.core.segments.segment import Segment
 from carnac.core.time.intervals import ETERNITY, Interval, IntervalSet
+from carnac.core.timeline import (
+    Timeline,
+    Visibility,
+    check_timeline,
+    find_disagreements,
+    timeline_of,
+)
 from tests.stateful.test_log_against_rows import DATASOURCE, HOUR_MS, START_MS, LogMachine
-from tests.support.told_timelines import Told, told_at
+from tests.support.told_timelines import Told
 
 
 @st.composite
@@ -106,14 +112,15 @@ class FollowingMachine(LogMachine):
             return
         self.follow()
         live = self.live()
-        for told in (self.prompt, self.tidy, told_at(self.states[-1], DATASOURCE)):
-            timeline = told.now()
-            assert shown(timeline) == live
+        entries = self.states[-1].entries.get(DATASOURCE, {}).values()
+        assert list(find_disagreements(entries)) == []
+        for timeline in (self.prompt.now(), self.tidy.now(), timeline_of(entries)):
+            assert timeline.shown() == live
             assert all(p.is_complete and p.is_newest for p in timeline.lookup(ETERNITY))
             assert {e.entry_id for e in timeline.entries(Visibility.VISIBLE)} == set(live)
             check_timeline(timeline)
         if not self.waiting:
-            assert shown(self.late.now()) == live
+            assert self.late.now().shown() == live
 
     @invariant()
     def nothing_shows_twice_whatever_is_announced(self) -> None:
@@ -146,15 +153,6 @@ class FollowingMachine(LogMachine):
     def live(self) -> dict[int, IntervalSet]:
         entries = self.states[-1].entries.get(DATASOURCE, {})
         return {number: item.visible for number, item in entries.items()}
-
-
-def shown(timeline: Timeline) -> dict[int, IntervalSet]:
-    found: dict[int, IntervalSet] = {}
-    for piece in timeline.lookup(ETERNITY):
-        for item in piece.entries:
-            before = found.get(item.entry_id, IntervalSet())
-            found[item.entry_id] = before.union(piece.shows(item))
-    return found
 
 
 def by_segment(timeline: Timeline) -> dict[str, IntervalSet]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hypothesis.strategies as st
 from hypothesis import given, settings
 
-from benchmarks.replacement.timeline import (
+from carnac.core.log.entries import Entry
+from carnac.core.time.intervals import Interval, IntervalSet
+from carnac.core.timeline import (
     Timeline,
     check_timeline,
     check_unchanged,
 )
-from carnac.core.log.entries import Entry
-from carnac.core.time.intervals import Interval, IntervalSet
 from tests.timelines import HOUR_MS, Oracle, assert_agrees, entry, hours
 
 HORIZON = range(8)

@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from benchmarks.replacement.timeline import Timeline
 from carnac.core.log.commits import DatasourceCommit
-from carnac.core.log.entries import ENTRY_BITS, Entry
+from carnac.core.log.entries import Entry
 from carnac.core.time.intervals import Interval, interval_set
-from tests.support.log_algebra import State
+from carnac.core.timeline import Timeline
 
 
 class Told:
@@ -72,19 +71,6 @@ class Told:
             self.retire_unknown(entry, entry.entry_id - 1)
         for entry in retired_by(change):
             self.retire(entry)
-
-
-def told_at(state: State, datasource: str) -> Told:
-    """Return a server to which exactly the entries of that state are announced.
-
-    What their update groups name beside them was dropped before; it is retired.
-    """
-    live = tuple(state.entries.get(datasource, {}).values())
-    told = Told(live)
-    last_id = ((state.revision + 1) << ENTRY_BITS) - 1
-    for entry in live:
-        told.retire_unknown(entry, last_id)
-    return told
 
 
 def _place(entry: Entry) -> tuple[Interval, int, int]:

@@ -9,6 +9,7 @@
 | EN-1 | what an entry shows lies in its segment's span and in its chunk |
 | EN-2 | no instant of a segment is visible through two entries |
 | CN-1 | a rewrite's output holds the rows of its input, a deletion's all but those that it deleted |
+| TL-1 .. TL-4, TL-6 | what a timeline shows: defined and checked in `core/timeline/laws.py` |
 | CP-1 .. CP-5 | what compaction may plan, and when it rests: checked by `tests/support/laws/compaction.py` |
 | BL-1 .. BL-5 | what balancing may plan, and when it rests: checked by `tests/support/laws/balancing.py` |
 | RO-1 .. RO-7 | what a rollout may tell and unload, and when it rests: defined and checked in `core/rollout/laws.py` |

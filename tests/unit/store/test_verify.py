@@ -15,6 +15,7 @@ from carnac.core.log.commits import Change, CommitKind, Publication
 from carnac.store import Store
 from carnac.store.upkeep.maintenance import Finding
 from tests.support.clock import FakeClock
+from tests.support.databases import edited
 from tests.support.segments import write_segment
 from tests.unit.store.conftest import OpenStore
 from tests.unit.store.events import TTL_MS, append, files_of, hour, rows_of, spec
@@ -150,3 +151,29 @@ def test_what_is_collected_while_it_is_verified_is_not_missing(
     storage.find_file = collect_first  # type: ignore[method-assign]
     assert list(store.verify()) == []
     assert other.head().revision == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "detail"),
+    [
+        (
+            "overshadowed = '0', minor = 1",
+            "partition 0 and update group 0 say that it is hidden",
+        ),
+        ("update_group = '7'", "partition 1 is not in its update group [7]"),
+    ],
+)
+def test_entries_whose_versions_hide_what_the_log_shows_are_found(
+    open_store: OpenStore, folder: Path, *, change: str, detail: str
+) -> None:
+    """A server that sees only announced segments would not show them."""
+    with open_store() as store:
+        append(store, (1, 1))
+        append(store, (2, 1))
+        assert list(store.verify()) == []
+    with edited(folder / "metadata.db") as link:
+        link.execute(f"UPDATE entries SET {change} WHERE partition_id = 1")
+    finding = only(list(open_store().verify()))
+    assert finding.kind == "entry"
+    assert finding.path.startswith("segments/events/")
+    assert detail in finding.detail

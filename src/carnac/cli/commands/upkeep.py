@@ -95,7 +95,7 @@ def _show_gc(session: Session, report: GcReport, forgotten: int, *, show_kept: b
 def verify(ctx: typer.Context) -> None:
     """Check every file against its record (existence, size, checksum, rows), and look for orphans.
 
-    Exits with 7 if something is wrong.
+    The versions of segments must show what the log shows. Exits with 7 if something is wrong.
     """
     session = session_of(ctx)
     with session.open_store() as store, count_progress(session, "verify") as on_progress:

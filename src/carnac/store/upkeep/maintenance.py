@@ -12,6 +12,7 @@ from carnac.core.ids import bears_mark, time_of
 from carnac.core.log.retention import RetentionRules, plan_retention
 from carnac.core.segments.segment import Segment, safe_name
 from carnac.core.time.intervals import Interval, format_ms
+from carnac.core.timeline import find_disagreements
 from carnac.core.words import counted
 from carnac.errors import DiskFull
 from carnac.ports import Clock, DeepStorage, Head, LeaseKind, StoredFile, TrashedSegment, TrimReport
@@ -171,10 +172,11 @@ class Maintenance:
         )
 
     def verify(self, *, on_progress: Callable[[int, int], None] | None = None) -> Iterator[Finding]:
-        """Check every segment that a retained revision names, and look for orphans.
+        """Check every segment that a retained revision names, hold the timeline against the log, and look for orphans.
 
-        Every file must be there, with the recorded size, checksum and number of rows, and no file without a record
-        may be older than the safety period. What is in the trash is nobody's any more and is not looked at.
+        Every file must be there, with the recorded size, checksum and number of rows. The versions and update groups
+        of live entries must show what the log shows. No file without a record may be older than the safety period.
+        What is in the trash is nobody's any more and is not looked at.
         """
         suspects = self._suspects(self._clock.now_ms())
         known = self._metadata.known_paths()
@@ -189,10 +191,18 @@ class Maintenance:
                 done += 1
                 if on_progress is not None:
                     on_progress(done, max(done, total))
+        yield from self._disagreements()
         for file in self._without_record(suspects):
             yield Finding(
                 kind="orphan", path=file.path, detail="no record names it; `carnac gc` removes it"
             )
+
+    def _disagreements(self) -> Iterator[Finding]:
+        for datasource in self._metadata.datasources():
+            visible = self._metadata.visible(datasource.name)
+            paths = {one.entry.entry_id: one.segment.path for one in visible}
+            for entry, detail in find_disagreements(one.entry for one in visible):
+                yield Finding(kind="entry", path=paths[entry.entry_id], detail=detail)
 
     def _trim(self, now_ms: int, *, dry_run: bool, make_room: Callable[[], int]) -> TrimReport:
         """Forget what no rule keeps.

@@ -36,7 +36,7 @@ class Finding:
     """Something that verification found wrong.
 
     Attributes:
-        kind: `missing`, `size`, `checksum`, `rows`, `unreadable`, `orphan`.
+        kind: `missing`, `size`, `checksum`, `rows`, `unreadable`, `orphan`; `entry`: the two views of the log disagree.
         path: Of the file, relative to the root of deep storage.
         detail: What is wrong, as a sentence.
     """

@@ -18,10 +18,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from benchmarks.replacement.timeline.generations import Generation, largest_complete
-from benchmarks.replacement.timeline.timeline import Piece, Timeline
 from carnac.core.invariants import check
 from carnac.core.time.intervals import ETERNITY, interval_text
+from carnac.core.timeline.generations import Generation, largest_complete
+from carnac.core.timeline.timeline import Piece, Timeline
 
 
 def check_timeline(timeline: Timeline) -> None:

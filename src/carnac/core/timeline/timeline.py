@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from operator import attrgetter
 
-from benchmarks.replacement.timeline.generations import Generation
 from carnac.core.log.entries import Entry
 from carnac.core.time.intervals import Interval, IntervalSet, interval_set
+from carnac.core.timeline.generations import Generation
 
 
 class Visibility(StrEnum):
@@ -110,6 +110,15 @@ class Timeline:
             self._pieces[incomplete] = tuple(sorted(pieces, key=attrgetter("interval.start_ms")))
         found = (piece.within(interval) for piece in self._pieces[incomplete])
         return tuple(piece for piece in found if piece is not None)
+
+    def shown(self) -> dict[int, IntervalSet]:
+        """Return, by entry id, the instants that show of each entry of which some do."""
+        found: dict[int, IntervalSet] = {}
+        for piece in self._pieces[False]:
+            for entry in piece.entries:
+                before = found.get(entry.entry_id, IntervalSet())
+                found[entry.entry_id] = before.union(piece.shows(entry))
+        return found
 
     def find_visibility(self, entry: Entry) -> Visibility | None:
         """Return where an entry stands; None if it is not announced."""

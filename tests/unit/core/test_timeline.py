@@ -6,16 +6,16 @@ import itertools
 
 import pytest
 
-from benchmarks.replacement.timeline import (
+from carnac.core.log.commits import CommitKind, DatasourceCommit
+from carnac.core.log.entries import ENTRY_BITS, Entry
+from carnac.core.segments.version import SegmentVersion
+from carnac.core.time.intervals import ETERNITY, IntervalSet
+from carnac.core.timeline import (
     Timeline,
     Visibility,
     check_timeline,
     check_unchanged,
 )
-from carnac.core.log.commits import CommitKind, DatasourceCommit
-from carnac.core.log.entries import ENTRY_BITS, Entry
-from carnac.core.segments.version import SegmentVersion
-from carnac.core.time.intervals import ETERNITY, IntervalSet
 from carnac.errors import Invalid, InvariantError
 from carnac.metadata.store import MetadataStore
 from tests.logs import DATASOURCE, append, append_of, day, folding, interval, replacement, segment

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from benchmarks.replacement.timeline import Visibility, check_timeline
 from carnac.core.log.entries import Entry
 from carnac.core.segments.version import parse_id_ranges
 from carnac.core.time.intervals import ETERNITY, Interval, parse_instant, parse_interval
+from carnac.core.timeline import Visibility, check_timeline
 from tests.support.told_timelines import Told
 from tests.timelines import entry, hours
 

@@ -54,11 +54,12 @@ def largest_complete(
     home = {member: group for group in left for member in group.ids}
     while True:
         hidden = {partition_id for group in left for partition_id in group.hides}
+        still = set(left)
         staying = [
             group
             for group in left
             if (group in forgiven or all(is_present(one) or one in hidden for one in group.ids))
-            and all(home[one] in left for one in group.hides if one in home)
+            and all(home[one] in still for one in group.hides if one in home)
         ]
         if len(staying) == len(left):
             return left
@@ -100,7 +101,8 @@ class Generation:
             self._gone[entry.partition_id] = max(before, entry.entry_id)
         self.groups = _groups_of(known)
         self.effect = largest_complete(self.groups, self.is_present)
-        missed = [one for one in self.groups if one not in self.effect and self._misses(one)]
+        in_effect = set(self.effect)
+        missed = [one for one in self.groups if one not in in_effect and self._misses(one)]
         self._missed = missed
         self.is_whole = bool(self.effect) and not missed
         self.is_settled = len(self.effect) == len(self.groups)
