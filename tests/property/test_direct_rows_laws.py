@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from carnac.core.segments.segment import ColumnType, Metric, MetricKind
 from carnac.core.time.intervals import Interval, IntervalSet
+from carnac.rows.normalise.changes import Change, mark
 from carnac.rows.normalise.shape import DimensionShape, RowShape
 from carnac.rows.read.direct import direct_rows
 from carnac.rows.read.reading import load_rows_from_arrow
@@ -140,7 +141,7 @@ def by_value(table: pa.Table) -> list[str]:
 @given(inputs())
 @example(
     (
-        pa.table({"t": pa.array([1_500_000], pa.timestamp("ns", "UTC"))}),
+        pa.table({"t": pa.array([1_500_000, 1_999_999, -1], pa.timestamp("ns", "UTC"))}),
         RowShape(dimensions=()),
         TimestampSpec(column="t"),
         None,
@@ -150,16 +151,18 @@ def test_rows_are_those_of_the_engine_or_none(
     given_: tuple[pa.Table, RowShape, TimestampSpec, IntervalSet | None],
 ) -> None:
     table, shape, timestamp, within = given_
-    found = direct_rows(table, shape, timestamp, within)
-    if found is None:
+    direct = direct_rows(table, shape, timestamp, within)
+    if direct is None:
         return
+    found = direct.rows
     with connection() as con:
         counts = load_rows_from_arrow(
             con, table, shape, origin="o", timestamp=timestamp, within=within
         )
         exact = con.sql(part_sql(shape, "rows")).to_arrow_table()
     assert counts.rows_rejected == 0
-    assert not counts.fractions
+    finer = {mark(Change.TIME, "t"): direct.finer} if direct.finer else {}
+    assert counts.changed == finer
     assert counts.rows_parsed == found.num_rows
     assert counts.rows_thrown_away == table.num_rows - found.num_rows
     assert found.schema.names == exact.schema.names
@@ -186,6 +189,7 @@ LEFT: list[tuple[pa.Array, ColumnType]] = [
     (pa.array([1.5, None]), ColumnType.LONG),
     (pa.array([float("nan"), 1.0]), ColumnType.LONG),
     (pa.array([2**63, 1], pa.uint64()), ColumnType.LONG),
+    (pa.array([2**53 + 1, 1]), ColumnType.DOUBLE),
     (pa.array(["1", "2"]), ColumnType.LONG),
     (pa.array([0.5, 1.0]), ColumnType.STRING),
     (pa.array([["a"], ["b", "c"]]), ColumnType.STRING),
@@ -211,4 +215,6 @@ def test_text_that_is_no_utf8_is_left_to_the_engine() -> None:
 
 def _direct(column: pa.Array, wanted: ColumnType) -> pa.RecordBatch | None:
     shape = RowShape(dimensions=(DimensionShape(name="c", type=wanted, multi_value="array"),))
-    return direct_rows(pa.table({"t": AT, "c": column}), shape, TimestampSpec(column="t"), None)
+    table = pa.table({"t": AT, "c": column})
+    found = direct_rows(table, shape, TimestampSpec(column="t"), None)
+    return None if found is None else found.rows

@@ -34,6 +34,7 @@ from carnac.ports import ChunkLayout, Clock, IdSource, JobReport, JobResult, Rej
 from carnac.ports.jobs import APPEND_ROWS_MAX
 from carnac.ports.places import PlacePlan
 from carnac.rows.merge_task import MergeTask
+from carnac.rows.normalise import changes
 from carnac.rows.normalise.shape import row_shape
 from carnac.rows.normalise.timestamps import REASON_MISSING
 from carnac.rows.parts import ChunkPartitioner, remove_staged
@@ -312,9 +313,9 @@ class IngestJob:
         rows_late: int,
     ) -> JobReport:
         rows_read = sum(result.counts.rows_read for result in results)
-        fractions: Counter[str] = Counter()
+        changed: Counter[str] = Counter()
         for result in results:
-            fractions.update(result.counts.fractions)
+            changed.update(result.counts.changed)
         return JobReport(
             rows_read=rows_read,
             rows_filtered=sum(
@@ -327,11 +328,7 @@ class IngestJob:
             size_bytes=sum(segment.size_bytes for segment in segments),
             seconds_by_phase=dict(self.timer.seconds),
             is_for_append=self.is_for_append and rows_read <= APPEND_ROWS_MAX,
-            notes=tuple(
-                f"{rows:,} {'row has' if rows == 1 else 'rows have'} a fraction in '{name}', a long: it was cut off"
-                " (a spec that declares a double keeps it)"
-                for name, rows in sorted(fractions.items())
-            ),
+            notes=changes.sentences(changed),
         )
 
 

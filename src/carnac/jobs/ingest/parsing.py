@@ -99,7 +99,7 @@ class Parsed:
     rows_read: int
     rows_parsed: int
     rejections: Rejections
-    fractions: Mapping[str, int]
+    changed: Mapping[str, int]
 
 
 def parse_split(
@@ -151,7 +151,7 @@ def parsed_rows(
         rows_read=counts.rows_read,
         rows_parsed=counts.rows_parsed,
         rejections=rejections,
-        fractions=counts.fractions,
+        changed=counts.changed,
     )
     return parsed, f"(SELECT * REPLACE ({instants}) FROM rows)" if orders else "rows"
 
@@ -163,7 +163,7 @@ def save_parsed(common: PassOne, number: int, parsed: Parsed) -> None:
         {
             "rows_read": parsed.rows_read,
             "rows_parsed": parsed.rows_parsed,
-            "fractions": dict(parsed.fractions),
+            "changed": dict(parsed.changed),
             "by_reason": dict(rejections.by_reason),
             "paths": list(rejections.paths),
             "examples": [dict(example) for example in rejections.examples],
@@ -181,7 +181,7 @@ def load_parsed(common: PassOne, number: int) -> Parsed:
         value = json.loads(file.read())
     return Parsed(
         rows_read=value["rows_read"],
-        fractions=value["fractions"],
+        changed=value["changed"],
         rows_parsed=value["rows_parsed"],
         rejections=Rejections(
             by_reason=value["by_reason"],

@@ -76,18 +76,28 @@ class PassOne:
         )
 
     def run_direct(
-        self, rows: pa.RecordBatch, name: str, attempt: Attempt, *, count: int
+        self,
+        rows: pa.RecordBatch,
+        name: str,
+        attempt: Attempt,
+        *,
+        count: int,
+        changed: Mapping[str, int],
     ) -> SplitResult:
         """Cut the rows of `direct_rows`; none was rejected.
 
         Args:
             name: As of `run`.
             count: Of how many rows they are those that are taken.
+            changed: As of `ReadCounts`.
         """
         attempt.count(rows=count)
         cut = self.cut.few(rows, name=name)
         counts = ReadCounts(
-            rows_read=count, rows_parsed=rows.num_rows, rows_thrown_away=count - rows.num_rows
+            rows_read=count,
+            rows_parsed=rows.num_rows,
+            rows_thrown_away=count - rows.num_rows,
+            changed=changed,
         )
         return SplitResult(
             shape=self.shape, counts=counts, parts=cut.parts, late=cut.late, rejections=Rejections()

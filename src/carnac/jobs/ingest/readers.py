@@ -12,6 +12,7 @@ from carnac.jobs.ingest.ingest import IngestJob
 from carnac.jobs.ingest.read_pass import PassOne, SplitResult, SplitTask, read_split, united_shape
 from carnac.ports.jobs import APPEND_BYTES_MAX
 from carnac.rows.duck import connect
+from carnac.rows.normalise.changes import Change, mark
 from carnac.rows.normalise.shape import row_shape
 from carnac.rows.parts import open_staged
 from carnac.rows.read.direct import direct_rows
@@ -207,9 +208,12 @@ def _read_slice(task: SliceTask, attempt: Attempt) -> SplitResult:
 def read_rows(task: SliceTask, table: pa.Table, attempt: Attempt) -> SplitResult:
     """Run one task of pass 1 over rows in memory."""
     name = f"{task.first_row}-{attempt.number}"
-    rows = direct_rows(table, task.common.shape, task.timestamp, task.within)
-    if rows is not None:
-        return task.common.run_direct(rows, name, attempt, count=table.num_rows)
+    direct = direct_rows(table, task.common.shape, task.timestamp, task.within)
+    if direct is not None:
+        marks = {mark(Change.TIME, task.timestamp.column): direct.finer} if direct.finer else {}
+        return task.common.run_direct(
+            direct.rows, name, attempt, count=table.num_rows, changed=marks
+        )
     return task.common.run(
         name,
         lambda con, shape: load_rows_from_arrow(

@@ -70,7 +70,7 @@ def joined(parsed: Parsed, result: SplitResult) -> SplitResult:
         rows_read=parsed.rows_read,
         rows_rejected=by_reason.total(),
         rejected_by_reason=dict(by_reason.most_common()),
-        fractions=Counter(parsed.fractions) + Counter(result.counts.fractions),
+        changed=Counter(parsed.changed) + Counter(result.counts.changed),
     )
     rejections = (parsed.rejections, result.rejections)
     return replace(

@@ -13,7 +13,7 @@ A cell comes as text (CSV, TSV), as JSON, or typed (Parquet, ORC, Arrow). The ru
 - array<…>: an array whose elements the element type takes; one value is an array of one; nulls stay.
 - sketches: bytes, or base64 text of them.
 
-A row with a cell that its column does not take goes to quarantine.
+A row with a cell that its column does not take goes to quarantine. A value that lost something is told (`changes`).
 
 Null is null and empty text is empty text (SQL's way; Druid's since version 28). Source: Druid's DimensionHandlerUtils
 and Rows. We depart from Druid where it takes text with a fraction for no long (in a dimension) or for one (in a
@@ -30,8 +30,9 @@ from typing import Literal
 from carnac.core.segments.segment import ColumnType
 from carnac.core.segments.sql_columns import SQL_TYPE
 from carnac.errors import Invalid
+from carnac.rows.normalise.changes import Change
 from carnac.rows.normalise.shape import MultiValue
-from carnac.rows.normalise.timestamps import quote_text
+from carnac.rows.normalise.timestamps import has_finer, quote_text, without_nanoseconds
 
 FieldKind = Literal["absent", "text", "json", "typed"]
 
@@ -44,15 +45,19 @@ _ELEMENT: dict[ColumnType, ColumnType] = {
     ColumnType.DOUBLE_ARRAY: ColumnType.DOUBLE,
 }
 _NUMBERS = {ColumnType.LONG, ColumnType.DOUBLE, ColumnType.FLOAT}
+Cut = tuple[Change, str]
+"""What a value lost, and whether it did, as a condition."""
+EXACT = {ColumnType.DOUBLE: 1 << 53, ColumnType.FLOAT: 1 << 24}
+"""By type, the whole numbers up to which it has all."""
 _WHOLE = re.compile(r"U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER")
 _SMALL = {"TINYINT", "SMALLINT", "INTEGER", "UTINYINT", "USMALLINT", "UINTEGER", "BOOLEAN"}
 _ALWAYS_FITS: dict[ColumnType, set[str]] = {
     ColumnType.LONG: _SMALL | {"BIGINT"},
-    ColumnType.DOUBLE: _SMALL | {"BIGINT", "UBIGINT", "FLOAT", "DOUBLE"},
-    ColumnType.FLOAT: _SMALL | {"FLOAT"},
+    ColumnType.DOUBLE: _SMALL | {"FLOAT", "DOUBLE"},
+    ColumnType.FLOAT: (_SMALL - {"INTEGER", "UINTEGER"}) | {"FLOAT"},
     ColumnType.BOOLEAN: {"BOOLEAN"},
 }
-"""By type, those of which it takes every value: nothing need be looked at."""
+"""By type, those of which it takes every value as it is: nothing need be looked at."""
 _REAL = re.compile(r"DOUBLE|FLOAT|DECIMAL.*")
 _LIST = re.compile(r"(.*)\[\d*\]", re.DOTALL)
 _NESTED = re.compile(r"(STRUCT|MAP|UNION)\(.*", re.DOTALL)
@@ -119,12 +124,12 @@ class Cell:
     """SQL of a column: its value, and the reason (or null) why there is none, which may use the value by its name.
 
     Attributes:
-        cut: Whether a fraction was cut off, as a condition over the same names.
+        cut: The condition goes over the same names; None: the type has room for every value.
     """
 
     value: str
     reason: str = "NULL"
-    cut: str | None = None
+    cut: Cut | None = None
 
 
 MACROS = (
@@ -132,6 +137,20 @@ MACROS = (
     "CREATE OR REPLACE TEMP MACRO _text_boolean(x) AS COALESCE(TRY_CAST(trim(x) AS BOOLEAN),"
     " TRY_CAST(x AS DOUBLE) <> 0)",
     "CREATE OR REPLACE TEMP MACRO _double_long(d) AS TRY_CAST(trunc(d) AS BIGINT)",
+    # the digits of a number as text that tell two numbers of one size apart
+    "CREATE OR REPLACE TEMP MACRO _digits(x) AS"
+    " trim(regexp_replace(split_part(lower(x), 'e', 1), '[^0-9]', '', 'g'), '0')",
+    # whether text was read as a long that has fewer digits; most has no fraction and no exponent
+    "CREATE OR REPLACE TEMP MACRO _is_cut(x, n) AS CASE"
+    " WHEN contains(x, '.') OR contains(x, 'e') OR contains(x, 'E') THEN CASE"
+    " WHEN ends_with(rtrim(x, '0 '), '.') THEN false"
+    " ELSE _digits(x) <> _digits(CAST(n AS VARCHAR)) END ELSE false END",
+    # whether text was read as a number that is not the same, and not written the same
+    "CREATE OR REPLACE TEMP MACRO _is_rounded(x, d, exact) AS CASE WHEN abs(d) >= exact"
+    " THEN NOT coalesce(TRY_CAST(x AS HUGEINT) = TRY_CAST(d AS HUGEINT), false)"
+    " AND _digits(x) <> _digits(CAST(d AS VARCHAR)) ELSE false END",
+    "CREATE OR REPLACE TEMP MACRO _is_number_as_true(x, b) AS CASE WHEN b AND lower(trim(x))"
+    " NOT IN ('true', 't', 'yes', 'y', '1') THEN TRY_CAST(x AS DOUBLE) <> 1 ELSE false END",
     # numbers as text: booleans as 1 and 0, objects and arrays as something that is no number
     "CREATE OR REPLACE TEMP MACRO _json_number(j) AS CASE json_type(j) WHEN 'NULL' THEN NULL"
     " WHEN 'BOOLEAN' THEN CASE WHEN json_extract_string(j, '$') = 'true' THEN '1' ELSE '0' END"
@@ -191,16 +210,21 @@ def _of_text(x: str, target: Target, list_delimiter: str | None) -> Cell:
             value=f"CASE WHEN json_valid({x}) THEN CAST(json({x}) AS VARCHAR)"
             f" ELSE CAST(to_json({x}) AS VARCHAR) END"
         )
-    return _checked(
-        scalar_text(x, kind), f"{x} IS NOT NULL AND trim({x}) <> ''", target, cut=_cut_text(x)
-    )
+    cut = _cut_text(x, kind, target.out)
+    is_there = f"{x} IS NOT NULL AND trim({x}) <> ''"
+    return _checked(scalar_text(x, kind), is_there, target, cut=cut)
 
 
-def _cut_text(x: str) -> str:
-    """Return whether text that is read as a long has a fraction; only such text is looked at twice."""
-    number = f"TRY_CAST({x} AS DOUBLE)"
-    may = " OR ".join(f"contains({x}, '{mark}')" for mark in (".", "e-", "E-"))
-    return f"(({may}) AND {number} <> trunc({number}))"
+def _cut_text(x: str, kind: ColumnType, value: str) -> Cut | None:
+    match kind:
+        case ColumnType.LONG:
+            return Change.FRACTION, f"_is_cut({x}, {value})"
+        case ColumnType.DOUBLE | ColumnType.FLOAT:
+            return Change.DIGITS, f"_is_rounded({x}, {value}, {EXACT[kind]})"
+        case ColumnType.BOOLEAN:
+            return Change.NUMBER, f"_is_number_as_true({x}, {value})"
+        case _:
+            return None
 
 
 def scalar_text(x: str, kind: ColumnType) -> str:
@@ -231,7 +255,8 @@ def _of_json(j: str, target: Target, number: str | None = None) -> Cell:
     if kind in _ELEMENT:
         return _list_cell(f"_json_numbers({j})", target)
     text = f"json_extract_string({j}, '$')" if kind.is_sketch else number or f"_json_number({j})"
-    return _checked(scalar_text(text, kind), f"trim({text}) <> ''", target, cut=_cut_text(text))
+    cut = _cut_text(text, kind, target.out)
+    return _checked(scalar_text(text, kind), f"trim({text}) <> ''", target, cut=cut)
 
 
 def _string_of_json(j: str, target: Target) -> Cell:
@@ -258,13 +283,12 @@ def _of_typed(field: Field, target: Target) -> Cell:
     if listed is not None:
         return _of_list(x, listed[1], target)
     if kind in _ELEMENT:
-        one = _typed_scalar("e", sql_type, _ELEMENT[kind], target)
-        return _list_cell(f"CASE WHEN {x} IS NOT NULL THEN [{x}] END", target, element=one)
+        return _list_cell(f"CASE WHEN {x} IS NOT NULL THEN [{x}] END", target, sql_type)
     if kind is ColumnType.JSON:
         return Cell(value=f"CASE WHEN {x} IS NOT NULL THEN CAST(to_json({x}) AS VARCHAR) END")
     if sql_type in _ALWAYS_FITS.get(kind, ()):
         return Cell(value=f"CAST({x} AS {SQL_TYPE[kind]})")
-    cut = f"{x} <> trunc({x})" if _REAL.fullmatch(sql_type) else None
+    cut = _cut_typed(x, sql_type, kind, target.out)
     return _checked(_typed_scalar(x, sql_type, kind, target), f"{x} IS NOT NULL", target, cut=cut)
 
 
@@ -276,8 +300,7 @@ def _of_list(x: str, element_type: str, target: Target) -> Cell:
         raise SeveralValues([target.field])
     if kind not in _ELEMENT:
         raise _unfit(target, f"{element_type}[]")
-    one = _typed_scalar("e", element_type, _ELEMENT[kind], target)
-    return _list_cell(x, target, element=one)
+    return _list_cell(x, target, element_type)
 
 
 def _typed_scalar(x: str, sql_type: str, kind: ColumnType, target: Target) -> str:
@@ -295,8 +318,24 @@ def _typed_scalar(x: str, sql_type: str, kind: ColumnType, target: Target) -> st
         if is_number or sql_type == "BOOLEAN":
             return f"TRY_CAST({x} AS {SQL_TYPE[kind]})"
         if kind is ColumnType.LONG and _INSTANT.fullmatch(sql_type):
-            return f"epoch_ms(TRY_CAST({x} AS TIMESTAMPTZ))"
+            return f"epoch_ms(TRY_CAST({without_nanoseconds(x, sql_type)} AS TIMESTAMPTZ))"
     raise _unfit(target, sql_type)
+
+
+def _cut_typed(x: str, sql_type: str, kind: ColumnType, value: str) -> Cut | None:
+    if sql_type == "VARCHAR":
+        return _cut_text(x, kind, value)
+    if sql_type in _ALWAYS_FITS.get(kind, ()):
+        return None
+    is_real = _REAL.fullmatch(sql_type) is not None
+    if kind in EXACT:
+        return Change.DIGITS, f"_is_rounded(CAST({x} AS VARCHAR), {value}, {EXACT[kind]})"
+    if kind is ColumnType.LONG and is_real:
+        return Change.FRACTION, f"{x} <> trunc({x})"
+    if kind is ColumnType.BOOLEAN and (is_real or _WHOLE.fullmatch(sql_type)):
+        return Change.NUMBER, f"({x} <> 0 AND {x} <> 1)"
+    finer = has_finer(x, sql_type) if kind in {ColumnType.LONG, ColumnType.STRING} else None
+    return None if finer is None else (Change.TIME, finer)
 
 
 def _typed_string(x: str, sql_type: str) -> str:
@@ -310,18 +349,20 @@ def _typed_string(x: str, sql_type: str) -> str:
             f" WHEN {x} > 0 THEN 'Infinity' WHEN {x} < 0 THEN '-Infinity' END"
         )
     if sql_type.startswith("TIMESTAMP"):
-        instant = f"CAST(TRY_CAST({x} AS TIMESTAMPTZ) AS TIMESTAMP)"
+        time = without_nanoseconds(x, sql_type)
+        instant = f"CAST(TRY_CAST({time} AS TIMESTAMPTZ) AS TIMESTAMP)"
         return f"strftime({instant}, '%Y-%m-%dT%H:%M:%S.%gZ')"
     return f"CAST({x} AS VARCHAR)"
 
 
-def _list_cell(texts: str, target: Target, *, element: str | None = None) -> Cell:
-    """Return a list column; `texts` is a list, `element` the value of its element `e` (default: of text)."""
-    one = element or scalar_text("e", _ELEMENT[target.type])
+def _list_cell(texts: str, target: Target, sql_type: str | None = None) -> Cell:
+    """Return a list column; `texts` is a list, `sql_type` the type of its elements (default: text to be parsed)."""
+    kind = _ELEMENT[target.type]
+    one = scalar_text("e", kind) if sql_type is None else _typed_scalar("e", sql_type, kind, target)
     values = texts if one == "e" else f"list_transform({texts}, lambda e: {one})"
     reason = "NULL"
     if one not in {"e", "CAST(e AS VARCHAR)"}:
-        there = "e IS NOT NULL" if element else "trim(e) <> ''"
+        there = "trim(e) <> ''" if sql_type is None else "e IS NOT NULL"
         lost = f"len(list_filter({texts}, lambda e: {there})) > len(list_filter({target.out},"
         reason = f"CASE WHEN {lost} lambda e: e IS NOT NULL)) THEN {quote_text(target.reason)} END"
     match target.multi_value:
@@ -331,15 +372,30 @@ def _list_cell(texts: str, target: Target, *, element: str | None = None) -> Cel
             values = f"_list_set({values})"
         case "array":
             pass
-    return Cell(value=values, reason=reason)
+    return Cell(value=values, reason=reason, cut=_list_cut(texts, kind, target, sql_type, one))
 
 
-def _checked(value: str, is_there: str, target: Target, *, cut: str | None = None) -> Cell:
+def _list_cut(
+    texts: str, kind: ColumnType, target: Target, sql_type: str | None, one: str
+) -> Cut | None:
+    """Return what elements lost; the numbers are looked at first, where those show it."""
+    cut = _cut_text("e", kind, one) if sql_type is None else _cut_typed("e", sql_type, kind, one)
+    if cut is None:
+        return None
+    change, condition = cut
+    condition = f"len(list_filter({texts}, lambda e: {condition})) > 0"
+    if kind in EXACT:
+        large = f"len(list_filter({target.out}, lambda e: abs(e) >= {EXACT[kind]})) > 0"
+        condition = f"CASE WHEN {large} THEN {condition} ELSE false END"
+    return change, condition
+
+
+def _checked(value: str, is_there: str, target: Target, *, cut: Cut | None = None) -> Cell:
     reason = quote_text(target.reason)
     return Cell(
         value=value,
         reason=f"CASE WHEN {target.out} IS NULL AND {is_there} THEN {reason} END",
-        cut=cut if target.type is ColumnType.LONG else None,
+        cut=cut,
     )
 
 

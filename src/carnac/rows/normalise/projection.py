@@ -10,7 +10,8 @@ from weakref import WeakKeyDictionary, WeakSet
 from carnac.core.segments.segment import TIME_COLUMN, ColumnType
 from carnac.core.segments.sql_columns import SQL_TYPE
 from carnac.errors import Invalid
-from carnac.rows.normalise import coerce, timestamps
+from carnac.rows.normalise import changes, coerce, timestamps
+from carnac.rows.normalise.changes import Change
 from carnac.rows.normalise.coerce import Field, Target, coerce_cell
 from carnac.rows.normalise.shape import ORDER_PREFIX, RowShape, quote
 from carnac.rows.normalise.timestamps import TimeCell, quote_text, text_time, typed_time
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 LINE = "__carnac_line"
 OFFSET = "__carnac_offset"
 RAW = "__carnac_raw"
-"""The text of a bad record; of a good one the fields of which a fraction was cut off."""
+"""The text of a bad record; of a good one the marks of what was changed."""
 SEPARATOR = "\x1f"
 FILE = "__carnac_file"
 REASON = "__carnac_reason"
@@ -52,7 +53,7 @@ class Projection:
     Attributes:
         values: Quoted name and expression of each column, in the order of normalised rows.
         reasons: Expressions over fields and values: text if the row is bad.
-        cuts: Name of an input field, and whether a fraction of it was cut off.
+        cuts: Mark of a change, and whether a record has it, as a condition over fields and values.
     """
 
     values: tuple[tuple[str, str], ...]
@@ -67,9 +68,12 @@ class Projection:
 
     @property
     def cut(self) -> str:
-        """The fields of which a fraction was cut off, as text, or null."""
-        marks = [f"CASE WHEN {cut} THEN {quote_text(name)} END" for name, cut in self.cuts]
-        return f"nullif(concat_ws('{SEPARATOR}', {', '.join(marks)}), '')" if marks else "NULL"
+        """The marks of what was changed, as text, or null."""
+        if not self.cuts:
+            return "NULL"
+        marks = [f"CASE WHEN {cut} THEN {quote_text(mark)} END" for mark, cut in self.cuts]
+        some = " OR ".join(f"({cut})" for _, cut in self.cuts)  # of most rows nothing
+        return f"CASE WHEN {some} THEN concat_ws('{SEPARATOR}', {', '.join(marks)}) END"
 
     @property
     def select_list(self) -> str:
@@ -132,7 +136,7 @@ def make_projection(
     time = time_cell(resolve(timestamp.column), quote(TIME_COLUMN), timestamp)
     values = [(quote(TIME_COLUMN), time.value)]
     reasons = [time.reason]
-    cuts: list[tuple[str, str]] = []
+    cuts = time_cuts(time, timestamp)
     several: set[str] = set()
     for target in targets(shape):
         source = resolve(target.field)
@@ -148,7 +152,8 @@ def make_projection(
         values.append((target.out, cell.value))
         reasons.append(cell.reason)
         if cell.cut is not None:
-            cuts.append((target.field, cell.cut))
+            change, condition = cell.cut
+            cuts.append((changes.mark(change, target.field), condition))
     if several:
         raise coerce.SeveralValues(several)
     return Projection(values=tuple(values), reasons=tuple(reasons), cuts=tuple(cuts))
@@ -159,6 +164,11 @@ def time_cell(source: Field, out: str, timestamp: TimestampSpec) -> TimeCell:
     if source.kind == "typed":
         return typed_time(source.sql, out, source.sql_type, timestamp)
     return text_time(_TIME_TEXT[source.kind].format(source.sql), out, timestamp)
+
+
+def time_cuts(time: TimeCell, timestamp: TimestampSpec) -> list[tuple[str, str]]:
+    """Return the change of a time as `Projection.cuts` has it."""
+    return [] if time.cut is None else [(changes.mark(Change.TIME, timestamp.column), time.cut)]
 
 
 def instant_cell(source: Field, target: Target) -> coerce.Cell:

@@ -41,6 +41,10 @@ _MIN_US = MIN_MS * 1000
 _MAX_US = MAX_MS * 1000
 _EXACT_DOUBLE = 9_007_199_254_740_992
 _US_BY_UNIT = {"posix": 1_000_000, "millis": 1_000, "micro": 1}
+_NANOSECONDS = {"TIMESTAMP_NS": "make_timestamp", "TIMESTAMPTZ_NS": "make_timestamptz"}
+"""By type, what makes it of microseconds."""
+_FINEST = {"micro": 1_000, "nano": 1_000_000}
+"""By format, how many make a millisecond."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,11 +56,13 @@ class TimeCell:
         reason: Why there is no time, or null. Refers to the value by the name it was given. None of a row's other
             reasons goes before it.
         has_far_offset: Whether the cell names an offset that is none: part of `reason`.
+        cut: Whether the cell names the time more finely than the value does, as a condition; None: it cannot.
     """
 
     value: str
     reason: str
     has_far_offset: str = "false"
+    cut: str | None = None
 
 
 def text_time(sql: str, out: str, spec: TimestampSpec) -> TimeCell:
@@ -70,7 +76,8 @@ def text_time(sql: str, out: str, spec: TimestampSpec) -> TimeCell:
         Invalid: The format has letters that cannot be read.
     """
     parsed, wall = _parsed_text(sql, spec)
-    return _cell(sql, out, spec, parsed, wall, far=_far_offset(sql, spec))
+    far, cut = _far_offset(sql, spec), _text_cut(sql, spec)
+    return _cell(sql, out, spec, parsed, wall, far=far, cut=cut)
 
 
 def typed_time(sql: str, out: str, sql_type: str, spec: TimestampSpec) -> TimeCell:
@@ -80,17 +87,20 @@ def typed_time(sql: str, out: str, sql_type: str, spec: TimestampSpec) -> TimeCe
         Invalid: Values of that type are no times.
     """
     base = sql_type.split("(", maxsplit=1)[0].upper()
+    cut = has_finer(sql, base)
     if base == "TIMESTAMP WITH TIME ZONE" or base.startswith("TIMESTAMPTZ"):
-        return _cell(sql, out, spec, floor_ms(f"TRY_CAST({sql} AS TIMESTAMPTZ)"), None)
+        instant = f"TRY_CAST({without_nanoseconds(sql, base)} AS TIMESTAMPTZ)"
+        return _cell(sql, out, spec, floor_ms(instant), None, cut=cut)
     if base in {"TIMESTAMP", "TIMESTAMP_NS", "TIMESTAMP_MS", "TIMESTAMP_S", "DATE", "DATETIME"}:
-        wall = f"TRY_CAST({sql} AS TIMESTAMP)"
-        return _cell(sql, out, spec, floor_ms(_in_zone(wall, spec.time_zone)), wall)
+        wall = f"TRY_CAST({without_nanoseconds(sql, base)} AS TIMESTAMP)"
+        return _cell(sql, out, spec, floor_ms(_in_zone(wall, spec.time_zone)), wall, cut=cut)
     if base in _INTEGERS or base in {"DOUBLE", "FLOAT", "DECIMAL", "HUGEINT", "UHUGEINT"}:
         return _numeric_cell(sql, out, base, spec)
     if base in {"VARCHAR", "JSON", "ENUM"}:
         text = f"CAST({sql} AS VARCHAR)"
         parsed, wall_text = _parsed_text(text, spec)
-        return _cell(sql, out, spec, parsed, wall_text, far=_far_offset(text, spec))
+        far, cut = _far_offset(text, spec), _text_cut(text, spec)
+        return _cell(sql, out, spec, parsed, wall_text, far=far, cut=cut)
     raise Invalid(
         f"column '{spec.column}' of type {sql_type} cannot be the timestamp; "
         "name a column of times, numbers or text in timestampSpec",
@@ -109,6 +119,22 @@ _INTEGERS = {
     "UINTEGER",
     "UBIGINT",
 }
+
+
+def without_nanoseconds(sql: str, sql_type: str) -> str:
+    """Return the time floored to microseconds; the engine's cast rounds."""
+    if sql_type not in _NANOSECONDS:
+        return sql
+    return f"{_NANOSECONDS[sql_type]}({_floor_div(f'epoch_ns({sql})', 1000)})"
+
+
+def has_finer(sql: str, sql_type: str) -> str | None:
+    """Return whether a typed time has digits below the millisecond, as a condition; None: its type has none."""
+    if sql_type in _NANOSECONDS:
+        return f"epoch_ns({sql}) % 1000000 <> 0"
+    if sql_type.startswith("TIMESTAMP") and sql_type not in {"TIMESTAMP_MS", "TIMESTAMP_S"}:
+        return f"epoch_us({sql}) % 1000 <> 0"
+    return None
 
 
 def floor_ms(sql: str) -> str:
@@ -144,6 +170,12 @@ MACROS = (
     # the same of a common form, most of which have no sign behind the time: cheap
     "CREATE OR REPLACE TEMP MACRO _is_far(x) AS NOT ends_with(x, 'Z')"
     " AND (contains(x, '+') OR x LIKE '%:%-%') AND _has_far_offset(x)",
+    # more than three digits of a second; of a common form one look at a place tells
+    "CREATE OR REPLACE TEMP MACRO _has_finer(x) AS CASE"
+    " WHEN substr(x, 20, 1) = '.' AND substr(x, 24, 1) NOT BETWEEN '0' AND '9' THEN false"
+    r" WHEN contains(x, '.') OR contains(x, ',') THEN regexp_matches(x, '[.,]\d{3}\d*[1-9]') ELSE false END",
+    "CREATE OR REPLACE TEMP MACRO _has_rest(x) AS CASE WHEN contains(x, '.')"
+    " THEN TRY_CAST(x AS DOUBLE) <> trunc(TRY_CAST(x AS DOUBLE)) ELSE false END",
     # strptime, without the words that mean an instant to the engine
     "CREATE OR REPLACE TEMP MACRO _strptime(x, f) AS CASE WHEN lower(trim(x)) NOT IN"
     " ('epoch', 'infinity', '-infinity') THEN try_strptime(x, f) END",
@@ -168,6 +200,24 @@ def _parsed_text(sql: str, spec: TimestampSpec) -> tuple[str, str | None]:
             return _iso(sql, spec.time_zone, year_alone=True)
         case _:
             return _pattern(sql, spec)
+
+
+def _text_cut(sql: str, spec: TimestampSpec) -> str | None:
+    """Return whether a text has digits that are not kept, as a condition; None: its format has none."""
+    match spec.format:
+        case "posix" | "millis":
+            return f"_has_rest({sql})"
+        case "micro" | "nano":
+            finest = _FINEST[spec.format]
+            return f"(_has_rest({sql}) OR _text_long({sql}) % {finest} <> 0)"
+        case "auto":
+            return (
+                f"CASE WHEN contains({sql}, ':') THEN _has_finer({sql}) ELSE _has_rest({sql}) END"
+            )
+        case "iso" | "ruby":
+            return f"_has_finer({sql})"
+        case _:
+            return f"_has_finer({sql})" if to_strptime(spec.format).endswith("%f") else None
 
 
 def _far_offset(sql: str, spec: TimestampSpec) -> str:
@@ -254,6 +304,10 @@ def _in_zone(wall: str, zone: str) -> str:
 def _numeric_cell(sql: str, out: str, base: str, spec: TimestampSpec) -> TimeCell:
     whole = base in _INTEGERS or "HUGEINT" in base
     number = f"CAST({sql} AS HUGEINT)" if whole else f"TRY_CAST(trunc({sql}) AS HUGEINT)"
+    cuts = [] if whole else [f"{sql} <> trunc({sql})"]
+    if spec.format in _FINEST:
+        cuts.append(f"{number} % {_FINEST[spec.format]} <> 0")
+    cut = f"({' OR '.join(cuts)})" if cuts else None
     match spec.format:
         case "auto" | "iso" | "millis":
             parsed = f"_us_time({number} * 1000)"
@@ -263,11 +317,12 @@ def _numeric_cell(sql: str, out: str, base: str, spec: TimestampSpec) -> TimeCel
             parsed = f"_us_time({_floor_div(number, 1000)})"
         case "ruby":
             parsed = _ruby(f"CAST({sql} AS DOUBLE)")
+            cut = f"CASE WHEN abs({sql}) < 1e12 THEN round(CAST({sql} AS DOUBLE) * 1e6) % 1000 <> 0 END"
         case _:
             text = f"CAST({number} AS VARCHAR)"
             parsed, wall = _pattern(text, spec)
             return _cell(sql, out, spec, parsed, wall)
-    return _cell(sql, out, spec, parsed, None)
+    return _cell(sql, out, spec, parsed, None, cut=cut)
 
 
 def _cell(
@@ -278,6 +333,7 @@ def _cell(
     wall: str | None,
     *,
     far: str = "false",
+    cut: str | None = None,
 ) -> TimeCell:
     missing = "NULL"
     if spec.missing_value is not None:
@@ -293,7 +349,7 @@ def _cell(
         f" WHEN {sql} IS NULL THEN {quote_text(REASON_MISSING)}{gap}"
         f" ELSE {quote_text(REASON_UNPARSEABLE)} END"
     )
-    return TimeCell(value=value, reason=reason, has_far_offset=far)
+    return TimeCell(value=value, reason=reason, has_far_offset=far, cut=cut)
 
 
 def quote_text(text: str) -> str:

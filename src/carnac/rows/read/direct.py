@@ -3,14 +3,14 @@
 DuckDB's part in an append of a thousand rows, statements that are planned anew each time, took 8 ms of 17; most rows
 that come in memory need nothing of it. So `direct_rows` takes the types of which every value means what `coerce` and
 `timestamps` say without a question, or of which one look at the values shows it. Whatever else there is, a row that
-would be rejected or whose fraction would be cut off among it, makes it give up the whole: the engine reads it then, and
+would be rejected or of which a number would change among it, makes it give up the whole: the engine reads it then, and
 says what is wrong. A property test holds both to the same rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -51,13 +51,20 @@ _NULLS = _LISTS | {
 }
 
 
+class DirectRows(NamedTuple):
+    """Rows, and how many of them have a time that is finer than is kept."""
+
+    rows: pa.RecordBatch
+    finer: int
+
+
 class _Engine(Exception):
     """Raised by what only the engine can tell."""
 
 
 def direct_rows(
     table: pa.Table, shape: RowShape, timestamp: TimestampSpec, within: IntervalSet | None
-) -> pa.RecordBatch | None:
+) -> DirectRows | None:
     """Return the part rows of pass 1 for all rows of a table, each of which is good; None where an engine is needed.
 
     Args:
@@ -71,7 +78,7 @@ def direct_rows(
     [rows] = batches
     of_name = dict(zip(rows.schema.names, rows.columns, strict=True))
     try:
-        times = _times(of_name[timestamp.column], timestamp)
+        times, is_finer = _times(of_name[timestamp.column], timestamp)
         columns = {TIME_COLUMN: pa.array(times).view(TIME_TYPE)}
         for one in shape.dimensions:
             columns[one.name] = _column(of_name.get(one.name), one.type, rows.num_rows, one)
@@ -80,9 +87,10 @@ def direct_rows(
     except (_Engine, pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return None
     found = pa.RecordBatch.from_arrays([*columns.values()], names=[*columns])
-    if within is None:
-        return found
-    return found.filter(pa.array(_is_within(times, within)))
+    if within is not None:
+        taken = _is_within(times, within)
+        found, is_finer = found.filter(pa.array(taken)), is_finer & taken
+    return DirectRows(found, int(is_finer.sum()))
 
 
 def _is_plain(table: pa.Table, shape: RowShape, timestamp: TimestampSpec) -> bool:
@@ -114,8 +122,10 @@ def _metric(columns: dict[str, pa.Array], metric: Metric, rows: int) -> pa.Array
 # ---------------------------------------------------------------------------------------- time
 
 
-def _times(column: pa.Array, timestamp: TimestampSpec) -> NDArray[np.int64]:
-    """Return the times in microseconds, floored to milliseconds."""
+def _times(
+    column: pa.Array, timestamp: TimestampSpec
+) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Return the times in microseconds, floored to milliseconds, and whether they were finer."""
     kind = column.type
     if column.null_count:
         raise _Engine
@@ -131,14 +141,12 @@ def _times(column: pa.Array, timestamp: TimestampSpec) -> NDArray[np.int64]:
     low, high = int(values.min()), int(values.max())
     if low < MIN_MS * in_second // 1000 or high >= MAX_MS * in_second // 1000:
         raise _Engine
-    if unit == "ns":
-        whole, rest = np.divmod(values, 1_000)
-        if rest.any():  # the engine rounds
-            raise _Engine
-        values, in_second = whole, 1_000_000
-    if in_second < 1_000_000:
-        return values * (1_000_000 // in_second)
-    return values - values % 1_000  # the rest of a negative number is not negative
+    if unit == "s":
+        return values * 1_000_000, np.zeros(len(values), np.bool_)
+    whole, rest = np.divmod(
+        values, in_second // 1_000
+    )  # the rest of a negative number is not negative
+    return whole * 1_000, rest > 0
 
 
 def _is_within(times: NDArray[np.int64], within: IntervalSet) -> NDArray[np.bool_]:
@@ -209,7 +217,7 @@ def _double(column: pa.Array) -> pa.Array:
     if kinds.is_float32(kind) or kinds.is_boolean(kind):
         return column.cast(pa.float64())
     if kinds.is_integer(kind):
-        return column.cast(pa.float64(), safe=False)  # the nearest one
+        return column.cast(pa.float64())  # fails beyond what it has exactly
     raise _Engine
 
 

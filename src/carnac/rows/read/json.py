@@ -15,7 +15,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from carnac.core.segments.segment import TIME_COLUMN, ColumnType
-from carnac.rows.normalise.coerce import Cell, Field, Target, coerce_cell
+from carnac.rows.normalise import changes
+from carnac.rows.normalise.changes import Change
+from carnac.rows.normalise.coerce import EXACT, Cell, Field, Target, coerce_cell
 from carnac.rows.normalise.projection import (
     FILE,
     LINE,
@@ -32,6 +34,7 @@ from carnac.rows.normalise.projection import (
     make_projection,
     run,
     targets,
+    time_cuts,
 )
 from carnac.rows.normalise.shape import RowShape, quote
 from carnac.rows.normalise.timestamps import quote_text, text_time
@@ -171,18 +174,27 @@ class JsonPlan:
         return insert_sql(self._fast_projection(numbers), query)
 
     def _numbers_as_text(self, numbers: list[str], alias: dict[str, str]) -> str:
-        """Parse a line again, as text, where a number is null: is its field null too?"""
+        """Parse a line again, as text, where a number is null (is its field null too?) or may have been rounded."""
         if not numbers:
             return ""
         keys = {str(self._place[name][0]): "VARCHAR" for name in numbers}
-        some_null = " OR ".join(f"{alias[name]} IS NULL" for name in numbers)
+        unsure = " OR ".join(self._is_unsure(name, alias[name]) for name in numbers)
         structure = quote_text(json.dumps(keys, ensure_ascii=False))
-        return f", CASE WHEN {some_null} THEN TRY(json_transform({RAW}, {structure})) END AS {_K}"
+        return f", CASE WHEN {unsure} THEN TRY(json_transform({RAW}, {structure})) END AS {_K}"
+
+    def _is_unsure(self, name: str, number: str) -> str:
+        wanted = [one.type for one in targets(self._shape) if one.field == name]
+        exact = min((EXACT[one] for one in wanted if one in EXACT), default=None)
+        return f"{number} IS NULL" if exact is None else f"(abs({number}) < {exact}) IS NOT TRUE"
+
+    def _number_text(self, name: str) -> str:
+        """Return a field of `_K`."""
+        return f"{_K}.{quote(str(self._place[name][0]))}"
 
     def _fast_projection(self, numbers: list[str]) -> Projection:
         suspect = [_BROKEN]
         for name in numbers:
-            text = f"{_K}.{quote(str(self._place[name][0]))}"
+            text = self._number_text(name)
             suspect.append(f"({_F}{self._index[name]} IS NULL AND trim({text}) <> '')")
         time_field = self._fast_field(self._timestamp.column)
         text = {
@@ -191,7 +203,7 @@ class JsonPlan:
         }.get(time_field.kind, time_field.sql)
         time = text_time(text, quote(TIME_COLUMN), self._timestamp)
         values = [(quote(TIME_COLUMN), time.value)]
-        cuts: list[tuple[str, str]] = []
+        cuts = time_cuts(time, self._timestamp)
         suspect.append(f"({time.reason}) IS NOT NULL")
         if self._timestamp.missing_value is not None:
             suspect.append(f"({text}) IS NULL")
@@ -199,7 +211,8 @@ class JsonPlan:
             cell = self._fast_cell(target)
             values.append((target.out, cell.value))
             if cell.cut is not None:
-                cuts.append((target.field, cell.cut))
+                change, condition = cell.cut
+                cuts.append((changes.mark(change, target.field), condition))
             if cell.reason != "NULL":
                 suspect.append(cell.reason)
         reason = f"CASE WHEN {' OR '.join(suspect)} THEN '{SUSPECT}' END"
@@ -216,7 +229,7 @@ class JsonPlan:
         source = self._fast_field(target.field)
         kind = self._kinds.get(target.field)
         if kind == "number":
-            return _fast_number(source.sql, target.type)
+            return _fast_number(source.sql, target, self._number_text(target.field))
         if kind == "text" and target.type is ColumnType.STRING:
             text = source.sql
             return Cell(
@@ -225,7 +238,7 @@ class JsonPlan:
         cell = instant_cell(source, target) if is_instant(target) else coerce_cell(source, target)
         if cell.reason == "NULL":
             return cell
-        return Cell(value=cell.value, reason=f"({cell.reason}) IS NOT NULL")
+        return replace(cell, reason=f"({cell.reason}) IS NOT NULL")
 
 
 def _fast_kind(target: Target) -> str:
@@ -236,16 +249,19 @@ def _fast_kind(target: Target) -> str:
     return "text" if target.type is ColumnType.STRING else "json"
 
 
-def _fast_number(d: str, kind: ColumnType) -> Cell:
+def _fast_number(d: str, target: Target, text: str) -> Cell:
+    kind = target.type
     if kind is ColumnType.LONG:
         return Cell(
             value=f"CASE WHEN abs({d}) < {_EXACT} THEN CAST(trunc({d}) AS BIGINT) END",
             reason=f"NOT abs({d}) < {_EXACT}",
-            cut=f"{d} <> trunc({d})",
+            cut=(Change.FRACTION, f"{d} <> trunc({d})"),
         )
+    cut = Change.DIGITS, f"_is_rounded({text}, {target.out}, {EXACT[kind]})"
     if kind is ColumnType.FLOAT:
         return Cell(
             value=f"TRY_CAST({d} AS FLOAT)",
             reason=f"({d} IS NOT NULL AND TRY_CAST({d} AS FLOAT) IS NULL)",
+            cut=cut,
         )
-    return Cell(value=d)
+    return Cell(value=d, cut=cut)

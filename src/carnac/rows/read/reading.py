@@ -101,7 +101,7 @@ class ReadCounts:
         rows_rejected: In `rejected`.
         rows_thrown_away: Good rows outside of the task's instants.
         rejected_by_reason: Largest first.
-        fractions: By input field of type long: good rows of which a fraction was cut off.
+        changed: By mark of a change: good rows that have it.
     """
 
     rows_read: int = 0
@@ -109,7 +109,7 @@ class ReadCounts:
     rows_rejected: int = 0
     rows_thrown_away: int = 0
     rejected_by_reason: Mapping[str, int] = field(default_factory=dict)
-    fractions: Mapping[str, int] = field(default_factory=dict)
+    changed: Mapping[str, int] = field(default_factory=dict)
 
 
 def load_rows(con: duckdb.DuckDBPyConnection, task: ReadTask, shape: RowShape) -> ReadCounts:
@@ -299,17 +299,17 @@ def _finish(
         rows_rejected=rejected,
         rows_thrown_away=good - taken,
         rejected_by_reason=dict(by_reason),
-        fractions=_fractions(con, f"{is_good} AND {condition}") if cut else {},
+        changed=_changed(con, f"{is_good} AND {condition}") if cut else {},
     )
 
 
-def _fractions(con: duckdb.DuckDBPyConnection, condition: str) -> Mapping[str, int]:
-    """Return how many of the rows lost a fraction, by field."""
+def _changed(con: duckdb.DuckDBPyConnection, condition: str) -> Mapping[str, int]:
+    """Return how many of the rows have each mark of a change."""
     found: Counter[str] = Counter()
-    for names, rows in con.execute(
+    for marks, rows in con.execute(
         f"SELECT {RAW}, count(*) FROM {LOADED} WHERE {RAW} IS NOT NULL AND {condition} GROUP BY 1"
     ).fetchall():
-        found.update(dict.fromkeys(names.split(SEPARATOR), rows))
+        found.update(dict.fromkeys(marks.split(SEPARATOR), rows))
     return found
 
 
