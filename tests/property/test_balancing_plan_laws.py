@@ -83,7 +83,10 @@ def test_a_cluster_that_is_left_alone_settles_and_nothing_goes_back(
     for _ in range(200):
         plan = plan_moves(state, bounds)
         plans.append(plan)
-        history += [(state.now_ms, move.segment, move.source, move.target) for move in plan.moves]
+        history += [
+            (state.now_ms, move.segment, move.source, move.target, move.reason)
+            for move in plan.moves
+        ]
         state = apply_moves(state, *plan.columns()).at(state.now_ms + PERIOD_MS)
         if len(plans) > 3 and not any(plan.moves for plan in plans[-3:]):
             break

@@ -73,7 +73,7 @@ class LivingCluster(RuleBasedStateMachine):
         self.used = np.ones(0, np.bool_)
         self.index = index_of(self.state)
         self.names = 5
-        self.history: list[tuple[int, str, str, str]] = []
+        self.history: list[tuple[int, str, str, str, Reason]] = []
         self.plan: CoordinatorPlan | None = None
 
     @rule(datasource=st.sampled_from("ab"), partitions=st.integers(1, 4), back=st.integers(0, 30))
@@ -152,7 +152,9 @@ class LivingCluster(RuleBasedStateMachine):
         self.plan = plan
         check_last_copies(before, plan.drops, matches, self.used)
         for move in plan.moves.moves:
-            self.history.append((before.now_ms, move.segment_id, move.source_id, move.target_id))
+            self.history.append(
+                (before.now_ms, move.segment_id, move.source_id, move.target_id, move.reason)
+            )
             assert move.saving > 0 or move.reason is Reason.EVACUATE
         self.state = plan.after
         self.used &= ~plan.unused
@@ -221,7 +223,8 @@ class LivingCluster(RuleBasedStateMachine):
         ids = {name: n for n, name in enumerate(self.state.segments.ids)}
         hosts = {f"h{n}": n for n in range(self.names)}
         moves = [
-            (at, ids[one], hosts[source], hosts[target]) for at, one, source, target in self.history
+            (at, ids[one], hosts[source], hosts[target], why)
+            for at, one, source, target, why in self.history
         ]
         check_no_return(moves, WINDOW_MS)
 

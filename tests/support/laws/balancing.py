@@ -3,7 +3,7 @@
 | id | law |
 |---|---|
 | BL-1 | a cluster that nothing changes settles: after a run without moves no run has any |
-| BL-2 | no move takes a segment back to a server that a move took it from less than the window ago; a load may |
+| BL-2 | nothing but a load, or leaving a decommissioning server, takes a segment back to where it moved away of late |
 | BL-3 | no plan puts a segment on a server that has no room for it, holds it, is in another tier or decommissioning |
 | BL-4 | a decommissioning server is emptied, or what keeps each of its segments is named |
 | BL-5 | the last copy of what is wanted is never dropped: what is served before a run's drops is served after them |
@@ -32,19 +32,19 @@ def check_settled(plans: Sequence[MovePlan]) -> None:
     check("BL-1", not later, f"run {settled} had no moves, but run {later[:1]} has")
 
 
-def check_no_return(history: Iterable[tuple[int, int, int, int]], window_ms: int) -> None:
+def check_no_return(history: Iterable[tuple[int, int, int, int, Reason]], window_ms: int) -> None:
     """Check BL-2.
 
     Args:
-        history: (when in epoch ms, segment, source, target) of each move, in order of time.
+        history: (when in epoch ms, segment, source, target, why) of each move, in order of time.
         window_ms: See `limits.MoveLimits.return_window_ms`.
     """
     left: dict[tuple[int, int], int] = {}
-    for at_ms, segment, source, target in history:
+    for at_ms, segment, source, target, why in history:
         gone_ms = left.get((segment, target))
         check(
             "BL-2",
-            gone_ms is None or at_ms - gone_ms >= window_ms,
+            gone_ms is None or why is Reason.EVACUATE or at_ms - gone_ms >= window_ms,
             f"segment {segment} left server {target} at {gone_ms} and is back at {at_ms}",
         )
         left[segment, source] = at_ms

@@ -211,6 +211,21 @@ def test_nothing_goes_back_within_the_window() -> None:
         assert (len(plan.moves), plan.skipped) == (moves, skipped)
 
 
+def test_a_server_that_is_to_end_is_emptied_to_where_segments_came_from_of_late() -> None:
+    def emptied(*names: str) -> list[str]:
+        servers = [server("x", decommissioning=True), *map(server, names)]
+        state = cluster(servers, [segment("s")], {"x": ["s"]})
+        left = Departures().plus(np.array([0]), np.array([1], np.int32), START_MS)
+        state = replace(state, departures=left)
+        plan = plan_moves(state, LIMITS)
+        check_move_plan(state, plan)
+        assert not plan.blockers
+        return [move.target_id for move in plan.moves]
+
+    assert emptied("y") == ["y"]
+    assert emptied("y", "z") == ["z"], "it left y a short while ago, and z takes it as well"
+
+
 def test_a_server_that_joins_gets_its_share_of_the_newest_day() -> None:
     segments = [segment(f"s{n}", n // 5, partition=n % 5) for n in range(24 * 20)]
     ids = [one.segment_id for one in segments]

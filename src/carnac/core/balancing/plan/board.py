@@ -172,7 +172,7 @@ class Board:
         self.queued[source] -= 1
 
     def open_servers(
-        self, segment: int, among: Flags, *, max_queue: int = 0
+        self, segment: int, among: Flags, *, max_queue: int = 0, may_return: bool = False
     ) -> tuple[Flags, Reason | None]:
         """Return which servers could take a segment; if none, what stands in the way.
 
@@ -180,11 +180,12 @@ class Board:
             segment: The segment.
             among: The servers to choose from, usually a tier.
             max_queue: Loads that a server may have queued; 0 is no limit.
+            may_return: Whether it may go where it left a short while ago.
         """
         left = among & self.active
         left[self.holders(segment)] = False
         departed = self._departed.get(segment)
-        if departed:
+        if departed and not may_return:
             left[list(departed)] = False
         if max_queue:
             left &= self.queued < max_queue

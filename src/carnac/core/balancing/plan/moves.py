@@ -78,6 +78,10 @@ class _Run:
             allowed, blocker = self.board.open_servers(
                 segment, tier, max_queue=self.limits.max_queue
             )
+            if blocker is not None:  # better where it came from than on a server that is to end
+                allowed, blocker = self.board.open_servers(
+                    segment, tier, max_queue=self.limits.max_queue, may_return=True
+                )
             if blocker is not None:
                 self.skipped[blocker] += 1
                 server_id = self.cluster.servers[source].server_id
