@@ -186,7 +186,7 @@ def _code(text: str) -> str:
 
 def _default(schema: Mapping[str, Any], given: object) -> str:
     value = str(given).lower() if isinstance(given, Granularity) else schema.get("default")
-    if value is None or value in ([], {}, ""):
+    if value is None or value in ([], "") or isinstance(value, dict):  # a block has its own table
         return "–"
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"

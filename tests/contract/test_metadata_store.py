@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -309,6 +310,17 @@ class TestReading:
         assert store.count_visible("events") == 1
         with pytest.raises(NotFound, match="newest is 4"):
             store.visible("events", revision=5)
+
+    def test_what_is_read_together_is_of_one_state(self, store: Store) -> None:
+        append(store, segment("a", day(1)))
+        with store.one_state(), store.one_state():
+            before = (store.head(), store.newest_ms("events"))
+            with ThreadPoolExecutor(1) as others:
+                others.submit(append, store, segment("b", day(3))).result()
+            assert (store.head(), store.newest_ms("events")) == before, "though another came"
+        assert store.head().revision == 2
+        assert store.newest_ms("events") == interval(day(3)).end_ms - 1
+        assert store.newest_ms("others") is None
 
     def test_datasources_in_numbers(self, store: Store) -> None:
         append(store, segment("a", day(1), rows=7), segment("b", day(3), rows=5))

@@ -143,8 +143,7 @@ class LocalJobContext(JobContext):
         """Run the tasks in the caller's thread."""
         attempt = Attempt(0, Tally(None))
         try:
-            with self.together():
-                return [work(task, attempt) for task in tasks]
+            return [work(task, attempt) for task in tasks]
         except Exception as error:
             raise of_task(error) from error
 

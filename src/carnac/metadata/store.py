@@ -162,6 +162,13 @@ class MetadataStore(TaskRecords, AllocationRecords, CompactionRecords, ServerRec
                 return ()
             return tuple(row.chunk() for row in reader.load_chunks(session, found, interval))
 
+    def newest_ms(self, datasource: str) -> int | None:
+        """Return the last visible instant; None if nothing is visible. Costs no scan of segments."""
+        with self._read() as session:
+            found = reader.find_datasource(session, datasource)
+            row = None if found is None else session.row(q.SHOWN_END, datasource_id=found)
+            return None if row is None or row[0] is None else row[0] - 1
+
     def visible(
         self, datasource: str, *, revision: int | None = None, intervals: IntervalSet | None = None
     ) -> Sequence[VisibleSegment]:

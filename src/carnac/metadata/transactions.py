@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -20,6 +21,12 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
+class _Shared(threading.local):
+    """Per thread: the session of the state that it reads."""
+
+    session: Session | None = None
+
+
 class SqlTransactions:
     """The transactions of a store; each part of it asks for its own."""
 
@@ -28,6 +35,7 @@ class SqlTransactions:
         self._clock = clock
         self._ids = ids
         self._store_id: str | None = None
+        self._shared = _Shared()
         self._queue = CommitQueue(partial(commit_group, database), database.check_writable)
 
     def close(self) -> None:
@@ -60,7 +68,23 @@ class SqlTransactions:
         return self._queue.submit(checked, is_durable=is_durable)
 
     @contextmanager
+    def one_state(self) -> Iterator[None]:
+        """Have all that this thread reads inside see one state, in one transaction; for moments, without writes."""
+        if self._shared.session is not None:
+            yield
+            return
+        with self._read() as session:
+            self._shared.session = session
+            try:
+                yield
+            finally:
+                self._shared.session = None
+
+    @contextmanager
     def _read(self) -> Iterator[Session]:
+        if self._shared.session is not None:
+            yield self._shared.session
+            return
         with translated(self._database), self._database.read() as session:
             yield session
 

@@ -107,6 +107,8 @@ def remove_folder(folder: Path) -> None:
     """Remove a folder of temporary files, and the one above it if it is empty."""
     import shutil
 
+    if not folder.parent.exists():
+        return
     shutil.rmtree(folder, ignore_errors=True)
     with contextlib.suppress(OSError):
         folder.parent.rmdir()

@@ -55,6 +55,18 @@ def sorted_order(rows: pa.RecordBatch, columns: Sequence[str]) -> NDArray[np.int
     return order
 
 
+def is_in_order(rows: pa.RecordBatch, columns: Sequence[str]) -> bool:
+    """Whether the first of `columns` alone says that the rows are in order: whole numbers, or times, that rise."""
+    if not columns:
+        return True
+    column = rows.column(columns[0])
+    kind = column.type
+    if column.null_count or not (pa.types.is_int64(kind) or pa.types.is_timestamp(kind)):
+        return False
+    values = column.view(pa.int64()).to_numpy()
+    return bool((values[1:] > values[:-1]).all())
+
+
 def _next_word(
     rows: pa.RecordBatch, columns: list[str], places: NDArray[np.int64] | None
 ) -> tuple[Codes, list[str]]:

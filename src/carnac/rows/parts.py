@@ -373,6 +373,8 @@ def remove_staged(url: str) -> int:
 
     local = local_root(url)
     if local is not None:
+        if not local.exists():
+            return 0
         size_bytes = sum(size_of(path) for path in Path(local).rglob("*"))
         shutil.rmtree(local, ignore_errors=True)
         with contextlib.suppress(OSError):

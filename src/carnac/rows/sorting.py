@@ -30,7 +30,7 @@ from carnac.rows.cutting import (
 from carnac.rows.duck import MIN_MEMORY_BYTES, connect
 from carnac.rows.normalise.shape import RowShape, part_columns, quote
 from carnac.rows.output import local_root
-from carnac.rows.packed_sort import SORTABLE, sorted_order
+from carnac.rows.packed_sort import SORTABLE, is_in_order, sorted_order
 from carnac.rows.parts import FEW_BYTES
 from carnac.rows.rollup import may_leave_chunk, merge_sql
 from carnac.rows.segment_writer import DICTIONARY_FRACTION, ROW_GROUP_ROWS, one_array
@@ -307,9 +307,12 @@ def _unreadable(paths: Sequence[str], error: Exception) -> Corrupt:
 
 def in_order(rows: pa.RecordBatch, sort: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
     """Yield the rows in order, one row group's worth at a time."""
-    order = pa.array(sorted_order(rows, sort))
-    for start in range(0, len(order), ROW_GROUP_ROWS):
-        yield rows.take(order.slice(start, ROW_GROUP_ROWS))
+    order = None if is_in_order(rows, sort) else pa.array(sorted_order(rows, sort))
+    for start in range(0, rows.num_rows, ROW_GROUP_ROWS):
+        if order is None:
+            yield rows.slice(start, ROW_GROUP_ROWS)
+        else:
+            yield rows.take(order.slice(start, ROW_GROUP_ROWS))
 
 
 def _with_dictionaries(table: pa.Table) -> pa.RecordBatch:

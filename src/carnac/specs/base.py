@@ -88,7 +88,7 @@ class SpecModel(BaseModel):
     def _keep_type(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Write `type` always: it tells the blocks of one kind apart, also when it is a default."""
         block: dict[str, Any] = handler(self)
-        kind = getattr(self, "type", None)
+        kind = self.__dict__.get("type")  # `getattr` takes long to say that there is none
         return block if kind is None or "type" in block else {"type": kind, **block}
 
     def to_json_dict(self) -> dict[str, Any]:

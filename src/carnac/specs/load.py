@@ -21,7 +21,7 @@ from carnac.core.texts import NESTING_MAX, short
 from carnac.errors import Invalid
 from carnac.specs.base import NO_INPUT, check_texts
 from carnac.specs.druid.ingest import convert, is_druid_spec
-from carnac.specs.ingest.spec import IngestSpec
+from carnac.specs.ingest.spec import FrameInput, IngestSpec
 from carnac.specs.ingest.transforms import check_transforms
 from carnac.specs.lines import with_lines
 from carnac.specs.problems import Problem, explain, raise_problems
@@ -59,6 +59,28 @@ def load_spec(
         return _load(parse_text(source), has_rows=has_rows)
     except Invalid as error:
         raise with_lines(error, source, name=name, root=IngestSpec) from None
+
+
+def with_input(
+    spec: IngestSpec, source: object, *, writer: str | None = None, batch: str | None = None
+) -> IngestSpec:
+    """Return a spec that does the same to the rows of another input, as another batch of a writer if one is named.
+
+    Raises:
+        Invalid: It does not go together.
+    """
+    changed: dict[str, object] = {"input": source}
+    if writer is not None or batch is not None:
+        changed |= {"writer": writer, "batch": batch}
+    elif source == NO_INPUT and isinstance(spec.input, FrameInput):
+        return spec
+    check_texts(changed, "the spec")
+    kept = {name: getattr(spec, name) for name in IngestSpec.model_fields}
+    try:
+        return IngestSpec.model_validate(kept | changed)
+    except ValidationError as error:
+        raise_problems([explain(details, IngestSpec) for details in error.errors()])
+        raise
 
 
 def _load(value: object, *, has_rows: bool) -> IngestSpec:

@@ -4,10 +4,11 @@ import math
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carnac.rows.packed_sort import sorted_order
+from carnac.rows.packed_sort import is_in_order, sorted_order
 from carnac.rows.segment_writer import TIME_TYPE
 
 VALUES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
@@ -52,3 +53,13 @@ def test_order_is_that_of_the_values_and_stable(case: tuple[pa.RecordBatch, list
         range(rows.num_rows), key=lambda place: [key_of(values[place]) for values in plain]
     )
     assert sorted_order(rows, columns).tolist() == expected
+    assert not is_in_order(rows, columns) or expected == [*range(rows.num_rows)]
+
+
+@pytest.mark.parametrize(
+    ("times", "is_known"), [([], True), ([5], True), ([-1, 0, 7], True), ([1, 1], False)]
+)
+def test_times_that_rise_need_no_sorting(times: list[int], is_known: bool) -> None:
+    column = pa.array(times, TIME_TYPE)
+    rows = pa.RecordBatch.from_arrays([column, pa.nulls(len(times))], names=["__time", "text"])
+    assert is_in_order(rows, ["__time", "text"]) is is_known

@@ -174,7 +174,7 @@ class TestRefusals:
         self, open_store: OpenStore
     ) -> None:
         """Whoever is told of a failure repeats the job, so nothing after the publish may fail it."""
-        for method in ("release_lease", "settings", "put_settings"):
+        for method in ("release_lease", "put_settings"):
             faults = Faults(unavailable)
             store = open_store(faults=faults)
             pipeline = store._pipeline()

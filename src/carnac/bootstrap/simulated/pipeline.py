@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
@@ -37,15 +36,6 @@ if TYPE_CHECKING:
 TASK_MEMORY_BYTES = 256 << 20
 
 
-class _Apart(LocalJobContext):
-    """Each task has a connection of its own: which thread ran which task before makes no difference."""
-
-    @contextmanager
-    def together(self) -> Iterator[None]:
-        """Do nothing."""
-        yield
-
-
 class TasksHere(SparkPipeline):
     """Jobs over few rows (port `DataPipeline`). What only Spark can do is not done.
 
@@ -69,7 +59,7 @@ class TasksHere(SparkPipeline):
             task_memory_bytes=TASK_MEMORY_BYTES,
         )
         self._take_time = take_time
-        self._context = _Apart(
+        self._context = LocalJobContext(
             clock=clock, ids=ids, output_url=output_url, task_memory_bytes=TASK_MEMORY_BYTES
         )
 

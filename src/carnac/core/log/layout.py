@@ -63,6 +63,8 @@ def plan_chunks(
 def fill_free(free: IntervalSet, granularity: Granularity) -> tuple[Interval, ...]:
     """Return cells that tile `free`: buckets of standard granularities finer than `granularity`, coarsest first."""
     cells: list[Interval] = []
+    if not free:  # as where a live chunk is the whole bucket
+        return ()
     for finer in finer_standards(granularity):
         taken = [
             bucket for piece in free for bucket in finer.buckets(piece) if piece.contains(bucket)

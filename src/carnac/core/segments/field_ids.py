@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 
 MAX_FIELD_ID = 2**31 - 1 - 200
 """Iceberg keeps the ids above for itself."""
@@ -29,6 +30,7 @@ def element_of(column: str) -> str:
     return f"{column}\0element"
 
 
+@lru_cache(maxsize=10_000)
 def _field_id(name: str) -> int:
     digest = hashlib.blake2b(name.encode(), digest_size=8, person=b"carnac-field-id").digest()
     return int.from_bytes(digest, "little") % MAX_FIELD_ID + 1

@@ -165,9 +165,10 @@ class IngestJob:
             raise of_task(error) from error
         finally:
             remove_staged(self.staging_url)
-            remove_others(
-                self.context.output_url, self.folder, [segment.path for segment in segments]
-            )
+            if not (self.context.is_here and segments):  # no attempt of this process left a file
+                remove_others(
+                    self.context.output_url, self.folder, [segment.path for segment in segments]
+                )
         self.timer.lap("clean up")
         late = united_late(results)
         return JobResult(

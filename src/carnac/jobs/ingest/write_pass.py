@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import heapq
+import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
@@ -131,6 +132,8 @@ def remove_others(output_url: str, folder: str, keep: Iterable[str]) -> int:
     kept, removed = set(keep), 0
     root = local_root(output_url)
     if root is not None:
+        if not os.path.isdir(f"{root}/{folder}"):  # noqa: PTH112 - most often it is not there
+            return 0
         for path in sorted((root / folder).glob("*")):
             if path.relative_to(root).as_posix() not in kept:
                 removed += size_of(path)

@@ -119,6 +119,14 @@ LIVE_EXTENTS = statement(
     GROUP BY datasources.datasource_id, datasources.name
     """
 )
+SHOWN_END = statement(
+    """
+    SELECT max(shown_end)
+    FROM chunks
+    WHERE datasource_id = :datasource_id
+      AND entries > 0
+    """
+)
 LIVE_TOTALS = statement(
     """
     SELECT datasource_id, sum(segments), sum(rows), sum(size_bytes)

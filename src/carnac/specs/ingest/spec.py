@@ -175,12 +175,12 @@ class IngestSpec(SpecModel):
     timestamp: TimestampSpec = named(
         "timestampSpec timestamp",
         "The column that holds the time, and how to read it.",
-        default_factory=TimestampSpec,
+        default=TimestampSpec(),
     )
     dimensions: DimensionsSpec = named(
         "dimensionsSpec dimensions",
         "Which fields become dimensions; a list means the dimensions themselves.",
-        default_factory=DimensionsSpec,
+        default=DimensionsSpec(),
     )
     metrics: tuple[MetricSpec, ...] = named(
         "metricsSpec metrics", "Columns that rollup aggregates.", default=()
@@ -188,22 +188,22 @@ class IngestSpec(SpecModel):
     granularity: GranularitySpec = named(
         "granularitySpec granularity",
         "Time chunks, truncation of time, rollup, intervals.",
-        default_factory=GranularitySpec,
+        default=GranularitySpec(),
     )
     transforms: TransformSpec = named(
         "transformSpec transforms",
         "Computed columns and the filter; a list means the computed columns.",
-        default_factory=TransformSpec,
+        default=TransformSpec(),
     )
     partitions: PartitionsField = named(
         "partitionsSpec partitions",
         "How the rows of a time chunk are divided into segments.",
-        default_factory=DynamicPartitions,
+        default=DynamicPartitions(),
     )
     tuning: TuningSpec = named(
         "tuningConfig tuning",
         "Limits of the job, and the size of what it writes.",
-        default_factory=TuningSpec,
+        default=TuningSpec(),
     )
     writer: str | None = Field(
         default=None,

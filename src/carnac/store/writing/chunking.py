@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from carnac.core.log.entries import Chunk
-from carnac.core.time.intervals import Interval
 from carnac.ports import ChunkLayout
 
 if TYPE_CHECKING:
+    from carnac.core.time.intervals import Interval
     from carnac.metadata.store import MetadataStore
     from carnac.specs.ingest.spec import IngestSpec
 
@@ -18,22 +18,17 @@ def layout_of(metadata: MetadataStore, spec: IngestSpec) -> tuple[ChunkLayout, i
     """Return where rows of the spec go, and the newest instant that is there; None: none of them can be late."""
     is_replace = spec.mode == "replace"
     chunks: Sequence[Chunk] = ()
+    newest_ms = None
     if not is_replace:
-        chunks = metadata.chunks(spec.datasource, interval=_reach(spec))
+        with metadata.one_state():
+            chunks = metadata.chunks(spec.datasource, interval=_reach(spec))
+            newest_ms = metadata.newest_ms(spec.datasource)
     layout = ChunkLayout(
         segment_granularity=str(spec.granularity.segment_granularity),
         existing=tuple(chunk.interval for chunk in chunks),
         within=spec.intervals if is_replace and spec.intervals else None,
     )
-    return layout, None if is_replace else _newest_ms(metadata, spec.datasource)
-
-
-def _newest_ms(metadata: MetadataStore, datasource: str) -> int | None:
-    """Return the last visible instant; from the sums of the chunks, so cheap with any number of segments."""
-    for info in metadata.datasources():
-        if info.name == datasource and info.interval is not None:
-            return info.interval.end_ms - 1
-    return None
+    return layout, newest_ms
 
 
 def _reach(spec: IngestSpec) -> Interval | None:

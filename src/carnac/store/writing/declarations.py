@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from carnac.errors import Corrupt, Unavailable
@@ -23,8 +25,12 @@ NOT_DECLARED = (
 """Fields that belong to one load and say nothing of the datasource."""
 
 
-def remember(metadata: MetadataStore, spec: IngestSpec) -> None:
-    """Keep what the spec declares; where the database does not answer, the next load does it."""
+def remember(metadata: MetadataStore, spec: IngestSpec, kept: Mapping[str, str]) -> None:
+    """Keep what the spec declares; where the database does not answer, the next load does it.
+
+    Args:
+        kept: The store's settings.
+    """
     block = spec.to_json_dict()
     source = block.get("input")
     for name in NOT_DECLARED:
@@ -41,13 +47,10 @@ def remember(metadata: MetadataStore, spec: IngestSpec) -> None:
         granularity_key(spec.datasource): granularity_text,
         _key(spec.datasource): json.dumps(block, ensure_ascii=False, separators=(",", ":")),
     }
-    try:
-        kept = metadata.settings()
-        changed = {key: value for key, value in wanted.items() if kept.get(key) != value}
-        if changed:
+    changed = {key: value for key, value in wanted.items() if kept.get(key) != value}
+    if changed:
+        with suppress(Unavailable):  # the commit is there: the caller must not take it for failed
             metadata.put_settings(changed)
-    except Unavailable:
-        return  # the commit is there: the caller must not take it for failed
 
 
 def find(metadata: MetadataStore, datasource: str) -> dict[str, object] | None:
@@ -71,29 +74,6 @@ def find(metadata: MetadataStore, datasource: str) -> dict[str, object] | None:
             datasource=datasource,
         )
     return block
-
-
-def spec_of(
-    declaration: dict[str, object],
-    *,
-    source: object,
-    writer: str | None = None,
-    batch: str | None = None,
-) -> IngestSpec:
-    """Return a spec that appends a source as the datasource declares its rows.
-
-    Args:
-        source: The spec's `input`.
-
-    Raises:
-        Invalid: It does not go together.
-    """
-    from carnac.specs.load import load_spec
-
-    block = {**declaration, "input": source}
-    if writer is not None or batch is not None:
-        block |= {"writer": writer, "batch": batch}
-    return load_spec(block)
 
 
 def granularity_key(datasource: str) -> str:

@@ -59,31 +59,30 @@ def plan_load(
         Ambiguous: The data shows too little: a person must choose.
         Invalid: Spec, time and rows do not go together.
     """
-    paths = _paths(rows)
-    block = declarations.find(metadata, datasource) if spec is None else _block(spec)
-    inferred = None
-    if block is None:
-        inferred, rows = _infer(datasource, rows, paths, _hints(time))
-        block = inferred.block
-    elif time is not None and not _says_the_same(time, kept := block.get("timestampSpec") or {}):
+    from carnac.specs.load import load_spec, with_input
+
+    paths, inferred = _paths(rows), None
+    if spec is not None:
+        found = load_spec(spec, has_rows=True)
+        kept: object = found.input.to_json_dict()
+    else:
+        block = declarations.find(metadata, datasource)
+        if block is None:
+            inferred, rows = _infer(datasource, rows, paths, _hints(time))
+            block = inferred.block
+        found, kept = load_spec({**block, "input": NO_INPUT}), block.get("input")
+    if inferred is None and time is not None:
+        _require_same(time, found, datasource if spec is None else "the spec")
+    if found.datasource != datasource:
         raise Invalid(
-            f"{'the spec' if spec is not None else datasource} has its time decided: {kept};"
-            " leave time out, or give a spec with another timestampSpec",
-            datasource=datasource,
-        )
-    if block.get("dataSource", datasource) != datasource:
-        raise Invalid(
-            f"the spec is for datasource {block['dataSource']}, and the rows are for {datasource}",
+            f"the spec is for datasource {found.datasource}, and the rows are for {datasource}",
             datasource=datasource,
         )
     source: object = NO_INPUT
     if paths is not None:
-        source = {"paths": paths, **_format_of(block.get("input"), paths)}
-    found = declarations.spec_of(
-        {**block, "dataSource": datasource}, source=source, writer=writer, batch=batch
-    )
+        source = {"paths": paths, **_format_of(kept, paths)}
     return LoadPlan(
-        spec=found,
+        spec=with_input(found, source, writer=writer, batch=batch),
         rows=None if paths is not None else rows,
         inferred=inferred,
         is_remembered=spec is None and inferred is None,
@@ -140,10 +139,15 @@ def infer_files(
     return _infer(datasource, None, paths, _hints(time))[0]
 
 
-def _says_the_same(time: str | Mapping[str, object], kept: object) -> bool:
-    """Whether what a caller says of the time is what is decided, so that a loop may say it each time."""
+def _require_same(time: str | Mapping[str, object], spec: IngestSpec, what: str) -> None:
+    """Refuse what a caller says of the time where it is decided; a loop may say what is decided each time."""
     given = {"column": time} if isinstance(time, str) else time
-    return isinstance(kept, Mapping) and all(kept.get(key) == value for key, value in given.items())
+    kept = spec.timestamp.to_json_dict()
+    if not all(kept.get(key) == value for key, value in given.items()):
+        raise Invalid(
+            f"{what} has its time decided: {kept}; leave time out, or give a spec with another timestampSpec",
+            datasource=spec.datasource,
+        )
 
 
 def _hints(time: str | Mapping[str, object] | None) -> TimeHints:
@@ -175,9 +179,3 @@ def _paths(rows: object) -> list[str] | None:
         paths = [os.fspath(one) for one in rows if isinstance(one, str | os.PathLike)]
         return paths if paths and len(paths) == len(rows) else None
     return None
-
-
-def _block(spec: IngestSpec | Mapping[str, object] | str) -> dict[str, object]:
-    from carnac.specs.load import load_spec
-
-    return load_spec(spec, has_rows=True).to_json_dict()

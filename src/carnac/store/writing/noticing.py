@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -14,7 +13,7 @@ from carnac.core.segments.evolution import (
     is_epoch,
 )
 from carnac.core.segments.segment import ColumnType
-from carnac.errors import Invalid, Unavailable
+from carnac.errors import Invalid
 from carnac.ports import JobResult
 from carnac.store.writing import declarations
 
@@ -43,8 +42,8 @@ def with_notes(
     *,
     base: int,
     allowed: Allowed,
-) -> JobResult:
-    """Return the result with notes in its report.
+) -> tuple[JobResult, Mapping[str, str]]:
+    """Return the result with notes in its report, and the store's settings.
 
     Args:
         base: The revision that the load found.
@@ -54,7 +53,9 @@ def with_notes(
         Invalid: A type would change so that queries break, or no row has a declared field, and the spec does not
             allow it.
     """
-    before = _columns_before(metadata, spec, base)
+    with metadata.one_state():
+        kept = metadata.settings()
+        before = _columns_before(metadata, spec, base)
     evolution = compare_schemas(before, result.segments)
     if evolution.breaking and not (allowed.type_change or spec.tuning.allow_type_change):
         raise Invalid(
@@ -81,16 +82,14 @@ def with_notes(
         notes.append(
             "all rows lie in the first weeks of 1970: if their times are seconds, say so (timestampSpec.format: posix)"
         )
-    kept = None
-    with suppress(Unavailable):  # a note is not worth a load
-        kept = metadata.settings().get(declarations.granularity_key(spec.datasource))
+    made_by = kept.get(declarations.granularity_key(spec.datasource))
     now = str(spec.granularity.segment_granularity)
-    if before and kept is not None and kept != now:
-        notes.append(f"time chunks were made by {kept} before, and are by {now} from now on")
+    if before and made_by is not None and made_by != now:
+        notes.append(f"time chunks were made by {made_by} before, and are by {now} from now on")
     read, rejected = result.report.rows_read, result.report.rejected.count
     if read and rejected > read * REJECTED_SHARE:
         notes.append(_rejected_note(rejected, read))
-    return replace(result, report=replace(result.report, notes=tuple(notes)))
+    return replace(result, report=replace(result.report, notes=tuple(notes))), kept
 
 
 def _rejected_note(rejected: int, read: int) -> str:

@@ -128,7 +128,7 @@ class Writer:
         if replay is not None:
             return replay
         self._lock_for(spec, spec.intervals, guard)
-        with self._reading_for(spec) as base, self._leases.writing() as lease:
+        with self._leases.writing() as lease, self._reading_for(spec, lease) as base:
             if spec.mode == "replace":
                 require_aligned(self._metadata, spec.datasource, spec.intervals, base)
             layout, newest_ms = layout_of(self._metadata, spec)
@@ -154,12 +154,12 @@ class Writer:
                     )
             with self._files_until_published(result.segments):
                 may = allowed or Allowed()
-                result = with_notes(self._metadata, spec, result, base=base, allowed=may)
+                result, kept = with_notes(self._metadata, spec, result, base=base, allowed=may)
                 outcome = self._publish_ingest(
                     spec, result, base=base, lease=lease, message=message, guard=guard
                 )
         if outcome.revision is not None and not outcome.is_replay:
-            declarations.remember(self._metadata, spec)
+            declarations.remember(self._metadata, spec, kept)
         return outcome
 
     def ingest(
@@ -449,10 +449,10 @@ class Writer:
         return None if revision is None else WriteOutcome(revision=revision, is_replay=True)
 
     @contextmanager
-    def _reading_for(self, spec: IngestSpec) -> Iterator[int]:
+    def _reading_for(self, spec: IngestSpec, lease: Lease) -> Iterator[int]:
         """Yield the base revision; what a replacement will look up there stays, however long its job takes."""
         if spec.mode == "append":
-            yield self._metadata.head().revision
+            yield lease.revision
             return
         with self._leases.reading(None) as reading:
             yield reading.head.revision
