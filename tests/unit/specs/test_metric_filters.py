@@ -114,6 +114,6 @@ def test_compaction_takes_no_filter() -> None:
         "context": {"allowLossy": True},
     }
     with pytest.raises(
-        Invalid, match=r"metricsSpec\[0\]\.filter: is for ingestion; compaction merges"
+        Invalid, match="metric n has a filter, which is for ingestion: compaction merges"
     ):
         load_task(task)

@@ -21,7 +21,7 @@ from pydantic import (
     model_validator,
 )
 
-from carnac.core.compaction.plan.groups import CompactionTarget, Partitioning
+from carnac.core.compaction.plan.groups import DEFAULT_TARGET_ROWS, CompactionTarget, Partitioning
 from carnac.core.compaction.plan.settings import (
     DEFAULT_TARGET_BYTES,
     MIB,
@@ -292,7 +292,7 @@ class CompactionShape(SpecModel):
             partitioning = Partitioning(kind="range", dimensions=spec.dimensions)
         segment, query = granularity.segment_granularity, granularity.query_granularity
         return CompactionTarget(
-            target_rows=spec.rows_per_segment if spec else DEFAULT_ROWS_PER_SEGMENT,
+            target_rows=spec.rows_per_segment if spec else DEFAULT_TARGET_ROWS,
             target_bytes=tuning.target_segment_size_bytes,
             partitioning=partitioning,
             sort_by=tuning.sort_by,

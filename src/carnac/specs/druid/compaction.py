@@ -62,11 +62,11 @@ def convert_compaction(value: Mapping[str, Any], findings: Findings) -> dict[str
     io.finish()
     block.ignore(_NOT_HERE)
     rows = block.take("maxRowsPerSegment")
-    native = _convert_shape(block, rows)
+    native = convert_shape(block, rows)
     rules = native.get("ageRules")
     if isinstance(rules, list | tuple):
         native["ageRules"] = [
-            _convert_shape(Block(_without_nulls(rule), f"ageRules[{index}]", findings), None)
+            convert_shape(Block(_without_nulls(rule), f"ageRules[{index}]", findings), None)
             if isinstance(rule, Mapping)
             else rule
             for index, rule in enumerate(rules)
@@ -105,7 +105,7 @@ def _open(block: Block, name: str) -> Block:
     return Block(_without_nulls(value) if is_object else value, block.at(name), block.findings)
 
 
-def _convert_shape(block: Block, rows: object) -> dict[str, Any]:
+def convert_shape(block: Block, rows: object) -> dict[str, Any]:
     """Return what time chunks become; `rows` is the old limit of rows in a segment beside it."""
     for name, written in _WRITTEN.items():
         if block.has(name) and not block.has(written):

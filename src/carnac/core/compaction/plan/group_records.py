@@ -82,6 +82,11 @@ def target_from_json(record: Mapping[str, object]) -> CompactionTarget:
     return _read_target(_read("target", record, _Target))
 
 
+def target_to_json(target: CompactionTarget) -> Json:
+    """Return the JSON of a target."""
+    return cast("Json", to_builtins(_write_target(target)))
+
+
 def _write_target(target: CompactionTarget) -> _Target:
     is_plain = target.partitioning == Partitioning()
     return _Target.of(
