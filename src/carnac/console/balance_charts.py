@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from carnac.console.looks import chart_head
+from carnac.console.looks import BARE, OF_LINES, chart_head, color, layer, line, number
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -54,29 +54,16 @@ def draw_makespans(curves: Sequence[Curve], *, subtitle: str) -> Chart:
         for ratio, share in _distribution(curve.values)
     ]
     high = max(float(curve.values.max()) for curve in curves)
+    scale = {"type": "log" if high > 12 else "linear", "domain": [1, high], "nice": False}
+    title = "makespan over ideal (1: the query uses the cluster as well as can be)"
+    x = number("ratio", title, scale=scale, grid=True, gridColor="#eee", tickCount=10, format="~g")
+    y = number("share", "share of the queries", format="%", **BARE)
     return {
-        **_head("How far queries are from the ideal", subtitle),
+        **chart_head("How far queries are from the ideal", subtitle, legend=OF_LINES),
         "width": WIDTH,
         "height": 260,
-        "data": {"values": values},
-        "mark": {"type": "line", "interpolate": "step-after", "strokeWidth": 2.2},
-        "encoding": {
-            "x": {
-                "field": "ratio",
-                "type": "quantitative",
-                "title": "makespan over ideal (1: the query uses the cluster as well as can be)",
-                "scale": {"type": "log" if high > 12 else "linear", "domain": [1, high], "nice": False},
-                "axis": {"grid": True, "gridColor": "#eee", "tickCount": 10, "format": "~g"},
-            },
-            "y": {
-                "field": "share",
-                "type": "quantitative",
-                "title": "share of the queries",
-                "axis": {"format": "%", "gridColor": "#eee", "domain": False, "ticks": False},
-            },
-            "color": _color(curves),
-        },
-    }  # fmt: skip
+        **layer(values, line(interpolate="step-after"), x=x, y=y, color=_color(curves)),
+    }
 
 
 def draw_disks(curves: Sequence[Curve], *, subtitle: str) -> Chart:
@@ -86,29 +73,13 @@ def draw_disks(curves: Sequence[Curve], *, subtitle: str) -> Chart:
         for curve in curves
         for rank, used in _ranked(curve.values)
     ]
+    x = number("rank", "servers, the emptiest first", scale={"nice": False}, grid=False, format="d")
+    y = number("used", "used share of the disk", scale={"domain": [0, 1]}, format="%", **BARE)
     return {
-        **_head("Disks", subtitle),
+        **chart_head("Disks", subtitle, legend=OF_LINES),
         "width": WIDTH,
         "height": 200,
-        "data": {"values": values},
-        "mark": {"type": "line", "strokeWidth": 2.2},
-        "encoding": {
-            "x": {
-                "field": "rank",
-                "type": "quantitative",
-                "title": "servers, the emptiest first",
-                "scale": {"nice": False},
-                "axis": {"grid": False, "format": "d"},
-            },
-            "y": {
-                "field": "used",
-                "type": "quantitative",
-                "title": "used share of the disk",
-                "scale": {"domain": [0, 1]},
-                "axis": {"format": "%", "gridColor": "#eee", "domain": False, "ticks": False},
-            },
-            "color": _color(curves),
-        },
+        **layer(values, line(), x=x, y=y, color=_color(curves)),
     }
 
 
@@ -118,7 +89,7 @@ def draw_courses(
     """Return one panel under the other for each number that is followed, with the events as lines across."""
     panels = list(dict.fromkeys(course.panel for course in courses))
     return {
-        **_head("From hour to hour", subtitle),
+        **chart_head("From hour to hour", subtitle, legend=OF_LINES),
         "vconcat": [
             _panel(
                 panel,
@@ -135,79 +106,30 @@ def draw_courses(
 def _panel(
     panel: str, courses: Sequence[Course], events: Sequence[tuple[int, str]], *, is_last: bool
 ) -> Chart:
-    names = [course.name for course in courses]
     values = [
         {"strategy": course.name, "hour": hour, "value": value}
         for course in courses
         for hour, value in course.points
     ]
-    layers: list[Chart] = [
-        {
-            "data": {"values": values},
-            "mark": {"type": "line", "strokeWidth": 2.2},
-            "encoding": {
-                "x": {
-                    "field": "hour",
-                    "type": "quantitative",
-                    "title": "hours since the strategy took over" if is_last else None,
-                    "scale": {"nice": False},
-                    "axis": {"grid": False, "labels": is_last, "ticks": is_last},
-                },
-                "y": {
-                    "field": "value",
-                    "type": "quantitative",
-                    "title": panel,
-                    "axis": {
-                        "gridColor": "#eee", "domain": False, "ticks": False, "tickCount": 4,
-                        "format": "%" if panel.startswith("unused") else "~s",
-                    },
-                },
-                "color": {
-                    "field": "strategy",
-                    "type": "nominal",
-                    "scale": {"domain": names, "range": [COLORS[name] for name in names]},
-                    "legend": {"title": None, "orient": "bottom"} if len(names) > 1 else None,
-                },
-            },
-        }
-    ]  # fmt: skip
+    title = "hours since the strategy took over" if is_last else None
+    x = number("hour", title, scale={"nice": False}, grid=False, labels=is_last, ticks=is_last)
+    y = number(
+        "value", panel, tickCount=4, format="%" if panel.startswith("unused") else "~s", **BARE
+    )
+    colors = color("strategy", {course.name: COLORS[course.name] for course in courses})
+    layers = [layer(values, line(), x=x, y=y, color=colors)]
     if events:
         marks = [{"hour": hour, "label": label} for hour, label in events]
-        layers.append(
-            {
-                "data": {"values": marks},
-                "mark": {"type": "rule", "color": "#999", "strokeDash": [3, 3]},
-                "encoding": {"x": {"field": "hour", "type": "quantitative"}},
-            }
-        )
-        layers.append(
-            {
-                "data": {"values": marks},
-                "mark": {"type": "text", "align": "left", "dx": 4, "baseline": "bottom", "color": "#666"},
-                "encoding": {
-                    "x": {"field": "hour", "type": "quantitative"},
-                    "y": {"value": 116},
-                    "text": {"field": "label"},
-                },
-            }
-        )  # fmt: skip
+        at = {"field": "hour", "type": "quantitative"}
+        rule = {"type": "rule", "color": "#999", "strokeDash": [3, 3]}
+        text = {"type": "text", "align": "left", "dx": 4, "baseline": "bottom", "color": "#666"}
+        layers.append(layer(marks, rule, x=at))
+        layers.append(layer(marks, text, x=at, y={"value": 116}, text={"field": "label"}))
     return {"width": WIDTH, "height": 120, "layer": layers}
 
 
-def _head(title: str, subtitle: str) -> Chart:
-    return chart_head(title, subtitle, legend={"symbolType": "stroke", "symbolStrokeWidth": 4})
-
-
 def _color(curves: Sequence[Curve]) -> Chart:
-    return {
-        "field": "state",
-        "type": "nominal",
-        "scale": {
-            "domain": [curve.label for curve in curves],
-            "range": [COLORS[curve.name] for curve in curves],
-        },
-        "legend": {"title": None, "orient": "bottom"},
-    }
+    return color("state", {curve.label: COLORS[curve.name] for curve in curves})
 
 
 def _distribution(values: npt.NDArray[np.float64]) -> list[tuple[float, float]]:

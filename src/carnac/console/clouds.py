@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from carnac.console.looks import FONT, chart_head
+from carnac.console.looks import FONT, chart_head, color, layer
 from carnac.console.png import encode_png
 from carnac.core.words import counted
 from carnac.errors import Invalid
@@ -170,7 +170,7 @@ def draw_cloud(
         **chart_head(title, subtitle),
         "width": WIDTH,
         "height": HEIGHT,
-        "layer": [*_frame(cloud, low, high), _image(url), *_marks(cloud, marks), *_legend(cloud)],
+        "layer": [_frame(cloud, low, high), _image(url), *_marks(cloud, marks), *_legend(cloud)],
         "config": {"font": FONT, "view": {"stroke": "#ddd"}},
     }
 
@@ -187,7 +187,7 @@ def _palette() -> list[tuple[int, int, int]]:
     return colors
 
 
-def _frame(cloud: Cloud, low: int, high: int) -> list[Chart]:
+def _frame(cloud: Cloud, low: int, high: int) -> Chart:
     """Return the axes, as two points that cannot be seen."""
     count = len(cloud.servers)
     ends: list[Chart] = [{"server": 0, "start": low}, {"server": count, "start": high}]
@@ -213,56 +213,41 @@ def _frame(cloud: Cloud, low: int, high: int) -> list[Chart]:
             "labelColor": "#444",
             "labelOverlap": True,
         }
-    return [
-        {
-            "data": {"values": ends},
-            "mark": {"type": "point", "opacity": 0},
-            "encoding": {
-                "x": {"field": "server", "type": "quantitative", "scale": {"nice": False}, "axis": axis},
-                "y": {
-                    "field": "start",
-                    "type": "temporal",
-                    "scale": {"type": "utc", "nice": False},
-                    "title": "start of the segment's interval",
-                    "axis": {
-                        "titleFontSize": 12, "titleColor": "#444", "labelColor": "#444",
-                        "labelFontSize": 11.5, "grid": False, "domainColor": "#999",
-                    },
-                },
-            },
-        }
-    ]  # fmt: skip
+    y = {
+        "field": "start",
+        "type": "temporal",
+        "scale": {"type": "utc", "nice": False},
+        "title": "start of the segment's interval",
+        "axis": {
+            "titleFontSize": 12, "titleColor": "#444", "labelColor": "#444",
+            "labelFontSize": 11.5, "grid": False, "domainColor": "#999",
+        },
+    }  # fmt: skip
+    x = {"field": "server", "type": "quantitative", "scale": {"nice": False}, "axis": axis}
+    return layer(ends, {"type": "point", "opacity": 0}, x=x, y=y)
 
 
 def _image(url: str) -> Chart:
-    return {
-        "data": {"values": [{"url": url}]},
-        "mark": {
-            "type": "image", "aspect": False, "width": WIDTH, "height": HEIGHT,
-            "align": "left", "baseline": "top", "smooth": False,
-        },
-        "encoding": {"url": {"field": "url"}, "x": {"value": 0}, "y": {"value": 0}},
+    mark = {
+        "type": "image", "aspect": False, "width": WIDTH, "height": HEIGHT,
+        "align": "left", "baseline": "top", "smooth": False,
     }  # fmt: skip
+    return layer([{"url": url}], mark, url={"field": "url"}, x={"value": 0}, y={"value": 0})
 
 
 def _marks(cloud: Cloud, marks: Sequence[tuple[int, str]]) -> list[Chart]:
     """Return small arrows above the bands of servers, with what there is to say of them."""
     step = WIDTH / len(cloud.servers)
-    return [
-        {
-            "data": {"values": [{"label": f"▼ {label}"}]},
-            "mark": {
-                "type": "text", "align": "left" if server < len(cloud.servers) * 0.8 else "right",
-                "baseline": "bottom", "fontSize": 11, "color": "#222", "dx": -4,
-            },
-            "encoding": {
-                "text": {"field": "label"},
-                "x": {"value": (server + 0.5) * step},
-                "y": {"value": -2},
-            },
-        }
-        for server, label in marks
-    ]  # fmt: skip
+    found = []
+    for server, label in marks:
+        align = "left" if server < len(cloud.servers) * 0.8 else "right"
+        mark = {
+            "type": "text", "align": align, "baseline": "bottom",
+            "fontSize": 11, "color": "#222", "dx": -4,
+        }  # fmt: skip
+        x, y = {"value": (server + 0.5) * step}, {"value": -2}
+        found.append(layer([{"label": f"▼ {label}"}], mark, text={"field": "label"}, x=x, y=y))
+    return found
 
 
 def _legend(cloud: Cloud) -> list[Chart]:
@@ -270,23 +255,9 @@ def _legend(cloud: Cloud) -> list[Chart]:
     names = list(cloud.datasources)
     if not 1 < len(names) <= LEGEND_MAX:
         return []
-    return [
-        {
-            "data": {"values": [{"name": name} for name in names]},
-            "mark": {"type": "square", "size": 0},
-            "encoding": {
-                "color": {
-                    "field": "name",
-                    "type": "nominal",
-                    "scale": {"domain": names, "range": list(HUES[: len(names)])},
-                    "legend": {
-                        "title": None, "orient": "bottom", "symbolType": "square", "symbolSize": 90,
-                        "labelFontSize": 12,
-                    },
-                }
-            },
-        }
-    ]  # fmt: skip
+    hues = dict(zip(names, HUES, strict=False))
+    colors = color("name", hues, symbolType="square", symbolSize=90, labelFontSize=12)
+    return [layer([{"name": name} for name in names], {"type": "square", "size": 0}, color=colors)]
 
 
 def _quoted(name: str) -> str:

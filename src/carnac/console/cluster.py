@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from carnac.console.looks import chart_head
+from carnac.console.looks import chart_head, color, layer, line, number
 
 if TYPE_CHECKING:
     from carnac.console.looks import Chart
@@ -86,13 +86,11 @@ def draw_cluster(story: ClusterStory) -> Chart:
 
 
 def _x(story: ClusterStory, *, is_last: bool = False) -> Chart:
-    return {
-        "field": "at",
-        "type": "quantitative",
-        "scale": {"domain": [0, story.end_s], "nice": False},
-        "title": "seconds since the first query" if is_last else None,
-        "axis": {"grid": True, "gridColor": "#eee", "tickCount": 15, "labels": is_last},
-    }
+    title = "seconds since the first query" if is_last else None
+    scale: Chart = {"domain": [0, story.end_s], "nice": False}
+    return number(
+        "at", title, scale=scale, grid=True, gridColor="#eee", tickCount=15, labels=is_last
+    )
 
 
 def _panel(title: str, height: int, layers: Sequence[Mapping[str, object]]) -> Chart:
@@ -106,11 +104,8 @@ def _panel(title: str, height: int, layers: Sequence[Mapping[str, object]]) -> C
 
 def _rules(story: ClusterStory) -> Chart:
     """Return the lines at which something happened, as they go through every panel."""
-    return {
-        "data": {"values": [{"at": one.at_s} for one in story.moments]},
-        "mark": {"type": "rule", "color": "#bbb", "strokeDash": [3, 3]},
-        "encoding": {"x": _x(story)},
-    }
+    mark: Chart = {"type": "rule", "color": "#bbb", "strokeDash": [3, 3]}
+    return layer([{"at": one.at_s} for one in story.moments], mark, x=_x(story))
 
 
 def _moments(story: ClusterStory) -> Chart:
@@ -123,76 +118,36 @@ def _moments(story: ClusterStory) -> Chart:
     y: Chart = {"field": "line", "type": "ordinal", "axis": None, "sort": "ascending"}
 
     def texts(condition: str, align: str, dx: int) -> Chart:
-        return {
-            "data": {"values": values},
-            "transform": [{"filter": f"datum.at {condition} {half}"}],
-            "mark": {"type": "text", "align": align, "dx": dx, "fontSize": 11.5, "color": "#333"},
-            "encoding": {"x": _x(story), "y": y, "text": {"field": "text"}},
-        }
+        mark: Chart = {"type": "text", "align": align, "dx": dx, "fontSize": 11.5, "color": "#333"}
+        shown = layer(values, mark, x=_x(story), y=y, text={"field": "text"})
+        return {**shown, "transform": [{"filter": f"datum.at {condition} {half}"}]}
 
-    marks: Chart = {
-        "data": {"values": values},
-        "mark": {"type": "point", "filled": True, "color": "#333", "size": 26, "opacity": 1},
-        "encoding": {"x": _x(story), "y": y},
-    }
+    mark: Chart = {"type": "point", "filled": True, "color": "#333", "size": 26, "opacity": 1}
+    marks = layer(values, mark, x=_x(story), y=y)
     layers = [_rules(story), marks, texts("<", "left", 8), texts(">=", "right", -8)]
     return _panel("What happened", 17 * max(1, len(values)), layers)
 
 
 def _asked(story: ClusterStory) -> Chart:
-    points: Chart = {
-        "data": {
-            "values": [
-                {"at": one.at_s, "ms": max(one.took_ms, 1), "verdict": one.verdict}
-                for one in story.asked
-            ]
-        },
-        "mark": {"type": "circle", "size": 9, "opacity": 0.55, "aria": False},
-        "encoding": {
-            "x": _x(story),
-            "y": {
-                "field": "ms",
-                "type": "quantitative",
-                "scale": {"type": "log", "nice": True},
-                "title": "ms",
-                "axis": {"grid": False, "values": [1, 10, 100, 1000, 10000], "format": ",d"},
-            },
-            "color": {
-                "field": "verdict",
-                "type": "nominal",
-                "scale": {"domain": list(VERDICTS), "range": list(COLORS)},
-                "legend": {"title": None, "orient": "right", "symbolOpacity": 1},
-            },
-        },
-    }
+    values = [
+        {"at": one.at_s, "ms": max(one.took_ms, 1), "verdict": one.verdict} for one in story.asked
+    ]
+    scale: Chart = {"type": "log", "nice": True}
+    y = number("ms", "ms", scale=scale, grid=False, values=[1, 10, 100, 1000, 10000], format=",d")
+    colors: dict[str, str] = dict(zip(VERDICTS, COLORS, strict=True))
+    verdicts = color("verdict", colors, orient="right", symbolOpacity=1)
+    mark: Chart = {"type": "circle", "size": 9, "opacity": 0.55, "aria": False}
+    points = layer(values, mark, x=_x(story), y=y, color=verdicts)
     return _panel("How long each query took", 150, [_rules(story), points])
 
 
 def _steps(story: ClusterStory, steps: Sequence[Step], title: str, colors: Sequence[str]) -> Chart:
-    names = list(dict.fromkeys(step.series for step in steps))
-    return {
-        "data": {
-            "values": [
-                {"at": step.at_s, "value": step.value, "series": step.series} for step in steps
-            ]
-        },
-        "mark": {"type": "line", "interpolate": "step-after", "strokeWidth": 1.8},
-        "encoding": {
-            "x": _x(story),
-            "y": {
-                "field": "value",
-                "type": "quantitative",
-                "title": title,
-                "axis": {"grid": False, "tickCount": 5, "format": ",d"},
-            },
-            "color": {
-                "field": "series",
-                "type": "nominal",
-                "scale": {"domain": names, "range": list(colors[: len(names)])},
-                "legend": {"title": None, "orient": "right"},
-            },
-        },
-    }
+    values = [{"at": step.at_s, "value": step.value, "series": step.series} for step in steps]
+    names = dict.fromkeys(step.series for step in steps)
+    series = color("series", dict(zip(names, colors, strict=False)), orient="right")
+    y = number("value", title, grid=False, tickCount=5, format=",d")
+    mark = line(interpolate="step-after", strokeWidth=1.8)
+    return layer(values, mark, x=_x(story), y=y, color=series)
 
 
 def _revisions(story: ClusterStory) -> Chart:
@@ -206,26 +161,16 @@ def _segments(story: ClusterStory) -> Chart:
 
 
 def _lives(story: ClusterStory) -> Chart:
+    values = [{"name": name, "at": max(0.0, start), "end": end} for name, start, end in story.lives]
     names = list(dict.fromkeys(name for name, _, _ in story.lives))
-    bars: Chart = {
-        "data": {
-            "values": [
-                {"name": name, "at": max(0.0, start), "end": end}
-                for name, start, end in story.lives
-            ]
-        },
-        "mark": {"type": "bar", "color": "#9bb5b0", "cornerRadius": 2},
-        "encoding": {
-            "x": _x(story, is_last=True),
-            "x2": {"field": "end"},
-            "y": {
-                "field": "name",
-                "type": "nominal",
-                "sort": None,
-                "scale": {"domain": names, "paddingInner": 0.35},
-                "title": None,
-                "axis": {"domain": False, "ticks": False},
-            },
-        },
+    y = {
+        "field": "name",
+        "type": "nominal",
+        "sort": None,
+        "scale": {"domain": names, "paddingInner": 0.35},
+        "title": None,
+        "axis": {"domain": False, "ticks": False},
     }
+    mark: Chart = {"type": "bar", "color": "#9bb5b0", "cornerRadius": 2}
+    bars = layer(values, mark, x=_x(story, is_last=True), x2={"field": "end"}, y=y)
     return _panel("Which processes lived", 20 * max(1, len(names)), [bars, _rules(story)])

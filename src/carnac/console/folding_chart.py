@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from carnac.console.looks import chart_head
+from carnac.console.looks import BARE, OF_LINES, chart_head, color, layer, line, number
 
 if TYPE_CHECKING:
     from carnac.console.looks import Chart
@@ -35,7 +35,7 @@ def draw_folding(moments: Sequence[FoldingMoment], *, title: str, subtitle: str)
     kept = [*moments[::step], *([moments[-1]] if (len(moments) - 1) % step else [])]
     first_ms = moments[0].at_ms - 3_600_000
 
-    def line(name: str, value: Callable[[FoldingMoment], float | None]) -> Line:
+    def course(name: str, value: Callable[[FoldingMoment], float | None]) -> Line:
         found = [((one.at_ms - first_ms) / 86_400_000, value(one)) for one in kept]
         return name, [(day, number) for day, number in found if number is not None]
 
@@ -43,24 +43,24 @@ def draw_folding(moments: Sequence[FoldingMoment], *, title: str, subtitle: str)
         (
             "tasks, chunks",
             [
-                line("waiting", lambda one: one.waiting),
-                line("running", lambda one: one.running),
-                line("deferred", lambda one: one.deferred),
+                course("waiting", lambda one: one.waiting),
+                course("running", lambda one: one.running),
+                course("deferred", lambda one: one.deferred),
             ],
         ),
         (
             "segments too many",
             [
-                line("mean of the chunks", lambda one: one.surplus / max(one.chunks, 1)),
-                line("of the worst chunk", lambda one: one.surplus_max),
+                course("mean of the chunks", lambda one: one.surplus / max(one.chunks, 1)),
+                course("of the worst chunk", lambda one: one.surplus_max),
             ],
         ),
-        ("write amplification", [line("so far", lambda one: one.write_amplification)]),
-        ("minutes until folded", [line("folded in the hour", _latency_minutes)]),
+        ("write amplification", [course("so far", lambda one: one.write_amplification)]),
+        ("minutes until folded", [course("folded in the hour", _latency_minutes)]),
     ]
     end = (kept[-1].at_ms - first_ms) / 86_400_000
     return {
-        **chart_head(title, subtitle, legend={"symbolType": "stroke", "symbolStrokeWidth": 4}),
+        **chart_head(title, subtitle, legend=OF_LINES),
         "vconcat": [
             _panel(name, lines, end=end, counts=not place, is_last=place == len(panels) - 1)
             for place, (name, lines) in enumerate(panels)
@@ -80,44 +80,16 @@ def _panel(name: str, lines: Sequence[Line], *, end: float, counts: bool, is_las
         for line, points in lines
         for day, value in points
     ]
-    names = [line for line, _ in lines]
     top = max((float(one["value"]) for one in values), default=0.0)
-    legend = {"title": None, "orient": "right"} if len(names) > 1 else None
-    return {
-        "width": WIDTH,
-        "height": HEIGHT,
-        "data": {"values": values},
-        "mark": {"type": "line", "strokeWidth": 1.8, "strokeJoin": "round"},
-        "encoding": {
-            "x": {
-                "field": "day",
-                "type": "quantitative",
-                "title": "days" if is_last else None,
-                "scale": {"domain": [0, end], "nice": False},
-                "axis": {"grid": False, "labels": is_last, "ticks": is_last, "tickCount": 14},
-            },
-            "y": {
-                "field": "value",
-                "type": "quantitative",
-                "title": name,
-                "scale": {} if top else {"domain": [0, 1]},
-                "axis": {
-                    "gridColor": "#eee",
-                    "domain": False,
-                    "ticks": False,
-                    "tickCount": TICKS,
-                    "tickMinStep": 0.5,
-                    **(_whole_ticks(top) if counts else {}),
-                },
-            },
-            "color": {
-                "field": "line",
-                "type": "nominal",
-                "scale": {"domain": names, "range": [COLORS[one] for one in names]},
-                "legend": legend,
-            },
-        },
-    }
+    title = "days" if is_last else None
+    domain: Chart = {"domain": [0, end], "nice": False}
+    x = number("day", title, scale=domain, grid=False, labels=is_last, ticks=is_last, tickCount=14)
+    ticks = _whole_ticks(top) if counts else {}
+    scale: Chart = {} if top else {"domain": [0, 1]}
+    y = number("value", name, scale=scale, tickCount=TICKS, tickMinStep=0.5, **BARE, **ticks)
+    colors = color("line", {name: COLORS[name] for name, _ in lines}, orient="right")
+    mark = line(strokeWidth=1.8, strokeJoin="round")
+    return {"width": WIDTH, "height": HEIGHT, **layer(values, mark, x=x, y=y, color=colors)}
 
 
 def _whole_ticks(top: float) -> Chart:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 Chart: TypeAlias = dict[str, object]
@@ -11,6 +12,10 @@ FONT = "Helvetica, Arial, sans-serif"
 GREY = "#444"
 HOURS = {"hours": "%H:%M", "minutes": "%H:%M"}
 """Format of a time axis: Vega's own says 03 PM; days and longer are as Vega has them."""
+OF_LINES: Chart = {"symbolType": "stroke", "symbolStrokeWidth": 4}
+"""The look of a legend of lines."""
+BARE: Chart = {"gridColor": "#eee", "domain": False, "ticks": False}
+"""The look of an axis that is nothing but its grid and its labels."""
 
 
 def chart_head(title: str, subtitle: str, *, legend: Chart | None = None) -> Chart:
@@ -43,4 +48,34 @@ def chart_head(title: str, subtitle: str, *, legend: Chart | None = None) -> Cha
             },
             "legend": {"labelFontSize": 12, **(legend or {})},
         },
+    }
+
+
+def layer(
+    values: Sequence[Mapping[str, object]], mark: Mapping[str, object], **encoding: object
+) -> Chart:
+    """Return marks of values, placed and coloured as `encoding` says."""
+    return {"data": {"values": values}, "mark": mark, "encoding": encoding}
+
+
+def line(**more: object) -> Chart:
+    """Return the mark of a line."""
+    return {"type": "line", "strokeWidth": 2.2, **more}
+
+
+def number(field: str, title: str | None, *, scale: object = None, **axis: object) -> Chart:
+    """Return the encoding of a number along an axis."""
+    along: Chart = {"field": field, "type": "quantitative", "title": title, "axis": axis}
+    return along if scale is None else {**along, "scale": scale}
+
+
+def color(
+    field: str, colors: Mapping[str, str], *, orient: str = "bottom", **legend: object
+) -> Chart:
+    """Return the encoding of names by colours; one name alone needs no legend."""
+    return {
+        "field": field,
+        "type": "nominal",
+        "scale": {"domain": list(colors), "range": list(colors.values())},
+        "legend": {"title": None, "orient": orient, **legend} if len(colors) > 1 else None,
     }
