@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from carnac.cli.tables import format_count, interval_text
-from carnac.core.json_form import to_json
+from carnac.core.json_form import some_of
 
 if TYPE_CHECKING:
     from carnac.specs.ingest.spec import IngestSpec
@@ -48,13 +48,9 @@ def plan_facts(spec: IngestSpec) -> list[tuple[str, str]]:
 def plan_json(spec: IngestSpec) -> dict[str, object]:
     """Return the spec in Carnac's own form, what it resolves to, and the fields that have no effect."""
     return {
-        "datasource": spec.datasource,
-        "mode": spec.mode,
-        "replace_scope": spec.replace_scope,
-        "rollup": spec.rollup,
+        **some_of(spec, "datasource mode replace_scope rollup intervals"),
         "segment_granularity": str(spec.granularity.segment_granularity),
         "query_granularity": str(spec.granularity.query_granularity),
-        "intervals": to_json(spec.intervals),
         "fingerprint": spec.fingerprint(),
         "ignored": [{"path": item.path, "reason": item.reason} for item in spec.ignored],
         "spec": spec.to_json_dict(),

@@ -12,7 +12,7 @@ from carnac.cli.tables import (
     format_count,
     format_seconds,
 )
-from carnac.core.json_form import to_json
+from carnac.core.json_form import some_of
 from carnac.ports import JobReport, RejectedRows
 
 if TYPE_CHECKING:
@@ -25,14 +25,8 @@ RAW_SHOWN = 80
 
 def outcome_json(outcome: WriteOutcome, spec: IngestSpec | None = None) -> dict[str, object]:
     """Return the outcome as JSON."""
-    block: dict[str, object] = {
-        "revision": outcome.revision,
-        "is_replay": outcome.is_replay,
-        "segments_added": outcome.segments_added,
-        "segments_dropped": outcome.segments_dropped,
-        "rows_deleted": outcome.rows_deleted,
-        "report": to_json(outcome.report),
-    }
+    names = "revision is_replay segments_added segments_dropped rows_deleted report"
+    block = some_of(outcome, names)
     if spec is not None:
         block["datasource"] = spec.datasource
         block["ignored"] = [{"path": item.path, "reason": item.reason} for item in spec.ignored]

@@ -39,6 +39,11 @@ def to_json(value: object) -> object:
     raise TypeError(f"{type(value).__name__} has no JSON form")
 
 
+def some_of(value: object, names: str) -> dict[str, object]:
+    """Return some attributes of a value, named with spaces between, as `to_json` writes them."""
+    return dict(_field(name, getattr(value, name)) for name in names.split())
+
+
 def object_to_json(value: Mapping[str, object]) -> dict[str, object]:
     """Return plain values whose names are ours, not of data, as the fields of a value are written; lists, too."""
     return dict(_field(name, _plain(item)) for name, item in value.items())

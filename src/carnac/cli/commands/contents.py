@@ -16,10 +16,9 @@ from carnac.cli.tables import (
     interval_text,
     short_ms,
 )
-from carnac.core.json_form import to_json
+from carnac.core.json_form import some_of, to_json
 from carnac.core.log.entries import VisibleSegment
 from carnac.core.segments.lateness import LATENESSES, LateRows
-from carnac.core.time.intervals import format_ms
 
 
 @command("datasources", panel=LOOK, examples=["carnac datasources", "carnac datasources --at 1"])
@@ -132,24 +131,12 @@ def _segment_json(item: VisibleSegment) -> dict[str, object]:
     segment, entry = item.segment, item.entry
     return {
         "segment_id": segment.segment_id,
-        "chunk": str(entry.chunk),
-        "version": str(entry.version),
-        "partition_id": entry.partition_id,
-        "clip": to_json(entry.clip),
-        "overshadowed_ids": to_json(entry.overshadowed_ids),
-        "update_group": to_json(entry.update_group),
-        "added_revision": entry.added_revision,
-        "rows": segment.rows,
-        "input_rows": segment.input_rows,
-        "size_bytes": segment.size_bytes,
-        "min_time": format_ms(segment.min_time_ms),
-        "max_time": format_ms(segment.max_time_ms),
-        "path": segment.path,
-        "checksum": segment.checksum,
+        **some_of(
+            entry, "chunk version partition_id clip overshadowed_ids update_group added_revision"
+        ),
+        **some_of(segment, "rows input_rows size_bytes min_time_ms max_time_ms path checksum"),
         "late": None if segment.late is None else _late_json(segment.late),
-        "query_granularity": segment.query_granularity,
-        "rollup": to_json(segment.rollup),
-        "partition": to_json(segment.partition),
+        **some_of(segment, "query_granularity rollup partition"),
         "columns": [{"name": column.name, "type": column.type.value} for column in segment.columns],
     }
 

@@ -11,7 +11,7 @@ from carnac.cli.completion.values import complete_moment
 from carnac.cli.options import Parameters, argument, option, parameters_of
 from carnac.cli.specfiles import read_text
 from carnac.cli.tables import Column, columns_of, second_ms
-from carnac.core.json_form import to_json
+from carnac.core.json_form import some_of, to_json
 from carnac.core.words import counted
 from carnac.errors import Corrupt
 
@@ -164,22 +164,15 @@ def _why_document(found: WhyReport) -> dict[str, object]:
         ]
 
     return {
-        "first_revision": found.first_revision,
-        "last_revision": found.last_revision,
+        **some_of(found, "first_revision last_revision commits way"),
         "before": rows(found.before),
         "after": rows(found.after),
         "changes": [
             {
-                "revision": one.commit.revision,
                 "at_ms": one.commit.at_ms,
-                "kind": one.commit.kind.value,
-                "writer": one.commit.writer,
-                "batch": one.commit.batch,
-                "message": one.commit.message,
+                **some_of(one.commit, "revision kind writer batch message"),
                 "by": rows(one.deltas),
             }
             for one in found.changes
         ],
-        "commits": found.commits,
-        "way": found.way,
     }

@@ -11,7 +11,7 @@ from carnac.cli.app import TIDY, command, session_of
 from carnac.cli.options import DryRun, argument, flag
 from carnac.cli.progress import count_progress
 from carnac.cli.tables import columns_of, counted, format_bytes, format_count
-from carnac.core.json_form import to_json
+from carnac.core.json_form import some_of, to_json
 
 if TYPE_CHECKING:
     from carnac.cli.session import Session
@@ -46,13 +46,9 @@ def gc(
     if session.output.is_json:
         session.output.json(
             {
-                "is_dry_run": report.is_dry_run,
-                "revisions_kept": report.revisions_kept,
-                "revisions_trimmed": report.revisions_trimmed,
-                "deleted_bytes": report.deleted_bytes,
-                "batches_forgotten": report.batches_forgotten,
+                **some_of(report, "is_dry_run revisions_kept revisions_trimmed deleted_bytes"),
+                **some_of(report, "batches_forgotten actions"),
                 "tasks_forgotten": [task.task_id for task in forgotten],
-                "actions": to_json(report.actions),
             }
         )
         return

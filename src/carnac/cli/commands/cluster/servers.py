@@ -9,6 +9,7 @@ import typer
 from carnac.cli.app import RUN, add_group, command, session_of
 from carnac.cli.options import argument, flag
 from carnac.cli.tables import columns_of, format_age, format_bytes, format_count
+from carnac.core.json_form import some_of
 from carnac.core.words import counted
 
 if TYPE_CHECKING:
@@ -113,28 +114,18 @@ def _as_json(one: ServerStatus) -> dict[str, Any]:
     record, inventory = one.record, one.inventory
     found: dict[str, Any] = {
         "id": record.server_id,
-        "role": str(record.role),
-        "url": record.url,
-        "holder": record.holder,
-        "tier": record.tier,
-        "capacity_bytes": record.capacity_bytes,
+        **some_of(record, "role url holder tier capacity_bytes is_draining is_decommissioning"),
         "started_at_ms": record.started_at_ms,
         "heartbeat_at_ms": record.heartbeat_at_ms,
-        "is_draining": record.is_draining,
-        "is_decommissioning": record.is_decommissioning,
-        "planning_revision": record.planning_revision,
-        "oldest_revision": record.oldest_revision,
+        **some_of(record, "planning_revision oldest_revision"),
         "trouble": one.trouble or None,
     }
     if inventory is not None:
-        found["used_bytes"] = inventory.used_bytes
-        found["running"] = inventory.running
+        found |= some_of(inventory, "used_bytes running")
         found["holdings"] = [
             {
                 "segment": holding.segment_id,
-                "datasource": holding.datasource,
-                "size_bytes": holding.size_bytes,
-                "state": str(holding.state),
+                **some_of(holding, "datasource size_bytes state"),
                 "error": holding.error or None,
             }
             for holding in inventory.holdings

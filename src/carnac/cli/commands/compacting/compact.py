@@ -20,6 +20,7 @@ from carnac.cli.tables import (
     format_seconds,
     interval_text,
 )
+from carnac.core.json_form import some_of, to_json
 from carnac.core.time.intervals import Interval
 from carnac.errors import Invalid, Unavailable, gravest
 
@@ -226,45 +227,29 @@ def _sum(plan: CompactionPlan) -> str:
 def plan_json(plan: CompactionPlan) -> dict[str, object]:
     """Return the tasks of a plan as plain values."""
     names = {task.task_id: f"T{place}" for place, task in enumerate(plan.tasks, 1)}
-    return {
-        "datasource": plan.datasource,
-        "revision": plan.revision,
-        "notes": list(plan.notes),
-        "tasks": [_task_json(task, names) for task in plan.tasks],
-    }
+    tasks = [_task_json(task, names) for task in plan.tasks]
+    return {**some_of(plan, "datasource revision notes"), "tasks": tasks}
 
 
 def _task_json(task: CompactionTask, names: dict[str, str]) -> dict[str, object]:
     return {
         "task": names[task.task_id],
-        "color": str(task.color),
         "after": [names[one] for one in task.after],
         "priority": round(task.priority, 6),
-        "cost": task.cost,
-        "size_bytes": task.size_bytes,
-        "rows": task.rows,
-        "segments_out": task.segments_out,
+        **some_of(task, "color cost size_bytes rows segments_out"),
         "groups": [
-            {
-                "kind": str(group.kind),
-                "interval": str(group.interval),
-                "segments": list(group.segment_ids),
-                "size_bytes": group.size_bytes,
-            }
-            for group in task.groups
+            {"segments": list(one.segment_ids), **some_of(one, "kind interval size_bytes")}
+            for one in task.groups
         ],
     }
 
 
 def _reason_json(one: Explanation, names: dict[str, str]) -> dict[str, object]:
     return {
-        "interval": str(one.interval),
-        "score": None if one.action is None else str(one.action),
+        "score": to_json(one.action),
         "priority": round(one.priority, 6),
-        "segments": one.segments,
-        "size_bytes": one.size_bytes,
         "task": names.get(one.task_id or ""),
-        "reason": one.reason,
+        **some_of(one, "interval segments size_bytes reason"),
     }
 
 
@@ -332,12 +317,8 @@ def _print_reports(
                 "seconds": sum(report.seconds for report in reports),
                 "groups": [
                     {
-                        "interval": str(one.group.interval),
-                        "kind": str(one.group.kind),
-                        "outcome": str(one.outcome),
-                        "revision": one.revision,
-                        "segments_in": one.segments_in,
-                        "segments_out": one.segments_out,
+                        **some_of(one.group, "interval kind"),
+                        **some_of(one, "outcome revision segments_in segments_out"),
                         "error": None if one.error is None else one.error.message,
                     }
                     for one in groups

@@ -20,7 +20,7 @@ from carnac.cli.tables import (
     interval_text,
     second_ms,
 )
-from carnac.core.json_form import object_to_json
+from carnac.core.json_form import object_to_json, some_of
 
 if TYPE_CHECKING:
     from carnac.cli.session import Session
@@ -157,16 +157,11 @@ def _state_json(state: ChunkState) -> dict[str, object]:
     return object_to_json(
         {
             "interval": str(state.chunk),
-            "status": str(state.status),
-            "revision": state.revision,
-            "segments": state.segments,
             "priority": round(state.priority, 6),
-            "cost": state.cost,
-            "reason": state.reason,
-            "failures": state.failures,
             "retry_at_ms": state.retry_at_ms or None,
-            "arrived_bytes": state.arrived_bytes,
-            "rewritten_bytes": state.rewritten_bytes,
+            **some_of(
+                state, "status revision segments cost reason failures arrived_bytes rewritten_bytes"
+            ),
         }
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
@@ -20,7 +21,7 @@ from carnac.cli.tables import (
     format_count,
     second_ms,
 )
-from carnac.core.json_form import object_to_json
+from carnac.core.json_form import object_to_json, some_of
 from carnac.errors import Invalid
 
 if TYPE_CHECKING:
@@ -149,7 +150,7 @@ def simulate(
     if out is not None:
         _draw(outcome, datasource or "arrivals", days, out)
     if session.output.is_json:
-        session.output.json(object_to_json(_outcome_json(outcome, out)))
+        session.output.json(_outcome_json(outcome, out))
         return
     _print(session, outcome, start_ms)
     if out is not None:
@@ -320,25 +321,12 @@ def _row(one: FoldingMoment, start_ms: int) -> list[str]:
 
 def _outcome_json(outcome: FoldingOutcome, out: Path | None) -> dict[str, object]:
     return {
-        "tasks": outcome.tasks,
-        "groups": outcome.groups,
-        "conflicts": outcome.conflicts,
-        "settled_at_ms": outcome.settled_at_ms,
+        **some_of(outcome, "tasks groups conflicts settled_at_ms"),
         "outlook": str(outcome.verdict.outlook),
         "moments": [
             {
-                "at_ms": one.at_ms,
-                "chunks": one.chunks,
-                "segments": one.segments,
-                "waiting": one.waiting,
-                "running": one.running,
-                "deferred": one.deferred,
-                "surplus": one.surplus,
-                "surplus_max": one.surplus_max,
-                "arrived_bytes": one.arrived_bytes,
-                "rewritten_bytes": one.rewritten_bytes,
+                **object_to_json(asdict(one)),
                 "write_amplification": round(one.write_amplification, 4),
-                "latency_ms": one.latency_ms,
             }
             for one in outcome.moments
         ],
