@@ -23,7 +23,7 @@ from carnac.core.balancing.plan.cluster import (
     SegmentTable,
     Server,
 )
-from carnac.core.balancing.plan.coordination import CoordinatorPlan, is_in, plan_run
+from carnac.core.balancing.plan.coordination import CoordinatorPlan, plan_run
 from carnac.core.balancing.plan.limits import CoordinatorLimits, LoadLimits, MoveLimits
 from carnac.core.balancing.plan.rules import RuleSet, decide_rules, parse_rules
 from carnac.core.balancing.plan.scoring import index_of
@@ -164,12 +164,8 @@ class LivingCluster(RuleBasedStateMachine):
         )
         done = np.random.default_rng(seed).random(len(plan.drops)) < share
         replicas = self.state.replicas
-        gone = is_in(
-            replicas,
-            plan.drops.segment[done],
-            plan.drops.server[done].astype(np.int64),
-            len(self.state.servers),
-        )
+        drops, servers = plan.drops, len(self.state.servers)
+        gone = replicas.among(drops.segment[done], drops.server[done], servers)
         gone &= replicas.hold == Hold.LEAVING
         self.state = replace(self.state, replicas=replicas.where(~gone))
 

@@ -19,7 +19,7 @@ import numpy as np
 from carnac.core.balancing.cost.columns import Flags, Ints
 from carnac.core.balancing.plan.board import Reason
 from carnac.core.balancing.plan.cluster import ClusterState, Hold
-from carnac.core.balancing.plan.plans import DropPlan, MovePlan
+from carnac.core.balancing.plan.plans import MovePlan, QueuePlan
 from carnac.core.balancing.plan.rules import NO_RULE, Action, RuleMatches
 from carnac.core.invariants import check
 
@@ -101,7 +101,7 @@ def check_evacuation(cluster: ClusterState, plan: MovePlan) -> None:
 
 
 def check_last_copies(
-    cluster: ClusterState, drops: DropPlan, matches: RuleMatches, used: Flags | None = None
+    cluster: ClusterState, drops: QueuePlan, matches: RuleMatches, used: Flags | None = None
 ) -> None:
     """Check BL-5 for all drops of a run together, whatever its loads become.
 

@@ -9,18 +9,18 @@ from carnac.core.balancing.plan.board import Reason
 from carnac.core.balancing.plan.cluster import DEFAULT_TIER, ClusterState
 from carnac.core.balancing.plan.limits import LoadLimits
 from carnac.core.balancing.plan.loads import LoadRequests, plan_loads
-from carnac.core.balancing.plan.plans import CODES, REASONS, LoadPlan
+from carnac.core.balancing.plan.plans import CODES, REASONS, QueuePlan
 from carnac.core.balancing.plan.scoring import index_of
 from tests.clusters import cluster, segment, server
 from tests.support.planned_clusters import requests_for
 
 
-def load_all(state: ClusterState, *, limits: LoadLimits | None = None) -> LoadPlan:
+def load_all(state: ClusterState, *, limits: LoadLimits | None = None) -> QueuePlan:
     requests = requests_for(state, np.arange(len(state.segments)), DEFAULT_TIER)
     return plan_loads(state, requests, limits)
 
 
-def placed(state: ClusterState, plan: LoadPlan) -> list[tuple[str, str]]:
+def placed(state: ClusterState, plan: QueuePlan) -> list[tuple[str, str]]:
     names = [state.servers[at].server_id for at in plan.server]
     return list(zip([state.segments.ids[one] for one in plan.segment], names, strict=True))
 

@@ -97,6 +97,17 @@ class Replicas:
     def __len__(self) -> int:
         return len(self.segment)
 
+    def among(self, segment: Ints, server: Codes | Ints, server_count: int) -> Flags:
+        """Return which are among some pairs of segment and server."""
+        keys = self.segment * server_count + self.server
+        return np.isin(keys, segment * server_count + server.astype(np.int64))
+
+    def left(self, leaving: Flags) -> Replicas:
+        """Return these with some of them leaving; a load that is only queued is cancelled and gone at once."""
+        hold = np.where(leaving, np.int32(Hold.LEAVING), self.hold)
+        marked = Replicas(segment=self.segment, server=self.server, hold=hold)
+        return marked.where(~(leaving & (self.hold == Hold.LOADING)))
+
     def where(self, mask: Flags) -> Replicas:
         """Return those for which the mask is true."""
         return Replicas(segment=self.segment[mask], server=self.server[mask], hold=self.hold[mask])

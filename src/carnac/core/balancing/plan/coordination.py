@@ -11,20 +11,14 @@ import numpy as np
 from carnac.core.balancing.cost.columns import Codes, Flags, Ints
 from carnac.core.balancing.cost.index import CostIndex
 from carnac.core.balancing.plan.board import Board, Reason
-from carnac.core.balancing.plan.cluster import ClusterState, Hold, Replicas
+from carnac.core.balancing.plan.cluster import ClusterState, Hold
 from carnac.core.balancing.plan.leaving import recall_leaving
 from carnac.core.balancing.plan.limits import CoordinatorLimits
 from carnac.core.balancing.plan.loads import order_queue, plan_loads
 from carnac.core.balancing.plan.moves import plan_moves
-from carnac.core.balancing.plan.plans import (
-    CODES,
-    NO_DROPS,
-    DropPlan,
-    LoadPlan,
-    MovePlan,
-)
+from carnac.core.balancing.plan.plans import NOTHING, MovePlan, QueuePlan
 from carnac.core.balancing.plan.replication import decide_replication
-from carnac.core.balancing.plan.rerouting import Reroutes, plan_reroutes
+from carnac.core.balancing.plan.rerouting import plan_reroutes
 from carnac.core.balancing.plan.rules import RuleSet, decide_rules
 from carnac.core.balancing.plan.scoring import segment_rows
 
@@ -43,8 +37,8 @@ class CoordinatorPlan:
         after: The same with the plan in its queues: loads and the targets of moves `LOADING`, the rest `LEAVING`.
     """
 
-    loads: LoadPlan
-    drops: DropPlan
+    loads: QueuePlan
+    drops: QueuePlan
     moves: MovePlan
     unused: Flags
     skipped: Mapping[Reason, int]
@@ -79,14 +73,16 @@ def plan_run(
     given, hosts = cluster, cluster.servers
     cluster = recall_leaving(_with_reserve(cluster, limits.max_fill), matches, is_used)
     if index is not None:
-        _keep_in_step(index, given, cluster, NO_DROPS)
+        _keep_in_step(index, given, cluster, NOTHING)
     wanted = decide_replication(cluster, matches, limits.loads, used=used, index=index)
     skipped: Counter[Reason] = Counter(wanted.skipped)
     drops, given = wanted.drops, cluster
     cluster = replace(cluster, broadcast=wanted.broadcast if wanted.broadcast.any() else None)
     if index is not None:
         _keep_in_step(index, given, cluster, drops)
-    kept = _queue_drops(cluster, drops)
+    replicas = cluster.replicas
+    dropped = replicas.among(drops.segment, drops.server, len(cluster.servers))
+    kept = replace(cluster, replicas=replicas.left(dropped))
     loads = plan_loads(kept, wanted.requests, limits.loads, index=index)
     skipped.update(loads.skipped)
     loads = _with_broadcast(kept, loads, skipped)
@@ -97,14 +93,15 @@ def plan_run(
     loaded = reroutes.apply(loaded)
     moves = plan_moves(loaded, limits.moves, index=index)
     drops = drops.plus(reroutes.segment, reroutes.source, Reason.CANCELLED)
+    loads = loads.plus(reroutes.segment, reroutes.target, Reason.REROUTE)
     return CoordinatorPlan(
-        loads=_with_more(loads, reroutes, cluster),
+        loads=loads.take(order_queue(loads.segment, loads.reason, cluster.segments)),
         drops=drops.plus(*_cancelled(loaded, moves), Reason.CANCELLED),
         moves=moves,
         unused=wanted.unused,
         skipped=dict(skipped),
         before=replace(cluster, servers=hosts),
-        after=replace(queue_moves(loaded, moves), servers=hosts),
+        after=replace(_queue_moves(loaded, moves), servers=hosts),
     )
 
 
@@ -127,73 +124,39 @@ def _waiting(cluster: ClusterState, count: int) -> Flags:
     return waiting
 
 
-def _with_more(loads: LoadPlan, reroutes: Reroutes, cluster: ClusterState) -> LoadPlan:
-    """Return the loads and those that were sent elsewhere, in the order of the queue."""
-    code = np.full(len(reroutes.segment), CODES[Reason.REROUTE], np.int32)
-    segment = np.concatenate([loads.segment, reroutes.segment])
-    server = np.concatenate([loads.server, reroutes.target])
-    reason = np.concatenate([loads.reason, code])
-    order = order_queue(segment, reason, cluster.segments)
-    return LoadPlan(
-        segment=segment[order],
-        server=server[order],
-        reason=reason[order],
-        skipped=loads.skipped,
-    )
-
-
 def _cancelled(cluster: ClusterState, moves: MovePlan) -> tuple[Ints, Codes]:
     """Return segments and servers of replicas that are moved before they were loaded."""
     segment, source, _ = moves.columns()
     replicas = cluster.replicas.where(cluster.replicas.hold == Hold.LOADING)
-    queued = replicas.where(is_in(replicas, segment, source.astype(np.int64), len(cluster.servers)))
+    queued = replicas.where(replicas.among(segment, source, len(cluster.servers)))
     return queued.segment, queued.server
 
 
 def _keep_in_step(
-    index: CostIndex, before: ClusterState, after: ClusterState, drops: DropPlan
+    index: CostIndex, before: ClusterState, after: ClusterState, drops: QueuePlan
 ) -> None:
     """Take out of an index what is dropped, and what is on every server from now on; take in what no longer is."""
     replicas, servers = before.replicas, len(before.servers)
-    dropped = is_in(replicas, drops.segment, drops.server.astype(np.int64), servers)
+    dropped = replicas.among(drops.segment, drops.server, servers)
     was, is_now = before.counted(), after.counted() & ~dropped
     for change, act in ((was & ~is_now, index.drop_many), (is_now & ~was, index.load_many)):
         rows = replicas.where(change)
         act(rows.server.astype(np.int64), segment_rows(before, rows.segment))
 
 
-def _queue_drops(cluster: ClusterState, drops: DropPlan) -> ClusterState:
-    """Return the cluster with drops in its queues; a load that is only queued is cancelled and gone at once."""
-    replicas = cluster.replicas
-    dropped = is_in(replicas, drops.segment, drops.server.astype(np.int64), len(cluster.servers))
-    cancelled = dropped & (replicas.hold == Hold.LOADING)
-    hold = np.where(dropped, np.int32(Hold.LEAVING), replicas.hold)
-    marked = Replicas(segment=replicas.segment, server=replicas.server, hold=hold)
-    return replace(cluster, replicas=marked.where(~cancelled))
-
-
-def queue_moves(cluster: ClusterState, moves: MovePlan) -> ClusterState:
+def _queue_moves(cluster: ClusterState, moves: MovePlan) -> ClusterState:
     """Return the cluster with moves in its queues: `LOADING` on the targets, `LEAVING` on the sources."""
     segment, source, target = moves.columns()
     replicas = cluster.replicas
-    leaving = is_in(replicas, segment, source.astype(np.int64), len(cluster.servers))
-    cancelled = leaving & (replicas.hold == Hold.LOADING)
-    hold = np.where(leaving, np.int32(Hold.LEAVING), replicas.hold)
-    marked = Replicas(segment=replicas.segment, server=replicas.server, hold=hold).where(~cancelled)
+    left = replicas.left(replicas.among(segment, source, len(cluster.servers)))
     return replace(
         cluster,
-        replicas=marked.plus(segment, target, Hold.LOADING),
+        replicas=left.plus(segment, target, Hold.LOADING),
         departures=cluster.departures.plus(segment, source, cluster.now_ms),
     )
 
 
-def is_in(replicas: Replicas, segment: Ints, server: Ints, server_count: int) -> Flags:
-    """Return which replicas are among some pairs of segment and server."""
-    keys = replicas.segment * server_count + replicas.server
-    return np.isin(keys, segment * server_count + server)
-
-
-def _with_broadcast(cluster: ClusterState, loads: LoadPlan, skipped: Counter[Reason]) -> LoadPlan:
+def _with_broadcast(cluster: ClusterState, loads: QueuePlan, skipped: Counter[Reason]) -> QueuePlan:
     """Return the loads, and those that put broadcast segments on every server that takes segments and has room."""
     if cluster.broadcast is None:
         return loads
@@ -210,14 +173,4 @@ def _with_broadcast(cluster: ClusterState, loads: LoadPlan, skipped: Counter[Rea
             board.add(segment, server)
             found.append((segment, server))
     pairs = np.array(found, np.int64).reshape(-1, 2)
-    segments = np.concatenate([loads.segment, pairs[:, 0]])
-    servers = np.concatenate([loads.server, pairs[:, 1].astype(np.int32)])
-    code = np.full(len(pairs), CODES[Reason.BROADCAST], np.int32)
-    reasons = np.concatenate([loads.reason, code])
-    order = order_queue(segments, reasons, cluster.segments)
-    return LoadPlan(
-        segment=segments[order],
-        server=servers[order],
-        reason=reasons[order],
-        skipped=loads.skipped,
-    )
+    return loads.plus(pairs[:, 0], pairs[:, 1].astype(np.int32), Reason.BROADCAST)

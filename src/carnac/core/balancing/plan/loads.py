@@ -12,7 +12,7 @@ from carnac.core.balancing.cost.index import CostIndex
 from carnac.core.balancing.plan.board import Board, Reason
 from carnac.core.balancing.plan.cluster import ClusterState, SegmentTable
 from carnac.core.balancing.plan.limits import LoadLimits
-from carnac.core.balancing.plan.plans import REASONS, LoadPlan
+from carnac.core.balancing.plan.plans import REASONS, QueuePlan
 from carnac.core.balancing.plan.scoring import index_of, segment_rows
 
 _RANKS = {
@@ -75,7 +75,7 @@ def plan_loads(
     limits: LoadLimits | None = None,
     *,
     index: CostIndex | None = None,
-) -> LoadPlan:
+) -> QueuePlan:
     """Return where each replica that is wanted is loaded, in the order of the load queue.
 
     Each goes to the server of its tier that has room and no copy yet and where it costs least; the next one sees it.
@@ -91,7 +91,7 @@ def plan_loads(
     board = Board(cluster)
     server = _place(board, requests, limits, index_of(cluster) if index is None else index)
     done = server >= 0
-    return LoadPlan(
+    return QueuePlan(
         segment=requests.segment[done],
         server=server[done].astype(np.int32),
         reason=requests.reason[done],

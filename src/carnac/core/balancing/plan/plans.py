@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -97,60 +97,49 @@ class MovePlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class LoadPlan:
-    """Loads in the order of the queue, as columns: a first load of everything is as many as there are segments.
+class QueuePlan:
+    """Loads or drops, as columns: a first load of everything is as many as there are segments.
 
     Attributes:
-        segment: Segment of each load.
-        server: Server of each load.
-        reason: Code of each load's reason, an index into `REASONS`.
+        segment: Segment of each.
+        server: Server of each.
+        reason: Code of each one's reason, an index into `REASONS`.
         skipped: How many requests came to nothing, by reason.
     """
 
     segment: Ints
     server: Codes
     reason: Codes
-    skipped: Mapping[Reason, int]
+    skipped: Mapping[Reason, int] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.segment)
 
-    def counts(self) -> dict[Reason, int]:
-        """Return how many loads there are, by reason."""
-        found = np.bincount(self.reason, minlength=len(REASONS))
-        return {reason: int(found[code]) for code, reason in enumerate(REASONS) if found[code]}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class DropPlan:
-    """Drops, as columns; `reason` is an index into `REASONS`."""
-
-    segment: Ints
-    server: Codes
-    reason: Codes
-
-    def __len__(self) -> int:
-        return len(self.segment)
-
-    def plus(self, segment: Ints, server: Codes, reason: Reason) -> DropPlan:
+    def plus(self, segment: Ints, server: Codes, reason: Reason) -> QueuePlan:
         """Return these and more, all for one reason."""
         more = np.full(len(segment), CODES[reason], np.int32)
-        return DropPlan(
+        return replace(
+            self,
             segment=np.concatenate([self.segment, segment]),
-            server=np.concatenate([self.server, server]),
+            server=np.concatenate([self.server, server]).astype(np.int32),
             reason=np.concatenate([self.reason, more]),
         )
 
+    def take(self, rows: Ints) -> QueuePlan:
+        """Return those at some rows, in that order."""
+        columns = self.segment[rows], self.server[rows], self.reason[rows]
+        return replace(self, segment=columns[0], server=columns[1], reason=columns[2])
+
     def counts(self) -> dict[Reason, int]:
-        """Return how many drops there are, by reason."""
+        """Return how many there are, by reason."""
         found = np.bincount(self.reason, minlength=len(REASONS))
         return {reason: int(found[code]) for code, reason in enumerate(REASONS) if found[code]}
 
 
-NO_DROPS = DropPlan(
+NOTHING = QueuePlan(
     segment=np.empty(0, np.int64), server=np.empty(0, np.int32), reason=np.empty(0, np.int32)
 )
-"""Nothing is dropped."""
+"""Nothing is loaded or dropped."""
 
 REASONS: tuple[Reason, ...] = tuple(Reason)
 """Reasons by code."""

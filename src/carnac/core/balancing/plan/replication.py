@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from carnac.core.balancing.cost.columns import Codes, Flags, Floats, Ints
+from carnac.core.balancing.cost.columns import Flags, Floats, Ints
 from carnac.core.balancing.cost.field import Takers
 from carnac.core.balancing.cost.grouping import group_segments, held_of
 from carnac.core.balancing.cost.index import CostIndex
@@ -22,7 +22,7 @@ from carnac.core.balancing.plan.leaving import (
 )
 from carnac.core.balancing.plan.limits import LoadLimits
 from carnac.core.balancing.plan.loads import LoadRequests, order_queue
-from carnac.core.balancing.plan.plans import CODES, DropPlan
+from carnac.core.balancing.plan.plans import CODES, NOTHING, QueuePlan
 from carnac.core.balancing.plan.rules import Action, RuleMatches
 from carnac.core.balancing.plan.scoring import index_of
 
@@ -40,7 +40,7 @@ class Replication:
     """
 
     requests: LoadRequests
-    drops: DropPlan
+    drops: QueuePlan
     broadcast: Flags
     unused: Flags
     skipped: Mapping[Reason, int]
@@ -184,14 +184,8 @@ def _held(cluster: ClusterState, segments: Flags) -> Ints:
     return np.flatnonzero(segments[cluster.replicas.segment])
 
 
-def _drops(cluster: ClusterState, parts: list[tuple[Ints, Reason]]) -> DropPlan:
-    rows = np.concatenate([rows for rows, _ in parts])
-    codes = [np.full(len(rows), CODES[reason], np.int32) for rows, reason in parts]
-    reason: Codes = np.concatenate(codes)
-    segment = cluster.replicas.segment[rows]
-    order = order_queue(segment, reason, cluster.segments)
-    return DropPlan(
-        segment=segment[order],
-        server=cluster.replicas.server[rows][order],
-        reason=reason[order],
-    )
+def _drops(cluster: ClusterState, parts: list[tuple[Ints, Reason]]) -> QueuePlan:
+    replicas, plan = cluster.replicas, NOTHING
+    for rows, reason in parts:
+        plan = plan.plus(replicas.segment[rows], replicas.server[rows], reason)
+    return plan.take(order_queue(plan.segment, plan.reason, cluster.segments))

@@ -34,11 +34,8 @@ class Reroutes:
 
     def apply(self, cluster: ClusterState) -> ClusterState:
         """Return the cluster with these in its queues."""
-        replicas, count = cluster.replicas, len(cluster.servers)
-        cancelled = np.isin(
-            replicas.segment * count + replicas.server, self.segment * count + self.source
-        )
-        kept = replicas.where(~cancelled)
+        replicas = cluster.replicas
+        kept = replicas.where(~replicas.among(self.segment, self.source, len(cluster.servers)))
         return replace(cluster, replicas=kept.plus(self.segment, self.target, Hold.LOADING))
 
 
