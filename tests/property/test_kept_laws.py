@@ -48,6 +48,7 @@ class Drawn:
 
     of: RevisionCatalog
     seed: int
+    store_id: str = ""
 
     @property
     def revision(self) -> int:

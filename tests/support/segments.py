@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 Row = Mapping[str, object]
 DAY_MS = 86_400_000
+REMEMBERED_MAX = 1_000
+"""Of a catalog with more entries no plan is remembered: to tell it from others takes too long."""
 
 _GUESSES: tuple[tuple[type, ColumnType], ...] = (
     (bool, ColumnType.BOOLEAN),
@@ -130,6 +132,13 @@ class MemoryCatalog:
     revision: int = 1
     entries: dict[str, list[VisibleSegment]] = field(default_factory=dict)
     named_lookups: dict[str, dict[str, str]] = field(default_factory=dict)
+
+    @property
+    def store_id(self) -> str:
+        """All that is in it: whatever changes makes another log of it."""
+        if sum(map(len, self.entries.values())) > REMEMBERED_MAX:
+            return ""
+        return repr((self.entries, self.named_lookups))
 
     def add(self, segment: Segment, *, clip: Iterable[Interval] | None = None) -> MemoryCatalog:
         """Show a segment, all of it or `clip`; return the catalog."""

@@ -6,11 +6,11 @@ next revision is planned anew.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from carnac.ports.memo import Memo
+from carnac.ports.memo import Memo, key_of_values
 
 if TYPE_CHECKING:
     from carnac.ports.answers import Statement
@@ -61,14 +61,8 @@ class PlanCache:
 
 def _key_of(statement: Statement, revision: int) -> Hashable | None:
     """Return what a plan depends on; None if its parameters cannot be told apart."""
-    given: Sequence[object] | Mapping[str, object] = statement.parameters
-    values = sorted(given.items()) if isinstance(given, Mapping) else list(enumerate(given))
-    key = (revision, statement.sql, tuple((name, type(one), one) for name, one in values))
-    try:
-        hash(key)
-    except TypeError:
-        return None
-    return key
+    values = key_of_values(statement.parameters)
+    return None if values is None else (revision, statement.sql, values)
 
 
 def _asked_by(plan: Distribution, query_id: str, timeout_ms: int) -> Distribution:

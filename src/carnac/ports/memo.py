@@ -4,11 +4,27 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
 from typing import Generic, TypeVar
+from uuid import UUID
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
+
+_PLAIN = frozenset(
+    {bool, bytes, date, datetime, Decimal, float, int, str, time, timedelta, type(None), UUID}
+)
+"""Types of which two values are the same where their texts are: equal ones may differ, as `1.0` and `1.00` do."""
+
+
+def key_of_values(given: Sequence[object] | Mapping[str, object]) -> Hashable | None:
+    """Return what tells values of a statement's parameters from others; None: nothing does for sure."""
+    named = sorted(given.items()) if isinstance(given, Mapping) else list(enumerate(given))
+    if any(type(value) not in _PLAIN for _, value in named):
+        return None
+    return tuple((name, type(value), repr(value)) for name, value in named)
 
 
 class Memo(Generic[K, V]):

@@ -235,6 +235,11 @@ class Catalog(Protocol):
 
     revision: int
 
+    @property
+    def store_id(self) -> str:
+        """Of the log that the revision is of; empty: of none, and it may change under its number."""
+        ...
+
     def datasource_names(self) -> Sequence[str]:
         """Return the datasources of the revision, by name."""
         ...

@@ -40,7 +40,8 @@ from carnac.query.keeping.store import KeptResults, WholeAnswer
 from carnac.query.keeping.whole import distributed_answer
 from carnac.query.messages import TooLarge, translate
 from carnac.query.parameters import Parameters
-from carnac.query.planning import Plan, Planner, Scan
+from carnac.query.planning import Plan, Scan
+from carnac.query.plans import KnownPlans
 from carnac.query.results import explained, no_rows, read_rows, rows_of, tidy
 from carnac.query.running.limits import apart, may_grow_bytes, memory_held
 from carnac.query.running.query import RunningQuery, ScanFiles, settings_of
@@ -115,6 +116,7 @@ class QueryEngine:
         self._files = ScanFiles(storage, cache, intact, self.hot)
         self._leaves = LeafRunner(self._files, self.kept)
         self._embedded = Embedded(self._leaves)
+        self._plans = KnownPlans()
         self._lock = threading.Lock()
         self._connection: duckdb.DuckDBPyConnection | None = None
         self._running: set[RunningQuery] = set()
@@ -350,7 +352,7 @@ class QueryEngine:
         """Give a query and its plan, before any file is looked at."""
         columns: set[str] = set()
         with self._query(sql, columns, timeout_ms) as query:
-            plan = Planner(query.cursor, catalog, parameters).plan(sql)
+            plan = self._plans.plan(query.cursor, catalog, sql, parameters)
             columns.update(name for scan in plan.scans for name in scan.columns)
             yield query, plan
 
@@ -363,6 +365,7 @@ class QueryEngine:
         """Stop what is running and let go of all memory. The next query starts anew."""
         self.interrupt()
         self.kept.clear()
+        self._plans = KnownPlans()
         self._forget()
 
     def _forget(self) -> None:
@@ -489,11 +492,7 @@ class QueryEngine:
             return None if self._connection is None else self._connection.cursor()
 
 
-def _run(
-    cursor: duckdb.DuckDBPyConnection,
-    plan: Plan,
-    bytes_max: int,
-) -> object:
+def _run(cursor: duckdb.DuckDBPyConnection, plan: Plan, bytes_max: int) -> object:
     if plan.is_explain:
         return explained(cursor, plan)
     return tidy(read_rows(*rows_of(cursor, plan), bytes_max=bytes_max))

@@ -7,6 +7,11 @@ that change a sequence or the seed, that wait, or that take apart DuckDB's own i
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from carnac.query.syntax import Node
+
 _NAMES = """
 abs acos acosh add age aggregate ago any_value apply approx_count_distinct approx_quantile approx_top_k arbitrary
 arg_max arg_max_null arg_max_nulls_last arg_min arg_min_null arg_min_nulls_last argmax argmin array_agg array_aggr
@@ -76,3 +81,27 @@ OPERATORS = frozenset(_OPERATORS.split())
 
 TABLE_FUNCTIONS = frozenset({"generate_series", "range", "unnest"})
 """Functions that may stand in FROM like a table."""
+
+VOLATILE = frozenset(
+    (
+        "age", "ago", "current_date", "current_localtime", "current_localtimestamp", "current_time",
+        "current_timestamp", "gen_random_uuid", "get_current_time", "get_current_timestamp", "localtime",
+        "localtimestamp", "now", "random", "reservoir_quantile", "today", "transaction_timestamp", "uuid", "uuidv4",
+        "uuidv7",
+    )
+)  # fmt: skip
+"""Functions of the time and of chance; some can be written without parentheses, like a column."""
+
+
+def is_volatile(node: Node) -> bool:
+    """Whether a node depends on the time or on chance."""
+    if node.get("sample") is not None:
+        return True
+    kind = node.get("class")
+    if kind in {"FUNCTION", "WINDOW"}:
+        return str(node["function_name"]).lower() in VOLATILE
+    return (
+        kind == "COLUMN_REF"
+        and len(node["column_names"]) == 1
+        and str(node["column_names"][0]).lower() in VOLATILE
+    )

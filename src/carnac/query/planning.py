@@ -17,6 +17,7 @@ from carnac.query.checking import check
 from carnac.query.conditions import Conditions
 from carnac.query.dialect.druid import without_druid_calls
 from carnac.query.folding import Constants
+from carnac.query.functions import is_volatile
 from carnac.query.newest import TimeEdge, find_edge
 from carnac.query.parameters import Parameters, take_parameters
 from carnac.query.relations import Columns, Relation, Scope, Tables
@@ -67,6 +68,7 @@ class Plan:
         kept: Of how many segments partial results are taken.
         pruned: How many segments are left out, and by what; of EXPLAIN alone.
         is_live: It reads what is now, whatever the revision.
+        is_volatile: It depends on the time or on chance.
         told: Lines that EXPLAIN says before DuckDB's own.
         whole: The answer, as far as it is kept or may be; None: it is not.
     """
@@ -86,6 +88,7 @@ class Plan:
     kept: int = 0
     pruned: Mapping[str, int] = field(default_factory=dict)
     is_live: bool = False
+    is_volatile: bool = False
     told: Sequence[str] = ()
     whole: WholeAnswer | None = None
 
@@ -121,6 +124,7 @@ class Planner:
         prefix, statement = parse(self.cursor, sql)
         names = Names(self.catalog, self.cursor)
         without_druid_calls(self.cursor, statement)
+        is_time_or_chance = any(map(is_volatile, walk(statement["node"])))
         check(statement, SKETCH_FUNCTIONS)
         self._replace_show_tables(statement, names)
         parameters = take_parameters(statement, self.parameters)
@@ -154,6 +158,7 @@ class Planner:
             catalog=self.catalog,
             pruned=self._pruned(relations, names) if prefix else {},
             is_live=self._is_live,
+            is_volatile=is_time_or_chance,
         )
 
     def _open_table(self, node: Node, names: Names) -> tuple[Columns | None, str]:

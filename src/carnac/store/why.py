@@ -85,6 +85,7 @@ class _Some:
     items: Sequence[VisibleSegment]
     schema: Mapping[str, ColumnType]
     revision: int = field(init=False)
+    store_id: str = ""
 
     def __post_init__(self) -> None:
         self.revision = self.whole.revision

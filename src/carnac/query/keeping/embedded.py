@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from carnac.ports.distributed import GatherLimit
-from carnac.ports.memo import Memo
+from carnac.ports.memo import Memo, key_of_values
 from carnac.ports.queries import QueryBasis
 from carnac.query.distributed.aggregates import (
     COUNTS,
@@ -32,7 +33,6 @@ from carnac.query.planning import Plan, Scan
 from carnac.query.results import arrow_table
 from carnac.query.running.query import view_sql
 from carnac.query.scans import scan_sql
-from carnac.query.streams.basis import is_volatile
 from carnac.query.syntax import walk
 
 if TYPE_CHECKING:
@@ -129,9 +129,10 @@ class Embedded:
 
     def _worth(self, query: RunningQuery, plan: Plan, keeping: Keeping) -> Round | None:
         """Return a statement in one round, without its slices; None: it cannot be, or is not worth it."""
-        if not may_be_kept(plan) or not self.leaves.may(keeping):
+        if len(plan.scans) != 1 or not self.leaves.may(keeping):
             return None
-        if rows_in(plan.scans[0].slices) < SHARE * self.leaves.kept.rows_min:
+        rows = rows_in(plan.scans[0].slices)
+        if rows < SHARE * self.leaves.kept.rows_min or not may_be_kept(plan):
             return None
         return self._split(query, plan)
 
@@ -211,8 +212,10 @@ def may_be_kept(plan: Plan) -> bool:
 
 
 def split_alone(query: RunningQuery, plan: Plan) -> Round | None:
-    """Return a statement in one round, without its slices; None: it cannot be. Its tree is settled."""
+    """Return a statement in one round, without its slices; None: it cannot be."""
     cursor = query.cursor
+    own = copy.deepcopy((plan.statement, plan.selects, plan.relations))  # they are settled
+    plan = replace(plan, statement=own[0], selects=own[1], relations=own[2])
     show_empty(cursor, plan.scans, plan.tables)
     result = bind(cursor, plan.sql, plan.parameters)
     settle(cursor, plan.statement, plan.selects, plan.parameters)
@@ -230,12 +233,7 @@ def split_alone(query: RunningQuery, plan: Plan) -> Round | None:
 
 def _key_of(plan: Plan) -> Hashable | None:
     """Return what a split depends on; None if it is another one each time, or cannot be told."""
-    if plan.tables or any(map(is_volatile, walk(plan.statement["node"]))):
+    values = key_of_values(plan.parameters)
+    if plan.tables or plan.is_volatile or values is None:
         return None
-    values = tuple((type(one), one) for one in plan.parameters)
-    key = (plan.sql, values, tuple(plan.scans[0].columns.items()))
-    try:
-        hash(key)
-    except TypeError:
-        return None
-    return key
+    return (plan.sql, values, tuple(plan.scans[0].columns.items()))

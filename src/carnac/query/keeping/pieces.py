@@ -19,8 +19,8 @@ from carnac.query.distributed.aggregates import VOLATILE, function_name, is_aggr
 from carnac.query.distributed.gathering import used_columns
 from carnac.query.distributed.leaves import CheckedLeaf
 from carnac.query.folding import Constants
+from carnac.query.functions import is_volatile
 from carnac.query.relations import conjuncts
-from carnac.query.streams.basis import is_volatile
 from carnac.query.syntax import NOWHERE, Node, unparse, walk
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from carnac.ports.memo import Memo
 from carnac.ports.queries import QueryBasis
 from carnac.query.bucketing import without_floor_to
+from carnac.query.functions import is_volatile
 from carnac.query.syntax import Node, parse, unparse, walk
 
 if TYPE_CHECKING:
@@ -73,17 +74,6 @@ def _is_group(item: Node) -> bool:
     return True
 
 
-VOLATILE = frozenset(
-    (
-        "age", "ago", "current_date", "current_localtime", "current_localtimestamp", "current_time",
-        "current_timestamp", "gen_random_uuid", "get_current_time", "get_current_timestamp", "localtime",
-        "localtimestamp", "now", "random", "reservoir_quantile", "today", "transaction_timestamp", "uuid", "uuidv4",
-        "uuidv7",
-    )
-)  # fmt: skip
-"""Functions of the time and of chance; some can be written without parentheses, like a column."""
-
-
 TEXTS_MAX = 1_000
 TEXT_CHARS = 4 << 20
 
@@ -142,20 +132,6 @@ def basis_of(cursor: duckdb.DuckDBPyConnection, sql: str, plan: Plan) -> QueryBa
         is_volatile=text.is_volatile or plan.is_live,
         segments_total=plan.segments_total,
         sums=text.sums,
-    )
-
-
-def is_volatile(node: Node) -> bool:
-    """Whether a node depends on the time or on chance."""
-    if node.get("sample") is not None:
-        return True
-    kind = node.get("class")
-    if kind in {"FUNCTION", "WINDOW"}:
-        return str(node["function_name"]).lower() in VOLATILE
-    return (
-        kind == "COLUMN_REF"
-        and len(node["column_names"]) == 1
-        and str(node["column_names"][0]).lower() in VOLATILE
     )
 
 

@@ -1,0 +1,111 @@
+"""Plans that an engine remembers: the same for the same statement, and never for another one or another revision."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from decimal import Decimal
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from carnac.deep_storage.local import LocalDeepStorage
+from carnac.query import QueryEngine
+from carnac.query.keeping.store import KeptResults
+from carnac.query.planning import Plan
+from carnac.query.plans import KnownPlans
+from tests.support.segments import MemoryCatalog, write_segment
+from tests.unit.query.test_engine import rows
+
+SUMS = "SELECT k, sum(a) AS s FROM events WHERE a > ? GROUP BY k ORDER BY k"
+
+
+@pytest.fixture
+def storage(tmp_path: Path) -> LocalDeepStorage:
+    return LocalDeepStorage(tmp_path / "deep")
+
+
+@pytest.fixture
+def catalog(storage: LocalDeepStorage) -> MemoryCatalog:
+    made = [{"__time": number, "a": number, "k": f"{number % 2}"} for number in range(10)]
+    return MemoryCatalog().add(write_segment(storage, made))
+
+
+def planned(
+    plans: KnownPlans, catalog: MemoryCatalog, sql: str, parameters: Sequence[object] = ()
+) -> Plan:
+    with duckdb.connect() as connection:
+        return plans.plan(connection, catalog, sql, parameters)
+
+
+def test_the_same_statement_of_the_same_revision_is_planned_once(
+    catalog: MemoryCatalog, storage: LocalDeepStorage
+) -> None:
+    plans = KnownPlans()
+    first = planned(plans, catalog, SUMS, (3,))
+    assert planned(plans, catalog, SUMS, (3,)).statement is first.statement
+    catalog.add(write_segment(storage, [{"__time": 5, "a": 7, "k": "x"}]))
+    later = planned(plans, catalog, SUMS, (3,))
+    assert later.segments_read == 2, "the segment that came since is seen"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ((1,), (True,)),
+        ((1,), (1.0,)),
+        ((0.0,), (-0.0,)),
+        ((Decimal("1.0"),), (Decimal("1.00"),)),
+        (("1",), (1,)),
+        (([1],), ([1],)),  # there is no telling whether a list is the same later
+    ],
+)
+def test_values_that_only_look_alike_are_planned_apart(
+    one: Sequence[object],
+    other: Sequence[object],
+    catalog: MemoryCatalog,
+) -> None:
+    plans = KnownPlans()
+    first = planned(plans, catalog, "SELECT ? FROM events", one)
+    assert planned(plans, catalog, "SELECT ? FROM events", other).statement is not first.statement
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT count(*) FROM events WHERE __time < now()",
+        "SELECT count(*) FROM events WHERE __time < current_timestamp",
+        "SELECT count(*) FROM events WHERE __time > ago(INTERVAL 1 DAY)",
+        "SELECT random() FROM events",
+        "SELECT * FROM sys.servers",
+        "EXPLAIN SELECT count(*) FROM events",
+    ],
+)
+def test_what_depends_on_the_time_on_chance_or_on_what_is_now_is_planned_each_time(
+    sql: str, catalog: MemoryCatalog
+) -> None:
+    plans = KnownPlans()
+    first = planned(plans, catalog, sql, ())
+    assert planned(plans, catalog, sql, ()).statement is not first.statement
+
+
+def test_a_catalog_without_a_log_may_change_under_its_number(
+    catalog: MemoryCatalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(MemoryCatalog, "store_id", "")
+    plans = KnownPlans()
+    first = planned(plans, catalog, SUMS, (3,))
+    assert planned(plans, catalog, SUMS, (3,)).statement is not first.statement
+
+
+def test_running_a_statement_in_one_round_leaves_its_plan_as_it_was(
+    catalog: MemoryCatalog, storage: LocalDeepStorage
+) -> None:
+    engine = QueryEngine(storage, kept=KeptResults(rows_min=1))
+    before = copy.deepcopy(planned(engine._plans, catalog, SUMS, (3,)).statement)
+    asked = [rows(engine, catalog, SUMS, (3,)) for _ in range(3)]
+    assert asked == [[("0", 18), ("1", 21)]] * 3
+    assert planned(engine._plans, catalog, SUMS, (3,)).statement == before
+    assert before["node"]["where_clause"]["right"]["class"] == "PARAMETER", "it would be settled"
+    engine.close()
