@@ -18,6 +18,9 @@ from carnac.ports.queries import LeafSlice
 _CLIP_GROUPS = 8
 """How many groups of clipped files are tried for a place before a new one is made."""
 
+_RANGES_MAX = 16
+"""Ranges of segments that are asked for one by one: a row of a row group that several are in is compared with each."""
+
 TIME_SQL_TYPE = "TIMESTAMP WITH TIME ZONE"
 
 NUMBER_COLUMN = "__carnac_number"
@@ -140,12 +143,19 @@ def _sources(
 
 
 def _one_of(numbers: Sequence[int]) -> str:
-    """Return the condition that rows are of one of the segments; ranges skip row groups."""
-    column, first, last = quote(NUMBER_COLUMN), numbers[0], numbers[-1]
-    inside = f"{column} BETWEEN {first} AND {last}"
-    if last - first + 1 == len(numbers):
-        return inside
-    return f"{inside} AND {column} IN ({', '.join(map(str, numbers))})"
+    """Return the condition that rows are of one of the segments.
+
+    Ranges skip row groups, and let DuckDB begin a search for the newest rows at the newest; a list does neither.
+    """
+    column = quote(NUMBER_COLUMN)
+    known = set(numbers)
+    firsts = [one for one in numbers if one - 1 not in known]
+    lasts = [one for one in numbers if one + 1 not in known]
+    if len(firsts) > _RANGES_MAX:
+        inside = f"{column} BETWEEN {numbers[0]} AND {numbers[-1]}"
+        return f"{inside} AND {column} IN ({', '.join(map(str, numbers))})"
+    ranges = zip(firsts, lasts, strict=True)
+    return " OR ".join(f"{column} BETWEEN {first} AND {last}" for first, last in ranges)
 
 
 def escape_glob(path: str) -> str:

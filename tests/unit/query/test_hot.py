@@ -7,12 +7,15 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import duckdb
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from carnac.core.time.intervals import Interval
 from carnac.deep_storage.local import LocalDeepStorage
 from carnac.errors import Corrupt
-from carnac.query import QueryEngine, hot
+from carnac.query import QueryEngine, hot, scans
 from tests.support.segments import MemoryCatalog, write_segment
 from tests.unit.query.test_engine import rows
 
@@ -147,3 +150,17 @@ def test_many_ask_while_segments_are_loaded_and_put_out(
     assert found == [expected[sql] for sql in asked]
     engine.close()
     plain.close()
+
+
+@given(st.sets(st.integers(0, 99), min_size=1))
+def test_any_of_the_segments_that_are_kept_together_can_be_asked_for(wanted: set[int]) -> None:
+    kept = f"range(100) AS kept({scans.NUMBER_COLUMN})"
+    found = duckdb.sql(f"FROM {kept} WHERE {scans._one_of(sorted(wanted))}").fetchall()
+    assert {number for (number,) in found} == wanted
+
+
+def test_a_few_ranges_of_segments_are_asked_for_as_ranges() -> None:
+    """A list has DuckDB read everything where the newest rows are wanted."""
+    few = [number for number in range(4 * scans._RANGES_MAX) if number % 4]
+    assert " IN (" not in scans._one_of(few)
+    assert " IN (" in scans._one_of([*few, few[-1] + 2])
