@@ -100,7 +100,7 @@ def test_a_picture_of_any_table(run: Run, tmp_path: Path) -> None:
         (["picture", "gap.csv", "-o", "a.svg"], 2, "is empty in 1 of 2 rows"),
         (["picture", "t.csv", "-o", "a"], 2, ".html, not a name without suffix"),
         (["picture", "t.csv", "-o", "a.pdf"], 2, ".pdf"),
-        (["picture", "t.csv", "-o", "no/folder/a.svg"], 4, "no/folder"),
+        (["picture", "t.csv", "-o", "no/folder/a.svg"], 5, "no/folder"),
         (["picture", "t.csv", "-o", "a.svg", "--start", "begin"], 2, "no column 'begin'"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",

@@ -14,6 +14,7 @@ from carnac.cli.options import argument, flag, option
 from carnac.cli.session import Session
 from carnac.core.words import counted
 from carnac.errors import CarnacError, Invalid
+from carnac.named_files import write_named
 
 if TYPE_CHECKING:
     from carnac.rows.infer.sampling import Inferred
@@ -189,7 +190,8 @@ def show_plan(session: Session, plan: LoadPlan, *, spec_out: str | None) -> None
                 session.output.warning(f"column {one.name}: {one.becomes}")
     if spec_out is not None:
         as_json = spec_out.lower().endswith(".json")
-        write_text(spec_text(plan.spec.to_json_dict(), as_json=as_json), spec_out)
+        text = spec_text(plan.spec.to_json_dict(), as_json=as_json)
+        write_named(Path(spec_out), text, overwrite=False)
 
 
 def plan_lines(inferred: Inferred, datasource: str) -> list[str]:
@@ -210,21 +212,6 @@ def plan_lines(inferred: Inferred, datasource: str) -> list[str]:
         f"time: {time}; a time chunk for each {'decade' if chunk == 'P10Y' else chunk}",
         f"columns: {shown}{more}",
     ]
-
-
-def write_text(text: str, path: str) -> None:
-    """Write a spec to a file that is not there yet.
-
-    Raises:
-        Invalid: The file is there, or cannot be written.
-    """
-    try:
-        with Path(path).open("x", encoding="utf-8") as stream:
-            stream.write(text)
-    except FileExistsError:
-        raise Invalid(f"{path} is there already; give another name", path=path) from None
-    except OSError as error:
-        raise Invalid(f"{path} cannot be written: {error.strerror}", path=path) from None
 
 
 def spec_text(

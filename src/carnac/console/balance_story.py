@@ -14,6 +14,7 @@ from carnac.console.clouds import Cloud, draw_cloud
 from carnac.console.export import load_converter, render_chart
 from carnac.core.words import counted
 from carnac.errors import Unavailable
+from carnac.named_files import write_named
 from carnac.simulation.measures import measure_answers
 
 if TYPE_CHECKING:
@@ -46,28 +47,25 @@ def write_story(
     """Write every picture as PNG and SVG, and the page; return the paths.
 
     Raises:
-        Unavailable: A file cannot be written, or what draws is not installed.
+        Unavailable: The folder cannot be made, or what draws is not installed.
+        CarnacError: A file cannot be written; see `named_file`.
     """
     make_folder(folder)
     charts = draw_story(outcome)
     tell = on_progress or (lambda _what, _done, _total: None)
     written: list[Path] = []
-    try:
-        for number, (name, chart) in enumerate(charts.items()):
-            for suffix in PICTURE_SUFFIXES:
-                path = folder / f"{name}{suffix}"
-                path.write_bytes(render_chart(chart, suffix))
-                written.append(path)
-            tell("pictures", number + 1, len(charts) + 1)
-        page = folder / PAGE
-        figures = [name for name in charts if name in PAGE_FIGURES]
-        svgs = [render_chart(charts[name], ".svg").decode() for name in figures]
-        page.write_text(render_page(outcome, svgs), encoding="utf-8")
-        written.append(page)
-        tell("pictures", len(charts) + 1, len(charts) + 1)
-    except OSError as error:
-        raise _unwritable(folder, error) from None
-    return written
+    for number, (name, chart) in enumerate(charts.items()):
+        for suffix in PICTURE_SUFFIXES:
+            path = folder / f"{name}{suffix}"
+            write_named(path, render_chart(chart, suffix))
+            written.append(path)
+        tell("pictures", number + 1, len(charts) + 1)
+    page = folder / PAGE
+    figures = [name for name in charts if name in PAGE_FIGURES]
+    svgs = [render_chart(charts[name], ".svg").decode() for name in figures]
+    write_named(page, render_page(outcome, svgs))
+    tell("pictures", len(charts) + 1, len(charts) + 1)
+    return [*written, page]
 
 
 def make_folder(folder: Path) -> None:
@@ -80,13 +78,9 @@ def make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise _unwritable(folder, error) from None
-
-
-def _unwritable(folder: Path, error: OSError) -> Unavailable:
-    return Unavailable(
-        f"the pictures cannot be written to {folder}: {error.strerror}", path=str(folder)
-    )
+        raise Unavailable(
+            f"the pictures cannot be written to {folder}: {error.strerror}", path=str(folder)
+        ) from None
 
 
 def draw_story(outcome: Outcome) -> dict[str, Chart]:

@@ -9,7 +9,8 @@ from carnac.console.html import clean_texts, embed_json, fill_page
 from carnac.console.png import shrink_png
 from carnac.console.text_widths import with_widths
 from carnac.core.markup import escape_text
-from carnac.errors import Invalid, Unavailable
+from carnac.errors import Invalid, NotFound, Unavailable
+from carnac.named_files import write_named
 
 if TYPE_CHECKING:
     from carnac.console.looks import Chart
@@ -77,15 +78,11 @@ def write_chart(chart: Chart, path: Path) -> None:
 
     Raises:
         Invalid: There is no such format.
-        Unavailable: What draws is not installed, or the file cannot be written.
+        Unavailable: What draws is not installed.
+        CarnacError: The file cannot be written; see `named_file`.
     """
     data = render_chart(chart, path.suffix.lower())
-    try:
-        path.write_bytes(data)
-    except OSError as error:
-        raise Unavailable(
-            f"picture {path} cannot be written: {error.strerror}", path=str(path)
-        ) from None
+    write_named(path, data)
 
 
 def check_picture(path: Path) -> None:
@@ -93,13 +90,12 @@ def check_picture(path: Path) -> None:
 
     Raises:
         Invalid: There is no such format.
-        Unavailable: What draws is not installed, or there is no such folder.
+        NotFound: There is no such folder.
+        Unavailable: What draws is not installed.
     """
     _check_suffix(path.suffix.lower())
     if not path.parent.is_dir():
-        raise Unavailable(
-            f"picture {path} cannot be written: there is no folder {path.parent}", path=str(path)
-        )
+        raise NotFound(f"there is no folder {path.parent} to write {path.name} to")
     load_converter()
 
 

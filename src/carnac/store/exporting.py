@@ -1,19 +1,15 @@
-"""Rows of a query to a file: beside its place while it is written, in it once all rows are there."""
+"""Rows of a query to a file: all of them or nothing."""
 
 from __future__ import annotations
 
-import errno
 import os
-import stat
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from carnac.core.texts import check_text
-from carnac.durable import sync
-from carnac.errors import DiskFull, Invalid, NotFound, ReadOnly
-from carnac.ports.storage import METADATA_FILE
+from carnac.errors import Invalid
+from carnac.named_files import is_stream, named_file
 from carnac.store.querying import READ_ATTEMPTS_MAX, Reads, RevisionCatalog
 
 if TYPE_CHECKING:
@@ -28,7 +24,7 @@ _ENDINGS = {
     ".arrow": "arrow",
     ".feather": "arrow",
 }
-_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+HINT = ", or --overwrite it (overwrite=True)"
 
 
 def export(
@@ -54,28 +50,11 @@ def export(
     def write_place(catalog: RevisionCatalog) -> ExportResult:
         if place is None:
             return write(cast("BinaryIO", target), catalog)
-        with _made(place, overwrite=overwrite) as file:
+        with named_file(place, overwrite=overwrite, hint=HINT) as file:
             return write(file, catalog)
 
-    attempts_max = 1 if place is None or _is_stream(place) else READ_ATTEMPTS_MAX
+    attempts_max = 1 if place is None or is_stream(place) else READ_ATTEMPTS_MAX
     return reads.run(at, write_place, attempts_max=attempts_max)
-
-
-def check_replaceable(place: Path) -> None:
-    """Refuse to write over a file in the folder of a store.
-
-    Raises:
-        Invalid: It is in the folder of one.
-    """
-    try:
-        is_file = place.is_file()
-    except OSError:  # who opens it says what is wrong with its name
-        return
-    for folder in place.resolve().parents if is_file else ():
-        if (folder / METADATA_FILE).is_file():
-            raise Invalid(
-                f"{place} is in the folder of the store {folder}, where nothing is written over; name another file"
-            )
 
 
 def form_of(form: str | None, place: Path | None) -> str:
@@ -104,77 +83,3 @@ def _as_place(target: object) -> Path | None:
             f"export(target=…) takes a path or a binary file, not a {type(target).__name__}"
         )
     return None
-
-
-def _is_stream(place: Path) -> bool:
-    """Whether it is there and is a pipe or a device: nothing can be renamed to it."""
-    with suppress(OSError):
-        mode = place.stat().st_mode
-        return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
-    return False
-
-
-@contextmanager
-def _made(place: Path, *, overwrite: bool) -> Iterator[BinaryIO]:
-    """Give a file to write to; it gets its name when the block has ended well, and is gone if not."""
-    with _told(place):
-        if place.is_dir():
-            raise Invalid(f"{place} is a folder; name a file in it")
-        if _is_stream(place):
-            with place.open("wb") as stream:
-                yield stream
-            return
-        if place.exists() and not overwrite:
-            raise Invalid(
-                f"{place} is there already; name another file, or --overwrite it (overwrite=True)"
-            )
-        check_replaceable(place)
-        if place.is_symlink():
-            place = place.resolve()
-        beside = place.with_name(f".{place.name[:200]}.{os.getpid()}.part")
-        try:
-            with beside.open("xb") as file:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-            _name(beside, place, overwrite=overwrite)
-            sync(place.parent)
-        finally:
-            with suppress(OSError):
-                beside.unlink(missing_ok=True)
-
-
-def _name(beside: Path, place: Path, *, overwrite: bool) -> None:
-    if overwrite:
-        beside.replace(place)
-        return
-    try:
-        os.link(beside, place)  # unlike a rename it takes nobody's place
-    except FileExistsError:
-        raise Invalid(f"{place} was made by somebody else meanwhile; it stays as it is") from None
-    except OSError:  # a file system without links
-        beside.rename(place)
-
-
-@contextmanager
-def _told(place: Path) -> Iterator[None]:
-    """Say what the file system refuses in one sentence."""
-    try:
-        yield
-    except BrokenPipeError:
-        raise
-    except FileNotFoundError:
-        raise NotFound(f"there is no folder {place.parent} to write {place.name} to") from None
-    except NotADirectoryError:
-        raise Invalid(f"{place.parent} is not a folder") from None
-    except OSError as error:
-        if error.errno in _NO_SPACE:
-            raise DiskFull(
-                f"there is no space left to write {place}; nothing of it was kept, make some and try again"
-            ) from error
-        if error.errno in {errno.EROFS, errno.EACCES, errno.EPERM}:
-            raise ReadOnly(
-                f"{place} cannot be written ({(error.strerror or 'not allowed').lower()}); "
-                "choose a place that this user can write to"
-            ) from error
-        raise

@@ -54,7 +54,7 @@ def test_the_trace_ends_where_the_simulation_did(
         (["--faults", "rust"], "no kind of fault 'rust'"),
         (["--bug", "gremlin"], "no bug 'gremlin'"),
         (["--seeds", "2", "--trace", "t.txt"], "leave --seeds out"),
-        (["--trace", "/nowhere/at/all.txt"], "cannot be written"),
+        (["--trace", "/dev"], "/dev is a folder"),
         (["--seed", "-1"], "--seed"),
         (["--seed", "seven"], "valid integer"),
         (["--seeds", "0"], "--seeds"),

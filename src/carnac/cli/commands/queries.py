@@ -208,14 +208,10 @@ class _Question:
         return written
 
     def _leave(self, file: str, receipt: Receipt) -> None:
-        from carnac.store.exporting import check_replaceable
+        from carnac.named_files import write_named
         from carnac.store.receipts import dump
 
-        check_replaceable(Path(file))
-        try:
-            Path(file).write_text(dump(receipt, self.text, self.parameters), encoding="utf-8")
-        except OSError as error:
-            raise Invalid(f"{file} cannot be written: {error.strerror}", path=file) from None
+        write_named(Path(file), dump(receipt, self.text, self.parameters))
 
 
 def _form(form: str | None, output: str | None) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TextIO, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
@@ -14,6 +14,7 @@ from carnac.cli.options import flag, option
 from carnac.cli.progress import phase_progress
 from carnac.cli.tables import Column, format_count
 from carnac.errors import Invalid
+from carnac.named_files import open_named
 
 if TYPE_CHECKING:
     from carnac.bootstrap.simulated.run import Verdict
@@ -87,7 +88,7 @@ def simulate_cluster(
     with ExitStack() as stack, phase_progress(session, unit="seeds") as tell:
         note = None
         if trace is not None:
-            file = stack.enter_context(_opened(trace))
+            file = stack.enter_context(open_named(trace))
             note = lambda line: file.write(f"{line}\n")  # noqa: E731
         for number in range(seed, seed + seeds):
             found.append(run(number, steps=steps, kinds=kinds, bug=planted, on_note=note))
@@ -100,16 +101,6 @@ def simulate_cluster(
         _print(session.output, found, f"--steps {steps} --faults {faults}", bug)
     if found[-1].violations:
         raise typer.Exit(EXIT_VIOLATED)
-
-
-def _opened(path: Path) -> TextIO:
-    from carnac.store.exporting import check_replaceable
-
-    check_replaceable(path)
-    try:
-        return path.open("w", encoding="utf-8")
-    except OSError as error:
-        raise Invalid(f"{path} cannot be written: {error.strerror}", path=str(path)) from None
 
 
 def _list_bugs(output: Output, *, as_json: bool) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -19,12 +20,12 @@ from carnac.cli.loading import (
     commented_spec,
     hints_of,
     plan_lines,
-    write_text,
 )
 from carnac.cli.options import argument, flag
 from carnac.cli.plans import plan_facts, plan_json
 from carnac.cli.progress import job_progress
 from carnac.cli.specfiles import load_spec_file
+from carnac.named_files import write_named
 
 add_group("spec", "Ingestion specs, before anything is run.", panel=LOAD)
 
@@ -108,7 +109,7 @@ def new(
     if spec_out is None:
         session.output.line(text.rstrip())
         return
-    write_text(text, spec_out)
+    write_named(Path(spec_out), text, overwrite=False)
     for line in plan_lines(inferred, name):
         session.output.note(line)
     session.output.line(f"wrote {spec_out}")

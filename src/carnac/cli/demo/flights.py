@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from carnac.errors import Unavailable
+from carnac.named_files import write_named
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -105,7 +106,7 @@ def write_files(flights: pa.Table, folder: Path) -> DemoFiles:
     _write(late, files.later / "2013-11-late.csv")
     _write(of_month(flights, 12), files.later / "2013-12.csv")
     _write(of_month(flights, CORRECTED_MONTH), files.corrected / f"2013-{CORRECTED_MONTH:02d}.csv")
-    files.spec.write_text(json.dumps(make_spec(files.first), indent=2) + "\n", encoding="utf-8")
+    write_named(files.spec, json.dumps(make_spec(files.first), indent=2) + "\n")
     return files
 
 

@@ -21,6 +21,7 @@ from carnac.cli.tables import Column, columns_of, format_bytes, format_count, fo
 from carnac.console.export import write_chart
 from carnac.core.words import counted
 from carnac.errors import Invalid
+from carnac.named_files import write_named
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -275,7 +276,7 @@ def prepare_folder(folder: Path) -> None:
     text = (
         "This folder was made by `carnac demo`, which may make it anew. Delete it when you like.\n"
     )
-    (folder / MARKER).write_text(text, encoding="utf-8")
+    write_named(folder / MARKER, text)
 
 
 def program() -> str:

@@ -208,10 +208,11 @@ def _write(
     import json
 
     from carnac.console.balance_story import write_story
+    from carnac.named_files import write_named
 
     paths = write_story(outcome, folder, on_progress=tell)
     report = folder / "report.json"
-    report.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    write_named(report, json.dumps(document, indent=1) + "\n")
     return [*paths, report]
 
 
