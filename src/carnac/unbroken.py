@@ -10,6 +10,9 @@ Python calls handlers in the main thread alone; in others there is nothing to ho
 
 from __future__ import annotations
 
+# What is below `signal`, which up to Python 3.11 raises and catches an error for each handler that is a function: three
+# times, a tenth of a commit.
+import _signal  # type: ignore[import-not-found]
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -59,10 +62,10 @@ class _Held:
         if self._before:
             return
         for number in SIGNALS:
-            handler = signal.getsignal(number)
+            handler = _signal.getsignal(number)
             if callable(handler):
                 self._before[number] = handler
-                signal.signal(number, self._note)
+                _signal.signal(number, self._note)
 
     def release(self) -> None:
         """Put the handlers back, and call the one of the signal that arrived."""
@@ -75,7 +78,7 @@ class _Held:
     def _put_back(self) -> None:
         try:
             while self._before:
-                signal.signal(*self._before.popitem())
+                _signal.signal(*self._before.popitem())
         finally:
             if self._before:  # one that is back has raised
                 self._put_back()

@@ -154,8 +154,8 @@ class SqliteDatabase:
         """Hold the writers' lock."""
         with self._mutex:
             self.check_writable()
-            self._queue.enter()
             try:
+                self._queue.enter()
                 require_whole_log(self._path)
                 yield
             finally:

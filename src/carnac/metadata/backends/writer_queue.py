@@ -1,10 +1,12 @@
 """The queue of SQLite's writers: an advisory lock on a file. It ends with the process that holds it, however that dies.
 
-A writer that finds the lock taken looks again a few times (`LOOK_AGAIN_MS`): passing the lock from process to process
-takes longer than a commit does, and whoever has it makes its next commits meanwhile. A writer that was passed by for so
-long stands in the kernel's queue of those who wait for a `flock`, where nobody is passed by for long. But the kernel
-lets them wait for ever, and a process that is stopped (SIGSTOP) inside a transaction holds the lock for as long. So a
-wait has an end here, and says which process it was for.
+A writer that finds the lock taken stands in the kernel's queue of those who wait for a `flock`. The kernel lets them
+wait for ever, and a process that is stopped (SIGSTOP) inside a transaction holds the lock for as long. So a wait has an
+end here, and says which process it was for.
+
+Passing the lock from process to process takes longer than a commit does, since whoever takes it reads again what others
+have written. So a process that had to wait keeps the lock between its commits for a while (`TURN_MS`), if the next one
+follows at once (`IDLE_MS`).
 """
 
 from __future__ import annotations
@@ -21,12 +23,10 @@ from carnac.errors import Unavailable
 NAME_BYTES = 300
 """Size of the line that names the writer; a host's name has at most 253."""
 
-LOOK_AGAIN_MS = (1, 2, 4, 8, 8, 8, 8, 8)
-"""The pauses before a writer stands in the kernel's queue.
-
-Each process that takes the lock reads again what others have written, so turns of one commit each are slow. Where many
-wait, pauses that are too short make all turns such.
-"""
+TURN_MS = 4
+"""How long a process may keep the lock between its commits while others wait."""
+IDLE_MS = 1
+"""How long it waits for its next commit at most."""
 
 
 class WriterQueue:
@@ -43,15 +43,19 @@ class WriterQueue:
         self._name = f"{socket.gethostname()}/{os.getpid()}".ljust(NAME_BYTES).encode()
         self._mutex = threading.Lock()
         self._waiter: _Waiter | None = None
-        self._pause = threading.Event()  # never set
+        self._keeper: _Waiter | None = None  # while we keep the lock between commits
+        self._is_inside = False
+        self._left = 0  # how often
 
     def enter(self) -> None:
-        """Wait for our turn.
+        """Wait for our turn; however it ends, `leave` is to be called.
 
         Raises:
             Unavailable: It did not come in time; `ids["writer"]` is the `host/pid` of the process that writes.
         """
-        if not self._is_free_soon() and not self._wait():
+        if self._goes_on():
+            return
+        if not self._is_free_at_once() and not self._wait():
             writer = os.pread(self._file, NAME_BYTES, 0).decode(errors="replace").strip()
             host, _, pid = writer.rpartition("/")
             raise Unavailable(
@@ -62,12 +66,17 @@ class WriterQueue:
         self._begin()
 
     def leave(self) -> None:
-        """Let the next one in."""
-        fcntl.flock(self._file, fcntl.LOCK_UN)
+        """Let the next one in, unless our turn goes on. Idempotent."""
+        with self._mutex:
+            self._is_inside = False
+            self._left += 1
+            if self._keeper is None:
+                self._release()
 
     def close(self) -> None:
         """Give up the file, and with it our turn."""
         with self._mutex:
+            self._keeper = None
             if self._waiter is None:
                 os.close(self._file)
             else:
@@ -77,14 +86,13 @@ class WriterQueue:
         with contextlib.suppress(OSError):  # on a full disk nobody is named
             os.pwrite(self._file, self._name, 0)
 
-    def _is_free_soon(self) -> bool:
-        for pause_ms in LOOK_AGAIN_MS:
-            if self._is_free_at_once():
-                return True
-            if self._waiter is not None:  # stands there from last time
-                return False
-            self._pause.wait(pause_ms / 1000)
-        return self._is_free_at_once()
+    def _release(self) -> None:
+        fcntl.flock(self._file, fcntl.LOCK_UN)
+
+    def _goes_on(self) -> bool:
+        with self._mutex:
+            self._is_inside = self._keeper is not None
+            return self._is_inside
 
     def _is_free_at_once(self) -> bool:
         if self._waiter is not None:
@@ -111,17 +119,10 @@ class WriterQueue:
             waiter.is_wanted = True
         try:
             waiter.turn.wait(self._patience_ms / 1000)
-        except BaseException:  # Ctrl-C
-            if self._give_up(waiter):
-                self.leave()
-            raise
-        return self._give_up(waiter)
-
-    def _give_up(self, waiter: _Waiter) -> bool:
-        """Wait no longer; True if our turn had come."""
-        with self._mutex:
-            waiter.is_wanted = False
-            return waiter.has_lock
+        finally:  # Ctrl-C, too
+            with self._mutex:
+                waiter.is_wanted = False
+        return waiter.has_lock
 
     def _stand(self, waiter: _Waiter) -> None:
         is_locked = False
@@ -132,12 +133,33 @@ class WriterQueue:
             is_locked = True
         with self._mutex:
             self._waiter = None
-            waiter.has_lock = is_locked and waiter.is_wanted
-            if is_locked and not waiter.is_wanted:
-                self.leave()
+            waiter.has_lock = self._is_inside = is_locked and waiter.is_wanted
+            if waiter.has_lock:
+                self._keeper = waiter
+            elif is_locked:
+                self._release()
             if waiter.closes:
                 os.close(self._file)
         waiter.turn.set()
+        if waiter.has_lock:
+            self._keep(waiter)
+
+    def _keep(self, waiter: _Waiter) -> None:
+        """Keep the lock until the turn that a waiter got is over, or nobody uses it."""
+        pause = threading.Event()  # never set
+        for _ in range(TURN_MS // IDLE_MS):
+            left = self._left
+            pause.wait(IDLE_MS / 1000)
+            with self._mutex:
+                if self._keeper is not waiter:
+                    return
+                if left == self._left and not self._is_inside:
+                    break
+        with self._mutex:
+            if self._keeper is waiter:
+                self._keeper = None
+                if not self._is_inside:
+                    self._release()
 
 
 class _Waiter:
