@@ -21,7 +21,7 @@ from carnac.jobs.compact.read import ReadPlan, read_tables
 from carnac.jobs.compact.scatter import rewrite_in_task
 from carnac.jobs.compact.shape import plan_input_groups
 from carnac.jobs.compact.task import GroupTask, Rewritten
-from carnac.jobs.delete.delete import DeleteTask, rewrite_segment
+from carnac.jobs.delete.delete import DeleteTask, judging, rewrite_segment
 from carnac.ports import SegmentInput
 from carnac.spark.progress import Tally
 from carnac.spark.tasks import Attempt
@@ -170,18 +170,18 @@ def delete_from_days(small: SmallSegments, groups: Groups, *, hashes: bool) -> f
         for chunk, segments in groups:
             for segment in segments:
                 with tempfile.TemporaryDirectory() as temporary:
-                    rewrite_segment(
-                        DeleteTask(
-                            source=SegmentInput(segment=segment, visible=IntervalSet((chunk,))),
-                            predicate=f"d50 = '{FIFTIETH}'",
-                            columns=(("d50", ColumnType.STRING),),
-                            output_url=root.as_uri(),
-                            path_prefix="bench-out",
-                            id_prefix="b",
-                            created_at_ms=0,
-                            temp_dir=temporary,
-                        )
+                    task = DeleteTask(
+                        source=SegmentInput(segment=segment, visible=IntervalSet((chunk,))),
+                        predicate=f"d50 = '{FIFTIETH}'",
+                        columns=(("d50", ColumnType.STRING),),
+                        output_url=root.as_uri(),
+                        path_prefix="bench-out",
+                        id_prefix="b",
+                        created_at_ms=0,
+                        temp_dir=temporary,
                     )
+                    with judging(task) as judge:
+                        rewrite_segment(task, judge)
 
     return _cpu_seconds(work, root, hashes=hashes)
 

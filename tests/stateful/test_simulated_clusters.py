@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -67,6 +70,22 @@ def test_a_seed_is_one_trace(has_servers: bool, has_overlords: bool) -> None:
     assert first == again
     assert one.digest == other.digest
     assert run(6, steps=3, **who).digest != one.digest
+
+
+def test_a_seed_is_one_trace_however_a_process_hashes() -> None:
+    """Leases of writers were renewed in the order of a set."""
+    code = "from carnac.bootstrap.simulated.run import run; print(run(0, steps=6).digest)"
+    made = [
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    ]
+    assert made[0] == made[1]
 
 
 def test_overlords_have_tasks_run_under_locks_and_compaction_follows() -> None:

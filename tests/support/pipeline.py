@@ -133,7 +133,7 @@ class LocalPipeline:
         on_progress: OnProgress | None = None,
     ) -> tuple[SegmentRewrite, ...]:
         """Rewrite the segments that hold rows matching the SQL predicate, and no others."""
-        from carnac.jobs.delete.delete import DeleteTask, rewrite_segment
+        from carnac.jobs.delete.delete import DeleteTask, judging, rewrite_segment
         from carnac.jobs.delete.predicate import check_predicate
 
         if columns is None:
@@ -152,7 +152,8 @@ class LocalPipeline:
                     created_at_ms=self._clock.now_ms(),
                     temp_dir=f"{folder}/delete",
                 )
-                found = rewrite_segment(task)
+                with judging(task) as judge:
+                    found = rewrite_segment(task, judge)
                 if found is not None:
                     rewrites.append(found)
                 if on_progress is not None:

@@ -67,7 +67,7 @@ class LeaseKeeper:
         self._reading: Counter[int] = Counter()
         self._reader: Lease | None = None
         self._gaps = 0
-        self._writers: set[str] = set()
+        self._writers: dict[str, None] = {}  # ids; renewed in the order in which they were taken
         self._is_closed = False
         self._loop = Loop(
             "leases",
@@ -117,14 +117,14 @@ class LeaseKeeper:
             lease = self._metadata.acquire_lease(
                 LeaseKind.WRITER, holder=self._holder, ttl_ms=self._ttl_ms
             )
-            self._writers.add(lease.lease_id)
+            self._writers[lease.lease_id] = None
             self._loop.start()
         try:
             yield lease
         finally:
             with self._mutex:
                 is_held = lease.lease_id in self._writers
-                self._writers.discard(lease.lease_id)
+                self._writers.pop(lease.lease_id, None)
             if is_held:
                 # it ends by itself; what the block did is not undone by this
                 with suppress(CarnacError):
@@ -141,7 +141,7 @@ class LeaseKeeper:
     def forget_writer(self, lease: Lease) -> None:
         """Take note that a publish has released the lease."""
         with self._mutex:
-            self._writers.discard(lease.lease_id)
+            self._writers.pop(lease.lease_id, None)
 
     def release_idle(self) -> None:
         """Release the reader lease now if nobody reads: it is kept for a while because the next query comes soon."""
@@ -222,7 +222,7 @@ class LeaseKeeper:
                 self._metadata.renew_lease(lease_id, ttl_ms=self._ttl_ms)
             except Revoked:
                 # The publish that names this lease will be refused, and says so to its caller.
-                self._writers.discard(lease_id)
+                self._writers.pop(lease_id, None)
             except CarnacError:
                 continue  # the database does not answer now: the lease may live until the next try
 

@@ -10,7 +10,7 @@ import pytest
 from carnac.core.segments.segment import ROW_HASH_VERSION, ColumnType, Segment
 from carnac.core.time.intervals import Interval, IntervalSet, interval_set
 from carnac.errors import Invalid, NotFound
-from carnac.jobs.delete.delete import DeleteTask, rewrite_segment
+from carnac.jobs.delete.delete import DeleteTask, judging, rewrite_segment
 from carnac.jobs.delete.predicate import check_predicate
 from carnac.ports import SegmentInput
 from carnac.rows.normalise.shape import RowShape
@@ -63,7 +63,8 @@ def delete(
             **more,
         }
     )
-    return rewrite_segment(task)
+    with judging(task) as judge:
+        return rewrite_segment(task, judge)
 
 
 def test_matching_rows_go_and_the_others_keep_their_order(tmp_path: Path) -> None:

@@ -60,15 +60,18 @@ class Auditor:
 
     def _check_readers(self) -> None:
         """Check that what a living reader's lease keeps is there."""
-        for lease in self._metadata.leases():
-            if lease.kind is LeaseKind.READER and lease.revision < self.oracle.revision:
-                try:
-                    self._metadata.resolve(lease.revision)
-                except NotFound:
-                    self._kernel.violate(
-                        "leases",
-                        f"revision {lease.revision} is forgotten, and {lease.holder} holds it still",
-                    )
+        held = {
+            one.revision: one.holder
+            for one in self._metadata.leases()
+            if one.kind is LeaseKind.READER and one.revision < self.oracle.revision
+        }
+        for revision, holder in held.items():
+            try:
+                self._metadata.resolve(revision)
+            except NotFound:
+                self._kernel.violate(
+                    "leases", f"revision {revision} is forgotten, and {holder} holds it still"
+                )
 
     def check_newest(self) -> None:
         """Compare the rows of the newest revision with those that must be there."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
@@ -13,6 +14,7 @@ from carnac.core.segments.segment import TIME_COLUMN, ColumnType, Segment
 from carnac.core.time.granularity import parse_granularity
 from carnac.core.time.intervals import Interval
 from carnac.jobs.context import LocalJobContext
+from carnac.jobs.delete.delete import DeleteTask, judging
 from carnac.jobs.ingest.ingest import SEGMENTS_FOLDER
 from carnac.jobs.pipeline import SparkPipeline
 from carnac.ports import (
@@ -34,6 +36,23 @@ if TYPE_CHECKING:
     from carnac.specs.ingest.spec import IngestSpec
 
 TASK_MEMORY_BYTES = 256 << 20
+
+
+_JUDGES: list[tuple[ExitStack, Any]] = []
+"""Connections that judge rows for deletes and wait for the next one, of any simulation: they keep nothing."""
+
+
+@contextmanager
+def judging_again(task: DeleteTask, *, attempt: int = 0) -> Iterator[Any]:
+    """Yield a connection that judges: one that did so before, if there is any."""
+    if _JUDGES:
+        opened, judge = _JUDGES.pop()
+    else:
+        opened = ExitStack()
+        judge = opened.enter_context(judging(task, attempt=attempt))
+    yield judge  # whoever is killed meanwhile takes it along
+    judge.unregister("rows")
+    _JUDGES.append((opened, judge))
 
 
 class TasksHere(SparkPipeline):

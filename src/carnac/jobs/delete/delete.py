@@ -10,9 +10,9 @@ read, so what it fails on is a value and no file.
 
 from __future__ import annotations
 
-import contextlib
 import shutil
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -71,11 +71,39 @@ class DeleteTask:
         return ReadPlan(output_url=self.output_url, columns=columns, truncate_to=None, chunks=())
 
 
-def rewrite_segment(task: DeleteTask, *, attempt: int = 0) -> SegmentRewrite | None:
+@contextmanager
+def judging(task: DeleteTask, *, attempt: int = 0) -> Iterator[Any]:
+    """Yield a connection of DuckDB that judges the rows of this task and of others of its job, and can do no more.
+
+    To open one takes longer than to judge some thousand rows.
+    """
+    from carnac.rows.duck import connect
+
+    folder = Path(task.temp_dir) / f"{task.id_prefix}a{attempt}"
+    try:
+        with connect(
+            temp_dir=str(folder), memory_bytes=task.memory_bytes, threads=task.threads
+        ) as judge:
+            for setting in (
+                "enable_external_access = false",
+                "preserve_insertion_order = true",
+                "lock_configuration = true",
+            ):
+                judge.execute(f"SET {setting}").complete()
+            yield judge
+    finally:
+        with suppress(OSError):
+            folder.parent.rmdir()
+
+
+def rewrite_segment(task: DeleteTask, judge: Any, *, attempt: int = 0) -> SegmentRewrite | None:
     """Rewrite the segment without the visible rows that match; None if no visible row matches.
 
     The new segment keeps order, partition, rollup and time chunk. Of rolled-up rows, `input_rows` is the sum of a
     `count` metric if there is one, else the same share of the old number as of rows, rounded.
+
+    Args:
+        judge: From `judging`.
 
     Raises:
         Invalid: The predicate fails on a value, for example a cast.
@@ -86,42 +114,29 @@ def rewrite_segment(task: DeleteTask, *, attempt: int = 0) -> SegmentRewrite | N
     new_id = f"{task.id_prefix}a{attempt}s0"
     temp_dir = Path(task.temp_dir) / new_id
     try:
-        hits = _find_hits(task, temp_dir)
+        hits = _find_hits(task, judge)
         return _without(task, hits, new_id, temp_dir) if hits.any() else None
     finally:
         shutil.rmtree(temp_dir, ignore_errors=True)
-        with contextlib.suppress(OSError):
-            temp_dir.parent.rmdir()
 
 
-def _find_hits(task: DeleteTask, temp_dir: Path) -> Hits:
+def _find_hits(task: DeleteTask, judge: Any) -> Hits:
     """Return for each visible row whether it matches."""
-    from carnac.rows.duck import connect
-
     found = [np.empty(0, np.bool_)]
-    with connect(
-        temp_dir=str(temp_dir), memory_bytes=task.memory_bytes, threads=task.threads
-    ) as con:
-        for setting in (
-            "enable_external_access = false",
-            "preserve_insertion_order = true",
-            "lock_configuration = true",
-        ):
-            con.execute(f"SET {setting}").complete()
-        for table in read_tables(task.plan(task.columns), task.source):
-            con.register("rows", table)
-            found.append(_judged(con, task))
+    for table in read_tables(task.plan(task.columns), task.source):
+        judge.register("rows", table)
+        found.append(_judged(judge, task))
     return np.concatenate(found)
 
 
-def _judged(con: Any, task: DeleteTask) -> Hits:
+def _judged(judge: Any, task: DeleteTask) -> Hits:
     from carnac.rows.duck import translated
 
     segment_id = task.source.segment.segment_id
     try:
         with translated(f"finding rows of segment {segment_id}"):
             sql = f"SELECT coalesce((\n{task.predicate}\n), FALSE) AS hit FROM rows"
-            hits: Hits = con.sql(sql).to_arrow_table().column("hit").to_numpy()
+            hits: Hits = judge.sql(sql).to_arrow_table().column("hit").to_numpy()
             return hits
     except Corrupt as error:
         reason = str(error.__cause__).splitlines()[0]

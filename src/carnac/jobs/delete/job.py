@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from carnac.core.segments.schema import unite_columns
 from carnac.core.segments.segment import ColumnType, safe_name
 from carnac.jobs.context import JobContext
-from carnac.jobs.delete.delete import DeleteTask, rewrite_segment
+from carnac.jobs.delete.delete import DeleteTask, judging, rewrite_segment
 from carnac.jobs.delete.predicate import check_predicate
 from carnac.jobs.ingest.ingest import SEGMENTS_FOLDER
 from carnac.jobs.ingest.write_pass import into_bins, remove_others
@@ -70,9 +70,10 @@ def delete_where(
 
 def _rewrite_all(tasks: Sequence[DeleteTask], attempt: Attempt) -> list[SegmentRewrite]:
     rewrites = []
-    for task in tasks:
-        rewrite = rewrite_segment(task, attempt=attempt.number)
-        attempt.count(rows=task.source.segment.rows)
-        if rewrite is not None:
-            rewrites.append(rewrite)
+    with judging(tasks[0], attempt=attempt.number) as judge:
+        for task in tasks:
+            rewrite = rewrite_segment(task, judge, attempt=attempt.number)
+            attempt.count(rows=task.source.segment.rows)
+            if rewrite is not None:
+                rewrites.append(rewrite)
     return rewrites

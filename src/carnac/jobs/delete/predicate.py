@@ -12,6 +12,8 @@ from carnac.errors import Invalid
 from carnac.rows.normalise.shape import ORDER_PREFIX, quote
 
 _TIME_TYPE = "TIMESTAMP WITH TIME ZONE"
+_STABILITIES: dict[str, set[str]] = {}
+"""Of DuckDB's functions, by name, once somebody has asked for one: the same in each connection."""
 
 
 def check_predicate(
@@ -127,12 +129,15 @@ def _is_lambda(expression: Any, name: str) -> bool:
 
 
 def _check_function(con: Any, function: str, predicate: str) -> None:
-    rows = con.execute(
-        "SELECT DISTINCT stability FROM duckdb_functions() WHERE function_name = ?",
-        [function.lower()],
-    ).fetchall()
-    stabilities = {row[0] for row in rows if row[0] is not None}
-    if stabilities - {"CONSISTENT"}:
+    if not _STABILITIES:
+        rows = con.execute(
+            "SELECT DISTINCT function_name, stability FROM duckdb_functions() WHERE stability IS NOT NULL"
+        ).fetchall()
+        found: dict[str, set[str]] = {}
+        for name, stability in rows:
+            found.setdefault(name, set()).add(stability)
+        _STABILITIES.update(found)  # at once, for other threads
+    if _STABILITIES.get(function.lower(), set()) - {"CONSISTENT"}:
         raise _invalid(predicate, f"{function}() does not give the same answer every time")
 
 

@@ -7,7 +7,7 @@ SQLite's own waiting is a poll with growing pauses: under load one writer waits 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -89,7 +89,7 @@ class SqliteDatabase:
             raise Unavailable(
                 f"the metadata store {path} cannot be opened: {error.strerror}"
             ) from error
-        self._readers = ReaderPool(lambda: connect(path, READER_PRAGMAS), partial(reset, path=path))
+        self._readers = ReaderPool(lambda: self._connect(READER_PRAGMAS), partial(reset, path=path))
         self._roomless: Database | None = None
         self._writer: apsw.Connection | None = None
         self._syncs = True  # `_writer` waits for the disk when it commits
@@ -176,6 +176,9 @@ class SqliteDatabase:
         """Return what a driver's error means."""
         return translate(error, self._path)
 
+    def _connect(self, pragmas: Sequence[str]) -> apsw.Connection:
+        return connect(self._path, pragmas)
+
     def _without_room(self) -> Database:
         with self._mutex:
             if self._roomless is None:
@@ -188,7 +191,7 @@ class SqliteDatabase:
 
     def _writer_connection(self, *, is_durable: bool) -> apsw.Connection:
         if self._writer is None:
-            self._writer = connect(self._path, WRITER_PRAGMAS)
+            self._writer = self._connect(WRITER_PRAGMAS)
             self._syncs = True
         if self._syncs != is_durable:
             self._writer.execute(f"PRAGMA synchronous={'FULL' if is_durable else 'NORMAL'}")

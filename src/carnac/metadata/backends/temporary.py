@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
+import apsw
+
 from carnac.metadata.backends.sqlite import SqliteDatabase, SqliteWriting
+from carnac.metadata.backends.sqlite_driver import connect
 from carnac.metadata.database import OnStatement
 from carnac.metadata.schema.migrate import migrate_if_needed
 from carnac.metadata.sql import statements as s
@@ -41,6 +44,12 @@ class TemporarySqliteDatabase(SqliteDatabase):
         del is_durable
         with super().write(is_durable=False) as writing:
             yield writing
+
+    def _connect(self, pragmas: Sequence[str]) -> apsw.Connection:
+        """Return a connection that does not verify the log, nor moves it into the file in the end: both go with it."""
+        connection = connect(self._path, pragmas, watches=False)
+        connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        return connection
 
     def close(self) -> None:
         """Release connections and remove the folder. Idempotent."""

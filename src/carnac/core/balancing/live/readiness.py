@@ -7,6 +7,7 @@ busy. What is new is loaded meanwhile: by room alone. Nothing here that is plann
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 
@@ -76,8 +77,9 @@ def plan_by_room(facts: ClusterFacts) -> list[tuple[str, str, str]]:
     )
 
 
+@cache
 def compile_all() -> None:
-    """Have each function compiled that runs of the planner call, by small runs that call them all."""
+    """Have each function compiled that runs of the planner call, by small runs that call them all: once a process."""
     days = [_segment(number) for number in range(SAMPLE_SEGMENTS)]
     ids = [one.segment_id for one in days]
     half = frozenset(ids[::2])
