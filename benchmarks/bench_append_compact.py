@@ -90,6 +90,7 @@ class _Carnac:
     @staticmethod
     def appender(folder: Path) -> Callable[[pa.Table], None]:
         import carnac
+        import carnac.jobs.pipeline  # before the clock starts, as the modules of the others are
 
         store = carnac.open(folder)
 

@@ -142,6 +142,8 @@ def test_a_decimal_keeps_its_digits_or_says_what_becomes_of_them(store: Store) -
         (["04/Mar/2024:10:00:00 +0100"], "dd/MMM/yyyy:HH:mm:ss Z"),
         ([20240304, 20240305], "yyyyMMdd"),
         (["1565", "1820"], "yyyy"),
+        (["1950.0", "1951.0"], "yyyy"),
+        ([1950.0, 1951.0], "yyyy"),
         (["1709546400", "1709632800"], "posix"),
     ],
 )

@@ -43,6 +43,8 @@ _EXACT_DECIMAL = 15
 _YEARS = (1000, 2999)
 _FIRST_S, _LAST_S = 315_532_800, 4_102_444_800  # 1980 to 2100
 _EPOCHS = {"posix": 1, "millis": 1_000, "micro": 1_000_000, "nano": 1_000_000_000}
+_WHOLE = re.compile(r"\s*\d+(\.0+)?\s*")
+"""A whole number as text; beside nulls it is often written as a double."""
 _MAYBE_TIME = re.compile(
     r"(?=.{6,40}$)(?=.*\d)\s*(\d+[-/:. ,T]|[A-Za-z]{3,9}[ ,.-]|\d{8}).*", re.DOTALL
 )
@@ -343,7 +345,7 @@ def _number_formats(values: Sequence[str], *, is_text: bool) -> tuple[str, ...]:
     for name, unit in _EPOCHS.items():
         if low >= _FIRST_S * unit and high < _LAST_S * unit:
             return ("ruby",) if name == "posix" and not whole else (name,)
-    if not whole or (is_text and not all(value.strip().isdecimal() for value in values)):
+    if not whole or (is_text and not all(map(_WHOLE.fullmatch, values))):
         return ()
     if low >= _YEARS[0] and high <= _YEARS[1]:
         return ("yyyy",)

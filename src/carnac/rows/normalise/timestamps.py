@@ -18,6 +18,7 @@ cell only, and numbers written as text are numbers in every numeric format.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,8 @@ _MIN_US = MIN_MS * 1000
 _MAX_US = MAX_MS * 1000
 _EXACT_DOUBLE = 9_007_199_254_740_992
 _US_BY_UNIT = {"posix": 1_000_000, "millis": 1_000, "micro": 1}
+_ONE_NUMBER = re.compile("[yMdHms]+")
+"""Patterns of a whole number, such as a year; beside nulls it is often written as a double, 1950.0."""
 _NANOSECONDS = {"TIMESTAMP_NS": "make_timestamp", "TIMESTAMPTZ_NS": "make_timestamptz"}
 """By type, what makes it of microseconds."""
 _FINEST = {"micro": 1_000, "nano": 1_000_000}
@@ -275,6 +278,8 @@ def _pattern(sql: str, spec: TimestampSpec) -> tuple[str, str | None]:
         cell = f"regexp_replace({sql}, '[zZ]\\s*$', '+00:00')" if fmt.endswith("%z") else sql
         return floor_ms(f"CAST(_strptime({cell}, {quoted}) AS TIMESTAMPTZ)"), None
     cell = _short_fraction(sql) if fmt.endswith("%f") else sql
+    if _ONE_NUMBER.fullmatch(spec.format):
+        cell = f"regexp_replace({cell}, '\\.0+\\s*$', '')"
     wall = f"CAST(_strptime({cell}, {quoted}) AS TIMESTAMP)"
     return floor_ms(_in_zone(wall, spec.time_zone)), wall
 
