@@ -81,7 +81,7 @@ class Oracle:
         self._violate = violate
         self.wanted: dict[int, Wanted] = {}
         self.revision = 0
-        self._rows: dict[str, dict[Row, int]] = {}
+        self._rows: dict[str, set[Row]] = {}
         self._effects: dict[int, list[Effect]] = {}
         self._past: dict[int, dict[str, frozenset[Row]]] = {0: {}}
         self._by_batch: dict[tuple[str, str], int] = {}
@@ -95,7 +95,7 @@ class Oracle:
     def rows(self, datasource: str, revision: int | None = None) -> Set[Row]:
         """Return the rows of a datasource at a revision; None: the newest."""
         if revision is None or revision == self.revision:
-            return self._rows.get(datasource, {}).keys()
+            return self._rows.get(datasource, set())
         return self._past[revision].get(datasource, frozenset())
 
     def names(self) -> tuple[str, ...]:
@@ -124,16 +124,16 @@ class Oracle:
         elif commit.kind not in {CommitKind.REWRITE, CommitKind.LOOKUP}:
             effects = self._write(commit)
         for one in effects:
-            rows = self._rows.setdefault(one.datasource, {})
+            rows = self._rows.setdefault(one.datasource, set())
             for row in one.removed:
-                del rows[row]
+                rows.remove(row)
             for row in one.added:
                 if row in rows:
                     self._violate(
                         "conservation",
                         f"revision {commit.revision} brings row {row.number} back beside itself",
                     )
-                rows[row] = commit.revision
+                rows.add(row)
         self._effects[commit.revision] = effects
         before = self._past[max(self._past)]
         changed = {one.datasource: frozenset(self._rows[one.datasource]) for one in effects}
@@ -157,19 +157,23 @@ class Oracle:
                 f"{one.kind} {one.number} was refused, and is in the log at {commit.revision}",
             )
         one.revision = commit.revision
-        base = commit.revision if commit.base_revision is None else commit.base_revision
-        removed = (
-            []
-            if one.within is None
-            else [
-                row
-                for row, added in self._rows.get(one.datasource, {}).items()
-                if one.within.start_ms <= row.at_ms < one.within.end_ms
-                and added <= base
-                and one.hits(row)
-            ]
+        if one.within is None:
+            return [Effect(one.datasource, one.rows, ())]
+        # what its writer saw, though it went meanwhile and was brought back
+        rows = self._rows.get(one.datasource, set())
+        seen = (
+            rows
+            if commit.base_revision is None
+            else self.rows(one.datasource, commit.base_revision)
         )
-        return [Effect(one.datasource, one.rows, tuple(removed))]
+        removed = tuple(
+            row
+            for row in rows
+            if row in seen
+            and one.within.start_ms <= row.at_ms < one.within.end_ms
+            and one.hits(row)
+        )
+        return [Effect(one.datasource, one.rows, removed)]
 
     def _wanted_by(self, commit: Commit) -> Wanted | None:
         found = _BATCH.fullmatch(commit.batch or "") or _MESSAGE.match(commit.message)
@@ -186,7 +190,7 @@ class Oracle:
             return []
         made = []
         for one in undone:
-            rows = self._rows.get(one.datasource, {})
+            rows = self._rows.get(one.datasource, set())
             gone = tuple(row for row in one.added if row in rows)
             back = tuple(row for row in one.removed if row not in rows)
             made.append(Effect(one.datasource, back, gone))
