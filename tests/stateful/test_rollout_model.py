@@ -27,19 +27,20 @@ HOSTILE = [
     Model(SWITCH, brokers=1, servers=2, copies=2, is_hostile=True, crashes=1),
 ]
 if PROFILE != "fast":
-    ROLLOUTS += [Model(log, servers=2, brokers=1, crashes=1, successions=1) for log in LOGS]
+    ROLLOUTS += [
+        *(Model(log, servers=2, brokers=1, crashes=1, successions=1) for log in LOGS[:2]),
+        *(Model(log, crashes=1, successions=1) for log in LOGS[2:]),
+    ]
     HOSTILE += [Model(MOVES, brokers=1, copies=2, is_hostile=True, successions=1)]
 if PROFILE == "nightly":
     ROLLOUTS += [
-        *(Model(log, crashes=1) for log in LOGS),
-        *(Model(log, successions=1) for log in LOGS),
-        *(Model(log, servers=2, crashes=1, successions=1) for log in LOGS),
-        Model(LOGS[2], crashes=1, successions=1),
+        *(Model(log, crashes=1, successions=1) for log in LOGS[:2]),
+        Model(LOGS[2], crashes=2, successions=2),
     ]
     HOSTILE += [
-        Model(MOVES, brokers=2, copies=2, is_hostile=True, crashes=1),
+        Model(MOVES, brokers=2, copies=2, is_hostile=True, crashes=1, successions=1),
         Model(SWITCH, brokers=1, copies=2, is_hostile=True, crashes=1),
-        Model(SWITCH, brokers=1, servers=2, copies=2, is_hostile=True, successions=1),
+        Model(SWITCH, brokers=1, servers=2, copies=2, is_hostile=True, crashes=1, successions=1),
     ]
 
 
@@ -63,7 +64,7 @@ def tell_before_loaded(state: RolloutState) -> Rollout:
 
 
 def ignore_silent_brokers(state: RolloutState) -> Rollout:
-    heard = [one for one in state.brokers if one.planning_revision == state.told_revision]
+    heard = [one for one in state.brokers if one.floor == state.told_revision]
     return decide_rollout(replace(state, brokers=heard))
 
 
@@ -100,13 +101,13 @@ MUTANTS = {
     ),
     "forget a running query": (ROLLING, Protocol(says_oldest=False)),
     "unload by what is only being told": (
-        Model(COMPACTION, brokers=1, crashes=1),
+        Model(COMPACTION, servers=2, brokers=1, crashes=1),
         Protocol(decide=unload_by_what_is_only_being_told),
     ),
     "count a copy that was told to go": (MOVING, Protocol(keeps_marks=False)),
     "count on a server that has not heard the fence": (MOVING, Protocol(hears_first=False)),
     "forget the fence when started again": (
-        replace(MOVING, crashes=1),
+        replace(MOVING, servers=2, crashes=1),
         Protocol(keeps_fence=False),
     ),
     "take an order that is older than one that was taken": (
@@ -119,7 +120,10 @@ MUTANTS = {
     ),
     "read the segments that are planned on now": (ROLLING, Protocol(pins_segments=False)),
     "join with the lookups that are planned on now": (ROLLING, Protocol(pins_lookups=False)),
-    "plan on what was read before announcing": (ROLLING, Protocol(reads_again=False)),
+    "plan on what was read before announcing": (
+        Model(COMPACTION, servers=2, brokers=1, crashes=1),
+        Protocol(reads_again=False),
+    ),
 }
 
 

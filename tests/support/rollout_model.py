@@ -2,15 +2,16 @@
 
 Three historicals, two brokers, a coordinator whose leadership may pass to another, and up to four segments. The leader
 decides by `decide_rollout`, each broker by `BrokerRevisions`; the rest is what wires do to them. In any state any of
-these may come next: a commit is published; a historical loads, is heard by the leader (and hears its fence), carries
-out an order however late, and once more, crashes, starts again with its files; the leader notices that a historical is
-gone, decides, tells, loses what it was about to tell, is succeeded by another; a broker reads what is told, announces
-itself, plans, follows, says what it plans on, starts a query, ends one, crashes, is forgotten. What is lost is what
-never comes.
+these may come next: a commit is published; a historical loads, is heard by the leader (and hears its fence), is silent
+until it counts as gone, carries out an order however late, and once more, crashes, starts again with its files; the
+leader decides, tells, is succeeded by another; a broker reads what is told, announces itself, plans, follows, says what
+it may read, ends a query and starts another, crashes, is forgotten. What is lost is what never comes.
 
-A balancer may be hostile: it wants to drop every copy of everything. States that differ only in which server, which
-broker or which of two segments it is that are published and replaced together are one state. An order that will be
-refused whenever it comes is as good as lost, and is lost at once.
+A balancer may be hostile: it wants to drop every copy of everything.
+
+States are one state if they differ only in which server, which broker or which of two segments it is that are published
+and replaced together, or in an order that will be refused, or change nothing, whenever it comes. A state is left alone
+if it was met with more faults to come.
 """
 
 from __future__ import annotations
@@ -66,12 +67,13 @@ class Model:
         self._lives = [self.log.lives(head) for head in range(self.log.last + 1)]
         self._swap = self._swapped_bits()
         self._decided: dict[object, tuple[int, tuple[int, ...]]] = {}
+        self._read: set[tuple[int, int, int]] = set()
 
     def first(self) -> State:
         """One server has everything, everybody has heard of everything."""
         empty = Server(True, 0, True, 0, 0, 0, 0, 0)
         full = empty._replace(disk=self._needs[BASE], seen=self._needs[BASE])
-        up = BrokerState(UP, NONE, BASE, BASE, BASE, NONE)
+        up = BrokerState(UP, NONE, BASE, BASE, BASE)
         return State(
             BASE,
             BASE,
@@ -97,15 +99,19 @@ class Model:
             InvariantError: A law does not hold.
         """
         for what, after in self._all_steps(state):
-            servers = tuple(sorted(map(self._without_refused, after.servers)))
+            servers = tuple(
+                sorted(self._without_dead(one, after.successions) for one in after.servers)
+            )
             if self._swap is not None:
                 servers = min(servers, tuple(sorted(map(self._swapped, servers))))
             yield what, after._replace(servers=servers, brokers=tuple(sorted(after.brokers)))
 
-    def _without_refused(self, server: Server) -> Server:
-        """Lose orders of earlier leaders of which it is sure that they are refused."""
+    def _without_dead(self, server: Server, successions: int) -> Server:
+        """Lose orders of which it is sure that they are refused, or change nothing, whenever they come."""
         if server.old_orders and server.has_heard and self.protocol.keeps_fence:
-            return server._replace(old_orders=0)
+            server = server._replace(old_orders=0)
+        if self.protocol.numbers_orders and not successions:  # to load is a newer order
+            server = server._replace(late=server.late & server.disk)
         return server
 
     def _swapped_bits(self) -> dict[int, int] | None:
@@ -124,6 +130,12 @@ class Model:
         swap = self._swap or {}
         up, disk, heard, *others = server
         return Server(up, swap[disk], heard, *(swap[one] for one in others))
+
+    def with_more_faults(self, state: State) -> Iterator[State]:
+        """Yield the state, and those that differ from it in that more faults may still happen."""
+        for crashes in range(state.crashes, self.crashes + 1):
+            for successions in range(state.successions, self.successions + 1):
+                yield state._replace(crashes=crashes, successions=successions)
 
     def _all_steps(self, state: State) -> Iterator[tuple[str, State]]:
         if state.head < self.log.last:
@@ -148,7 +160,6 @@ class Model:
             check_told((state.told, 1), (told, 1))
             self._check_loaded(state, told, "told")
             yield "leader tells", state._replace(told=told, to_tell=NONE)
-            yield "leader does not get to tell", state._replace(to_tell=NONE)
         if state.successions:
             servers = tuple(self._succeeded(one) for one in state.servers)
             yield (
@@ -164,13 +175,13 @@ class Model:
         )
 
     def _steps_of_server(self, state: State, server: Server) -> Iterator[tuple[str, Server]]:
+        if server.seen != NONE:  # it is silent, dead or alive; orders may be on their way yet
+            late = server.late | server.orders
+            yield "counts as gone", server._replace(seen=NONE, marks=0, orders=0, late=late)
         if not server.is_up:
             heard = server.has_heard and self.protocol.keeps_fence
             marks = server.marks if self.protocol.keeps_marks_over_starts else 0
             yield "starts again", server._replace(is_up=True, has_heard=heard, marks=marks)
-            if server.seen != NONE:  # orders may be on their way yet
-                late = server.late | server.orders
-                yield "is missed", server._replace(seen=NONE, marks=0, orders=0, late=late)
             return
         heard = server._replace(has_heard=True, seen=server.disk, marks=server.marks & server.disk)
         if server.seen == NONE and self.protocol.numbers_orders:  # a greeting is an order, too
@@ -212,48 +223,39 @@ class Model:
         self, state: State, broker: BrokerState
     ) -> Iterator[tuple[str, BrokerState]]:
         if broker.phase == DOWN:
-            if broker.said_planning == NONE:
+            if broker.said == NONE:
                 yield "reads what is told", broker._replace(phase=READ, read=state.told)
             else:
-                yield "is forgotten", broker._replace(said_planning=NONE, said_oldest=NONE)
+                yield "is forgotten", broker._replace(said=NONE)
             return
         if broker.phase == READ:
-            said = broker._replace(
-                phase=ANNOUNCED, said_planning=broker.read, said_oldest=broker.read
-            )
-            yield "announces itself", said
+            yield "announces itself", broker._replace(phase=ANNOUNCED, said=broker.read)
         elif broker.phase == ANNOUNCED:
             revisions = BrokerRevisions(planning=broker.read)
             if self.protocol.reads_again:
                 revisions = revisions.follow(state.told, state.head)
-            plans = broker._replace(phase=UP, read=NONE, planning=revisions.planning)
-            yield "plans", self._checked(state, plans)
+            at = revisions.planning
+            plans = broker._replace(phase=UP, read=NONE, planning=at, query=at)
+            yield "plans and starts a query", self._checked(state, plans)
         else:
             yield from self._steps_of_planning_broker(state, broker)
         if state.crashes:
-            yield (
-                "crashes",
-                broker._replace(phase=DOWN, read=NONE, planning=NONE, query=NONE),
-            )
+            yield "crashes", BrokerState(DOWN, NONE, broker.said, NONE, NONE)
 
     def _steps_of_planning_broker(
         self, state: State, broker: BrokerState
     ) -> Iterator[tuple[str, BrokerState]]:
-        running = {} if broker.query == NONE else {broker.query: 1}
-        revisions = BrokerRevisions(planning=broker.planning, running=running)
+        revisions = BrokerRevisions(planning=broker.planning, running={broker.query: 1})
         followed = revisions.follow(state.told, state.head)
         if followed != revisions:
             yield "follows", self._checked(state, broker._replace(planning=followed.planning))
-        oldest = revisions.oldest if self.protocol.says_oldest else revisions.planning
-        said = broker._replace(said_planning=revisions.planning, said_oldest=oldest)
-        if said != broker:
-            yield "says what it plans on", said
-        if broker.query == NONE:
-            begun = revisions.begin()
-            yield "starts a query", broker._replace(query=begun.oldest)
-        else:
-            self._check_query(state, broker)
-            yield "ends a query", broker._replace(query=NONE)
+        said = revisions.oldest if self.protocol.says_oldest else revisions.planning
+        if said != broker.said:
+            yield "says what it may read", broker._replace(said=said)
+        self._check_query(state, broker)
+        begun = revisions.end(broker.query).begin()
+        if begun != revisions:
+            yield "ends its query and starts another", broker._replace(query=begun.oldest)
 
     # ------------------------------------------------------------------------------------------- the leader
 
@@ -264,7 +266,7 @@ class Model:
             state.told,
             order,
             tuple((one.seen, one.marks) for one in state.servers),
-            tuple((one.said_planning, one.said_oldest) for one in state.brokers),
+            tuple(one.said for one in state.brokers),
         )
         found = self._decided.get(key)
         if found is None:
@@ -294,13 +296,13 @@ class Model:
             brokers=[
                 Broker(
                     broker_id=f"b{at}",
-                    planning_revision=one.said_planning,
-                    oldest_revision=one.said_oldest,
+                    planning_revision=one.said,
+                    oldest_revision=one.said,
                     heartbeat_at_ms=0,
                     lease_ms=1,
                 )
                 for at, one in enumerate(state.brokers)
-                if one.said_planning != NONE
+                if one.said != NONE
             ],
             surplus=[] if order == NONE else surplus,
         )
@@ -322,12 +324,15 @@ class Model:
 
     # ------------------------------------------------------------------------------------------- laws
 
-    def _check_loaded(self, state: State, revision: int, who: str) -> None:
-        """All that a revision needs is on some disk, of a server that is up or was and comes back."""
+    def _disks(self, state: State) -> int:
         disks = 0
         for server in state.servers:
             disks |= server.disk
-        missing = self._needs[revision] & ~disks
+        return disks
+
+    def _check_loaded(self, state: State, revision: int, who: str) -> None:
+        """All that a revision needs is on some disk, of a server that is up or was and comes back."""
+        missing = self._needs[revision] & ~self._disks(state)
         check(
             "RO-3", not missing, f"revision {revision} is {who}, and {names_of(missing)} is nowhere"
         )
@@ -338,14 +343,15 @@ class Model:
 
     def _check_query(self, state: State, broker: BrokerState) -> None:
         """A query reads what its revision needs, each once, from where it is loaded, and that revision's lookups."""
+        disks = self._disks(state)
+        key = (broker.query, broker.planning, disks)
+        if key in self._read:
+            return
         asked = broker.query if self.protocol.pins_segments else broker.planning
-        read = [
-            (asked, name)
-            for name in names_of(self._needs[asked])
-            if any(server.disk & bits_of(name) for server in state.servers)
-        ]
+        read = [(asked, name) for name in names_of(self._needs[asked] & disks)]
         lookups = broker.query if self.protocol.pins_lookups else broker.planning
         check_read(broker.query, names_of(self._needs[broker.query]), read, lookups_at=lookups)
+        self._read.add(key)
 
     def _check_unload(self, state: State, server: Server, bit: int) -> None:
         """A segment that a broker plans on, a query reads or that is told is on another disk too."""
@@ -394,7 +400,7 @@ class Model:
         brokers = []
         for broker in state.brokers:
             planning = max(broker.planning, state.told)
-            brokers.append(BrokerState(UP, NONE, planning, planning, planning, NONE))
+            brokers.append(BrokerState(UP, NONE, planning, planning, planning))
         after = state._replace(servers=tuple(servers), brokers=tuple(brokers))
         after = self._decide(after, NONE)
         told = max(after.told, after.to_tell)
@@ -445,7 +451,10 @@ class Explored:
 
 
 def explore(model: Model, *, limit: int, settle_every: int = 1) -> Explored:
-    """Try everything that can happen, nearest first, and check the laws at each step.
+    """Try everything that can happen, few faults first and nearest first, and check the laws at each step.
+
+    What can happen with a fault to come can happen without it. So a state is left alone that was met with more faults
+    to come.
 
     Args:
         limit: States after which no new ones are taken up.
@@ -456,23 +465,24 @@ def explore(model: Model, *, limit: int, settle_every: int = 1) -> Explored:
     """
     first = model.first()
     came: dict[State, tuple[State, str] | None] = {first: None}
-    waiting = deque([first])
+    waiting = [deque[State]() for _ in range(model.crashes + model.successions + 1)]
+    waiting[-1].append(first)
     steps = 0
     is_whole = True
-    while waiting:
-        state = waiting.popleft()
+    while any(waiting):
+        state = next(queue for queue in reversed(waiting) if queue).popleft()
         try:
             if len(came) % settle_every == 0:
                 model.settle(state)
             for what, after in model.steps(state):
                 steps += 1
-                if after in came:
+                if any(one in came for one in model.with_more_faults(after)):
                     continue
                 if len(came) >= limit:
                     is_whole = False
                     continue
                 came[after] = (state, what)
-                waiting.append(after)
+                waiting[after.crashes + after.successions].append(after)
         except Exception as error:
             error.add_note(story(came, state))
             raise

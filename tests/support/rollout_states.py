@@ -53,16 +53,15 @@ class BrokerState(NamedTuple):
     Attributes:
         phase: `DOWN`; `READ` what is told; `ANNOUNCED`; `UP`: it plans.
         read: What was told when it started.
-        said_planning: Kept in the store; `NONE`: nothing is.
-        said_oldest: The same.
-        planning: What it plans on.
-        query: The revision that its running query reads; `NONE`: none runs.
+        said: The oldest revision that it may read, as kept in the store; `NONE`: nothing is.
+        planning: What it plans on; `NONE` before it plans.
+        query: The revision that its running query reads. A broker that plans and has no query is one whose query was
+            planned on this very revision: both keep the same in use.
     """
 
     phase: int
     read: int
-    said_planning: int
-    said_oldest: int
+    said: int
     planning: int
     query: int
 
