@@ -56,6 +56,20 @@ class PostgreSQLServer:
         self.run("createdb", "-h", str(self.directory), "-U", SUPERUSER, name)
         return self.url(name)
 
+    def start(self) -> None:
+        """Start it; returns when it takes connections."""
+        options = f"-c listen_addresses='' -c unix_socket_directories={self.directory}"
+        log = str(self.directory / "server.log")
+        self.run("pg_ctl", "start", "-w", "-D", self._data, "-l", log, "-o", options)
+
+    def stop(self) -> None:
+        """Stop it at once, as a crash would."""
+        self.run("pg_ctl", "stop", "-D", self._data, "-m", "immediate")
+
+    @property
+    def _data(self) -> str:
+        return str(self.directory / "data")
+
     def run(self, program: str, *arguments: str) -> str:
         """Run one of PostgreSQL's programs; return its output.
 
@@ -95,13 +109,24 @@ def run_postgresql() -> Iterator[PostgreSQLServer]:
     installation = Path(spec.origin).parent / _INSTALLATION
     with tempfile.TemporaryDirectory(prefix="carnac-pg-") as name:
         server = _prepare(Path(name), installation)
-        _start(server)
+        server.run(
+            "initdb",
+            "-D",
+            server._data,
+            "-U",
+            SUPERUSER,
+            "-A",
+            "trust",
+            "-E",
+            "UTF8",
+            "--no-locale",
+        )
+        server.start()
         try:
             yield server
         finally:
-            data = str(server.directory / "data")
             with contextlib.suppress(Unavailable):  # a test may have killed it
-                server.run("pg_ctl", "stop", "-D", data, "-m", "immediate")
+                server.stop()
 
 
 def _prepare(directory: Path, installation: Path) -> PostgreSQLServer:
@@ -118,14 +143,3 @@ def _prepare(directory: Path, installation: Path) -> PostgreSQLServer:
     os.chown(directory, user.pw_uid, user.pw_gid)
     ids = (user.pw_uid, user.pw_gid)
     return PostgreSQLServer(directory=directory, bin_path=copy / "bin", run_as=ids)
-
-
-def _start(server: PostgreSQLServer) -> None:
-    """Create the data directory and start the server; returns when it takes connections."""
-    data = server.directory / "data"
-    server.run(
-        "initdb", "-D", str(data), "-U", SUPERUSER, "-A", "trust", "-E", "UTF8", "--no-locale"
-    )
-    options = f"-c listen_addresses='' -c unix_socket_directories={server.directory}"
-    log = str(server.directory / "server.log")
-    server.run("pg_ctl", "start", "-w", "-D", str(data), "-l", log, "-o", options)

@@ -18,7 +18,7 @@ START_S = 120
 class Served:
     """A process that serves."""
 
-    def __init__(self, store: Path, *args: str, **environ: str) -> None:
+    def __init__(self, store: Path | str, *args: str, **environ: str) -> None:
         self.lines: list[str] = []
         self._is_told = threading.Event()
         self.process = subprocess.Popen(
@@ -67,7 +67,7 @@ class Served:
 
 
 @contextmanager
-def serving(store: Path, *args: str, **environ: str) -> Iterator[Served]:
+def serving(store: Path | str, *args: str, **environ: str) -> Iterator[Served]:
     """Yield a process that serves until the block ends."""
     served = Served(store, *args, **environ)
     try:

@@ -65,6 +65,7 @@ class LeaseKeeper:
         self._ttl_ms = ttl_ms
         self._mutex = threading.Lock()
         self._reading: Counter[int] = Counter()
+        self._heads: dict[int, Head] = {}  # of what is being read
         self._reader: Lease | None = None
         self._gaps = 0
         self._writers: dict[str, None] = {}  # ids; renewed in the order in which they were taken
@@ -88,9 +89,11 @@ class LeaseKeeper:
         try:
             yield reading
         finally:
+            revision = reading.head.revision
             with self._mutex:
-                self._reading[reading.head.revision] -= 1
-                self._reading += Counter()
+                self._reading[revision] -= 1
+                if not self._reading[revision]:
+                    del self._reading[revision], self._heads[revision]
 
     def pin(self, at: int | str | None) -> Reading:
         """Keep the revision that `at` means readable until the handle is closed.
@@ -103,6 +106,7 @@ class LeaseKeeper:
             self._drop_expired_reader()
             head = self._protect(at)
             self._reading[head.revision] += 1
+            self._heads[head.revision] = head
             is_protected = self._reader is not None
             if is_protected:
                 self._loop.start()
@@ -196,6 +200,9 @@ class LeaseKeeper:
                 return self._protect_first(at)
             except (ReadOnly, DiskFull):
                 return self._metadata.resolve(at)
+        known = self._heads.get(at) if isinstance(at, int) else None
+        if known is not None and known.revision >= reader.revision:
+            return known  # nobody has to be asked again what somebody else reads
         head = self._metadata.resolve(at)
         if head.revision < reader.revision:
             self._reader = self._acquire_reader(head.revision)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from carnac.errors import Invalid, NotFound, Revoked
+from carnac.errors import Invalid, NotFound, Revoked, Unavailable
 from carnac.metadata import open_metadata
 from carnac.metadata.store import MetadataStore
 from carnac.ports import LeaseKind
@@ -112,6 +112,20 @@ class TestReaders:
                 assert oldest.is_held()
                 assert metadata.resolve(1).revision == 1
             assert newest.is_held()
+
+    def test_what_somebody_reads_can_be_read_while_the_metadata_store_does_not_answer(
+        self, keeper: LeaseKeeper, faults: Faults, clock: FakeClock
+    ) -> None:
+        with keeper.reading(2):
+            faults.arm(1, dies=True)
+            with keeper.reading(2) as reading:
+                assert (reading.head.revision, reading.is_held()) == (2, True)
+            with pytest.raises(Unavailable):
+                keeper.pin(3)
+            clock.advance_ms(TTL_MS)
+            with pytest.raises(Unavailable):
+                keeper.pin(2)
+            faults.disarm()
 
     def test_the_lease_follows_the_oldest_reader_and_ends_when_nobody_reads(
         self, metadata: MetadataStore, keeper: LeaseKeeper, ticker: Ticker
