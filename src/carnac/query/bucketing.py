@@ -2,34 +2,52 @@
 
 DuckDB computes `date_trunc`, `date_part` and casts of a TIMESTAMPTZ by the calendar of the session's time zone, which
 is UTC here: ten times what the same costs for a TIMESTAMP, which is arithmetic. So `__time` becomes the TIMESTAMP of
-the same microseconds inside of these functions, and a bucket becomes a TIMESTAMPTZ again. A `time_bucket` whose width
-is constant and has no months is a remainder of microseconds. Times from year 1 to 9999, which are those that a store
-has, give the same values and types. Whatever else stands there, `__time AT TIME ZONE …` say, keeps its rules.
+the same microseconds inside of these functions, and a bucket becomes a TIMESTAMPTZ again. A bucket whose width is
+constant and has no months is the number of the bucket times its width, and GROUP BY takes the number alone: DuckDB
+knows how many numbers there may be, and finds each group by its place. Times from year 1 to 9999, which are those that
+a store has, give the same values and types. Whatever else stands there, `__time AT TIME ZONE …` say, keeps its rules.
 
 In WHERE only parts are rewritten: DuckDB makes ranges of time of the other conditions, and skips row groups by them.
 """
 
 from __future__ import annotations
 
+import copy
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from carnac.core.segments.segment import TIME_COLUMN
 from carnac.core.time.intervals import MIN_MS
 from carnac.query.folding import Constants
-from carnac.query.syntax import NOWHERE, Node, arguments, call, cast, constant, select_of, unparse
+from carnac.query.syntax import (
+    NOWHERE,
+    Node,
+    arguments,
+    call,
+    cast,
+    constant,
+    select_of,
+    unparse,
+    walk,
+)
 
 if TYPE_CHECKING:
     import duckdb
 
     from carnac.query.relations import Scope
 
-_CLOCK_UNITS = frozenset({"microsecond", "millisecond", "second", "minute", "hour"})
-_CALENDAR_UNITS = frozenset(
-    {"day", "week", "month", "quarter", "year", "decade", "century", "millennium", "isoyear"}
-)
-_UNITS = _CLOCK_UNITS | _CALENDAR_UNITS
+_SECOND_US = 1_000_000
+_WIDTHS_US = {
+    "second": _SECOND_US,
+    "minute": 60 * _SECOND_US,
+    "hour": 3_600 * _SECOND_US,
+    "day": 86_400 * _SECOND_US,
+    "week": 7 * 86_400 * _SECOND_US,
+}
+_UNITS = _WIDTHS_US.keys() | {
+    "microsecond", "millisecond", "month", "quarter", "year", "decade", "century", "millennium", "isoyear"
+}  # fmt: skip
 _PARTS = _UNITS | {"dow", "isodow", "doy", "weekday", "yearweek", "dayofweek", "dayofyear"}
 _PART_FUNCTIONS = _UNITS | {
     "dayname",
@@ -117,17 +135,19 @@ def rewrite_buckets(
     for select, scope in selects:
         if _renames_time(select, scope):
             continue
+        numbers: dict[int, Node] = {}
         for item in select["select_list"]:
             found = list(_rewritable(item, scope))
             if not found:
                 continue
             if not item["alias"]:
                 item["alias"] = unparse(cursor, select_of([item])).removeprefix("SELECT ")
-            _rewrite_all(found, constants)
+            _rewrite_all(found, constants, numbers)
         for key in ("group_expressions", "having", "qualify", "modifiers"):
-            _rewrite_all(_rewritable(select[key], scope), constants)
+            _rewrite_all(_rewritable(select[key], scope), constants, numbers)
+        _group_by_numbers(select, scope, numbers)
         found = [one for one in _rewritable(select["where_clause"], scope) if _is_part(one[0])]
-        _rewrite_all(found, constants)
+        _rewrite_all(found, constants, numbers)
 
 
 def _renames_time(select: Node, scope: Scope) -> bool:
@@ -189,30 +209,82 @@ def _is_time(node: Node, scope: Scope) -> bool:
     )
 
 
-def _rewrite_all(found: Iterable[tuple[Node, Node]], constants: Constants) -> None:
+def _rewrite_all(
+    found: Iterable[tuple[Node, Node]], constants: Constants, numbers: dict[int, Node]
+) -> None:
+    """Rewrite what was found, in place.
+
+    Args:
+        numbers: Filled: what GROUP BY may take in place of a bucket, by the id of the bucket's node.
+    """
     for node, operand in list(found):
-        new = _rewritten(node, operand, constants)
+        new, number = _rewritten(node, operand, constants)
         kept = {key: node[key] for key in NOWHERE}
         node.clear()
         node.update(new | kept)
+        if number is not None:
+            numbers[id(node)] = number
 
 
-def _rewritten(node: Node, operand: Node, constants: Constants) -> Node:
+def _group_by_numbers(select: Node, scope: Scope, numbers: Mapping[int, Node]) -> None:
+    """Let GROUP BY take numbers of buckets, of which what is selected, or ordered by, computes the buckets."""
+    groups = select["group_expressions"]
+    if len(select["group_sets"]) > 1 or any(map(_is_of_sets, walk(select))):
+        return
+    for place, group in enumerate(groups):
+        number = numbers.get(id(_meant(group, select, scope)))
+        if number is not None:
+            groups[place] = copy.deepcopy(number)
+
+
+def _meant(group: Node, select: Node, scope: Scope) -> Node | None:
+    """Return the expression that one of GROUP BY means: itself, or what is selected; None: that is not certain."""
+    items = select["select_list"]
+    literal = group.get("literal") or {}
+    if literal.get("kind") == "INTEGER":
+        place = int(literal["text"]) - 1
+        return items[place] if 0 <= place < len(items) else None
+    if group["class"] != "COLUMN_REF":
+        return group
+    name = str(group["column_names"][-1]).lower()
+    if len(group["column_names"]) > 1 or any(
+        one.columns is None or name in one.columns for one in scope.relations
+    ):
+        return None
+    named = [item for item in items if str(item["alias"]).lower() == name]
+    return named[0] if len(named) == 1 else None
+
+
+def _is_of_sets(node: Node) -> bool:
+    """Whether a node says by which expressions a row is grouped, which it names as they stand there."""
+    return node.get("type") == "GROUPING_FUNCTION" or str(
+        node.get("function_name", "")
+    ).lower() in {"grouping", "grouping_id"}
+
+
+def _rewritten(node: Node, operand: Node, constants: Constants) -> tuple[Node, Node | None]:
+    """Return what a bucket or a part becomes, and the number of the bucket, if its width is constant."""
     micros = call("epoch_us", [operand])
     plain = call("make_timestamp", [micros])
     if node["class"] == "CAST":
-        is_date = str(node["type_expr"]["type_name"]).lower() == "date"
-        return cast(plain, "DATE") if is_date else plain
+        if str(node["type_expr"]["type_name"]).lower() != "date":
+            return plain, None
+        number, start = _numbered(micros, _WIDTHS_US["day"])
+        return cast(call("make_timestamp", [start]), "DATE"), number
     name, args = str(node["function_name"]).lower(), arguments(node)
+    width_us = None
     if name == "time_bucket":
         width_us = _width_us(args[0], constants)
-        if width_us is not None:
-            return call("make_timestamptz", [_floored(micros, width_us)])
+    elif name in {"date_trunc", "datetrunc"}:
+        width_us = _WIDTHS_US.get(_unit(args[0]))
+    if width_us is not None:
+        number, start = _numbered(micros, width_us)
+        return call("make_timestamptz", [start]), number
     others = [plain if arg is operand else arg for arg in args]
     new = call(name, others)
     if _is_part(node):
-        return new
-    return call("make_timestamptz", [call("epoch_us", [new])])
+        return new, None
+    return call("make_timestamptz", [call("epoch_us", [new])]), None
 
 
 def _width_us(interval: Node, constants: Constants) -> int | None:
@@ -225,9 +297,12 @@ def _width_us(interval: Node, constants: Constants) -> int | None:
     return epoch if 0 < epoch <= _MAX_PLAIN_WIDTH_US else None
 
 
-def _floored(micros: Node, width_us: int) -> Node:
-    """Return `micros` less what they are past the start of their bucket, counted from before the earliest time."""
+def _numbered(micros: Node, width_us: int) -> tuple[Node, Node]:
+    """Return the number of a bucket, counted from before the earliest time, and the microseconds of its start."""
     origin_us = _BUCKET_ORIGIN_US - -(-(_BUCKET_ORIGIN_US - MIN_MS * 1000) // width_us) * width_us
-    since = call("add", [micros, constant("INTEGER", str(-origin_us))])
-    over = call("mod", [since, constant("INTEGER", str(width_us))])
-    return call("subtract", [micros, over])
+    number = _operation("//", _operation("+", micros, -origin_us), width_us)
+    return number, _operation("+", _operation("*", number, width_us), origin_us)
+
+
+def _operation(sign: str, left: Node, right: int) -> Node:
+    return call(sign, [left, constant("INTEGER", str(right))]) | {"is_operator": True}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from carnac.core.time.intervals import MAX_MS, MIN_MS
 from carnac.deep_storage.local import LocalDeepStorage
 from carnac.ports import DeepStorage
-from carnac.query import QueryEngine
+from carnac.query import QueryEngine, hot
 from carnac.query.bucketing import without_floor_to
 from tests.support.segments import MemoryCatalog, write_segment
 from tests.unit.query.test_engine import rows
@@ -72,6 +72,46 @@ def test_values_types_and_names_are_those_of_duckdb(
     assert found.equals(expected)
 
 
+@pytest.mark.parametrize("width", [*UNITS, *WIDTHS])
+def test_groups_by_buckets_are_those_of_duckdb_at_all_times(
+    storage: DeepStorage, width: str
+) -> None:
+    data = [{"__time": time + more, "n": 1} for time in EDGES for more in (-1, 0, 1)]
+    within = [row for row in data if MIN_MS <= row["__time"] < MAX_MS]
+    catalog = MemoryCatalog().add(write_segment(storage, sorted(within, key=lambda r: r["__time"])))
+    bucket = f"date_trunc('{width}', __time)"
+    if width in WIDTHS:
+        bucket = f"time_bucket(INTERVAL '{width}', __time)"
+    sql = f"SELECT {bucket} AS b, count(*), sum(n) FROM events GROUP BY 1 ORDER BY 1"
+    found, expected = both(storage, catalog, sql)
+    assert found.column("b").equals(expected.column("b"))
+    assert found.drop_columns("b").to_pylist() == expected.drop_columns("b").to_pylist()
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT date_trunc('hour', __time) AS h, sum(n) FROM events GROUP BY 1",
+        "SELECT date_trunc('hour', __time) AS h, sum(n) FROM events GROUP BY h",
+        "SELECT FLOOR(__time TO DAY), sum(n) FROM events GROUP BY FLOOR(__time TO DAY)",
+        "SELECT time_bucket(INTERVAL 15 MINUTE, __time), sum(n) FROM events GROUP BY 1",
+        "SELECT __time::DATE AS d, sum(n) FROM events GROUP BY d",
+    ],
+)
+def test_groups_of_buckets_are_found_by_their_places(
+    storage: DeepStorage, catalog: MemoryCatalog, sql: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In memory, where DuckDB knows the first and the last time."""
+    monkeypatch.setattr(hot, "ROWS_MIN", 1)
+    engine = QueryEngine(storage, threads=1)
+    for _ in range(hot.READS):
+        rows(engine, catalog, "SELECT sum(n) FROM events")
+    engine.hot.wait()
+    plan = "\n".join(str(line) for (line,) in rows(engine, catalog, f"EXPLAIN {sql}"))
+    engine.close()
+    assert "Perfect Hash Group By" in plan
+
+
 @pytest.fixture
 def storage(tmp_path: Path) -> DeepStorage:
     return LocalDeepStorage(tmp_path)
@@ -102,6 +142,21 @@ def catalog(storage: DeepStorage) -> MemoryCatalog:
         " FROM events ORDER BY 1",
         "SELECT date_trunc('day', __time) FROM events JOIN events o USING (__time, n) ORDER BY n",
         "SELECT n FROM events ORDER BY time_bucket(INTERVAL 1 WEEK, __time), n LIMIT 20",
+        "SELECT date_trunc('day', __time) AS d, n % 2, count(*) FROM events GROUP BY 2, 1 ORDER BY ALL",
+        "SELECT date_trunc('week', __time) AS d, count(*) FROM events GROUP BY d ORDER BY d",
+        "SELECT date_trunc('week', __time) AS n, count(*) FROM events GROUP BY n, __time ORDER BY ALL",
+        "SELECT __time::DATE AS d, date_trunc('day', __time) + INTERVAL 1 DAY, count(*) FROM events"
+        " GROUP BY d, date_trunc('day', __time) HAVING date_trunc('day', __time) > '2013-01-05' ORDER BY d",
+        "SELECT date_trunc('day', __time) AS d, n % 3 AS m, count(*), grouping(date_trunc('day', __time))"
+        " FROM events GROUP BY ROLLUP (date_trunc('day', __time), m) ORDER BY ALL",
+        "SELECT date_trunc('day', __time) AS d, grouping(date_trunc('day', __time)) FROM events"
+        " GROUP BY date_trunc('day', __time) ORDER BY 1",
+        "SELECT date_trunc('hour', o.__time) AS h, count(*) FROM events e LEFT JOIN events o"
+        " ON e.n = o.n + 50 GROUP BY h ORDER BY h",
+        "SELECT h, count(*) FROM (SELECT date_trunc('day', __time) AS h, n % 2 AS k FROM events GROUP BY 1, 2)"
+        " GROUP BY h ORDER BY h",
+        "SELECT date_trunc('day', e.__time) AS d, max(events.n) FROM events, events e"
+        " WHERE e.n = events.n GROUP BY date_trunc('day', e.__time) ORDER BY 1",
     ],
 )
 def test_statements_answer_as_in_duckdb(
