@@ -229,7 +229,7 @@ class DistributedExecution:
                 {key: one.segment.size_bytes for key, one in slices.items()},
                 [member.view(frozenset(slices)) for member in members.values()],
                 {},
-                part_bytes=self._tools.part_bytes,
+                part_bytes=self._part_bytes,
             )
             for server_id, ids in sorted(assignment.parts.items()):
                 part = replace(leaf, slices=tuple(slices[key] for key in ids))
@@ -249,6 +249,14 @@ class DistributedExecution:
         except CarnacError as error:
             return f"what it has kept is not known: {error.message}"
         return f"taken from kept ones there: {report.kept} of {len(part.slices)} segments"
+
+    @property
+    def _part_bytes(self) -> int:
+        """How much is asked of one server before another one is: everything, where it reads little of it."""
+        own = self._tools.part_bytes
+        if not (own and self._plan.is_edge):
+            return own
+        return max(own, sum(one.segment.size_bytes for one in self._plan.slices))
 
     def _take(self, table: pa.Table) -> pa.Schema:
         self._rows = iter(table.to_batches())
@@ -375,7 +383,7 @@ class DistributedExecution:
             is_union=plan.is_union,
             limit=plan.limit,
             whole_sql=plan.whole_sql,
-            part_bytes=self._tools.part_bytes,
+            part_bytes=self._part_bytes,
             is_kept=self._is_kept,
         )
         scatter = self._scatter = Scatter(asked, self._tools.cluster)

@@ -113,6 +113,7 @@ class Distribution:
         is_union: Whether the answer is that of each leaf's rows, united: `run_final` may be called part by part.
         whole_sql: What one server answers the whole statement by, if it reads all slices of the one request; None: the
             broker has something to do in any case.
+        is_edge: Whether it wants rows at one end of time, for which few files are read as a rule.
         told: What EXPLAIN says, line by line; empty: the statement is to be run.
         gives: Names and SQL types of the columns of the statement's rows; of EXPLAIN.
         along: What is to be run first; its answers go along by `given`.
@@ -131,6 +132,7 @@ class Distribution:
     revision: int
     is_union: bool = False
     whole_sql: str | None = None
+    is_edge: bool = False
     told: Sequence[str] = ()
     gives: Sequence[tuple[str, str]] = ()
     along: Sequence[Along] = ()

@@ -142,7 +142,7 @@ class Planner:
             self._use_scan(relation, names)
         datasources = {relation.datasource for relation in relations}
         scans = list(self._scans.values())
-        may_narrow = not prefix and not parameters and len(scans) == 1
+        may_narrow = not parameters and len(scans) == 1
         edge = find_edge(statement, tables.selects, self._printed) if may_narrow else None
         return Plan(
             sql=prefix + self._printed(statement),

@@ -84,3 +84,18 @@ def test_others_are_asked_for_what_it_has_lost(
     (served.folder / "store" / "deep-storage" / segment.path).unlink()
     check(queries, sql, expected)
     assert all(one.asked for one in served.lines)
+
+
+def test_the_newest_rows_are_asked_of_one_server_that_has_all_files_whatever_their_size(
+    served: ServedStore,
+) -> None:
+    """It reads the newest files alone; others would look for as many rows in vain."""
+    queries = served.open_broker(query_part_bytes=1).queries
+    newest = STATEMENTS[1]
+    check(queries, newest, served.store.sql(newest).rows())
+    [request] = first_asked(served).asked
+    assert len(request.slices) == 4
+    shares = [str(row) for row in rows_of(queries.run(statement(f"EXPLAIN {newest}")))]
+    assert sum("historical" in row for row in shares) == 1
+    check(queries, STATEMENTS[0], served.store.sql(STATEMENTS[0]).rows())
+    assert all(line.asked for line in served.lines), "all others are shared"

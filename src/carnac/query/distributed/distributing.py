@@ -165,6 +165,7 @@ class Distributor:
             names=result.names,
             limit=None if is_union else self.limit,
             whole_sql=whole_sql,
+            is_edge=whole_sql is not None and plan.edge is not None,
             basis=basis,
             revision=self.catalog.revision,
             along=along,

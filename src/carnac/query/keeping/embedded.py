@@ -98,9 +98,8 @@ class Embedded:
                 plan, told=[*said_of_segments(plan), *self._said_of_kept(query, plan, keeping)]
             )
         files = self.leaves.files
-        plan = replace(
-            plan, scans=[files.narrowed(scan, plan.edge, query, None) for scan in plan.scans]
-        )
+        edge = None if plan.is_explain else plan.edge
+        plan = replace(plan, scans=[files.narrowed(scan, edge, query, None) for scan in plan.scans])
         with files.held(plan.scans, query.stop) as paths:
             for name, table in plan.tables.items():
                 query.cursor.register(name, arrow_table(table))
