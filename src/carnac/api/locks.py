@@ -39,7 +39,7 @@ def make_router(locks: Lockbox) -> APIRouter:
             if held:
                 found.setdefault(datasource, set()).update(lock.interval for lock in held)
         return {
-            datasource: [_shown(interval) for interval in sorted(intervals, key=_order)]
+            datasource: [str(interval) for interval in sorted(intervals)]
             for datasource, intervals in sorted(found.items())
         }
 
@@ -122,17 +122,9 @@ def _as_druid(lock: Lock) -> dict[str, object]:
         "type": lock.type.name,
         "groupId": lock.group_id,
         "dataSource": lock.datasource,
-        "interval": _shown(lock.interval),
+        "interval": str(lock.interval),
         "version": format_ms(lock.granted_at_ms or lock.requested_at_ms),
         "priority": lock.priority,
         "revoked": False,
         "granularity": _GRANULARITIES[lock.granularity],
     }
-
-
-def _shown(interval: Interval) -> str:
-    return str(interval)
-
-
-def _order(interval: Interval) -> tuple[int, int]:
-    return interval.start_ms, interval.end_ms

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated
 
@@ -124,17 +125,11 @@ def _listed(
         if name == "complete":
             limit = COMPLETE_DEFAULT if max_complete is None else max_complete
         if limit:
-            found += tasks.list(_within(base, wanted), limit=limit)
+            found += tasks.list(replace(base, states=wanted), limit=limit)
     found.sort(key=lambda task: -task.number)
     is_running = any(not task.state.is_over for task in found)
     live = _by_task(tasks.live_attempts()) if is_running else {}
     return [full_status(task, live.get(task.task_id)) for task in found]
-
-
-def _within(base: TaskFilter, states: tuple[TaskState, ...]) -> TaskFilter:
-    return TaskFilter(
-        states=states, datasource=base.datasource, type=base.type, created=base.created
-    )
 
 
 def _add_task(router: APIRouter, tasks: TaskService) -> None:

@@ -15,7 +15,6 @@ from carnac.api.coordinator.shapes import (
     TierName,
     data_segments,
     server_head,
-    server_simple,
 )
 from carnac.errors import NotFound
 
@@ -38,7 +37,7 @@ def _add_servers(router: APIRouter, view: ClusterView) -> None:
         if full is not None:
             return [_with_segments(view, one) for one in found]
         return (
-            [server_simple(one) for one in found]
+            [server_head(one) for one in found]
             if simple is not None
             else [one.name for one in found]
         )
@@ -46,7 +45,7 @@ def _add_servers(router: APIRouter, view: ClusterView) -> None:
     @router.get("/servers/{name}", summary="Return a server and what it has loaded")
     def server(name: ServerName, simple: Simple = None) -> dict[str, Any]:
         found = _find(view, name)
-        return server_simple(found) if simple is not None else _with_segments(view, found)
+        return server_head(found) if simple is not None else _with_segments(view, found)
 
     @router.get(
         "/servers/{name}/segments", summary="List what a server has loaded", response_model=None

@@ -68,7 +68,7 @@ def data_segments(datasource: str, items: Iterable[VisibleSegment]) -> list[dict
 
 
 def server_head(server: ServerState) -> dict[str, Any]:
-    """Return what is said of a server wherever it is named."""
+    """Return a server in numbers, which is said of it wherever it is named."""
     return {
         "host": server.name,
         "currSize": server.used_bytes,
@@ -81,24 +81,5 @@ def server_head(server: ServerState) -> dict[str, Any]:
 
 def server_in_view(server: ServerState) -> dict[str, Any]:
     """Return a server as it is named beside a segment."""
-    return {
-        "name": server.name,
-        "host": server.name,
-        "hostAndTlsPort": None,
-        "maxSize": server.capacity_bytes,
-        "type": TYPE,
-        "tier": server.tier,
-        "priority": 0,
-    }
-
-
-def server_simple(server: ServerState) -> dict[str, Any]:
-    """Return a server in numbers."""
-    return {
-        "host": server.name,
-        "tier": server.tier,
-        "type": TYPE,
-        "priority": 0,
-        "currSize": server.used_bytes,
-        "maxSize": server.capacity_bytes,
-    }
+    head = {name: one for name, one in server_head(server).items() if name != "currSize"}
+    return {"name": server.name, "hostAndTlsPort": None, **head}

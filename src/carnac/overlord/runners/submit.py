@@ -7,11 +7,11 @@ import os
 import sys
 from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from carnac.core.tasks.model import Task
 from carnac.core.texts import properties_text
 from carnac.errors import Invalid, Unavailable
-from carnac.overlord.runners.children import DEFAULT_GRACE_MS, DEFAULT_LOG_LIMIT_BYTES
 from carnac.overlord.runners.launch import SETTINGS
 from carnac.overlord.runners.process import AttemptCommand, ProcessRunner
 
@@ -37,6 +37,7 @@ class SparkSubmitRunner(ProcessRunner):
         master: As Spark takes it.
         deploy_mode: `client` or `cluster`.
         prepare_java: Sets the variables by which Spark finds its Java.
+        more: As of `ProcessRunner`.
 
     Raises:
         Invalid: Spark runs no Python driver that way.
@@ -53,21 +54,9 @@ class SparkSubmitRunner(ProcessRunner):
         deploy_mode: str = "client",
         prepare_java: Callable[[MutableMapping[str, str]], object],
         environ: Mapping[str, str],
-        spark_conf: Mapping[str, str],
-        logs: Path,
-        host: str,
-        grace_ms: int = DEFAULT_GRACE_MS,
-        log_limit_bytes: int = DEFAULT_LOG_LIMIT_BYTES,
+        **more: Any,
     ) -> None:
-        super().__init__(
-            command,
-            environ=environ,
-            spark_conf=spark_conf,
-            logs=logs,
-            host=host,
-            grace_ms=grace_ms,
-            log_limit_bytes=log_limit_bytes,
-        )
+        super().__init__(command, environ=environ, **more)
         self._master = master
         self._deploy_mode = deploy_mode
         self._kind = master.partition(":")[0]
