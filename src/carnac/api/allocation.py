@@ -6,7 +6,6 @@ Requests that come together share a transaction: the queue of the metadata store
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
@@ -19,16 +18,14 @@ from carnac.api.bodies import body_shown, read_list
 from carnac.api.gate import Gate
 from carnac.api.hosts import hosts_of
 from carnac.api.problems import add_handlers
-from carnac.api.protocol import limits_of_server
-from carnac.api.server import make_listener
+from carnac.api.server import HttpServer
 from carnac.core.log.allocation_records import reply_to_json, request_from_json
-from carnac.errors import Invalid, Unavailable
+from carnac.errors import Invalid
 
 if TYPE_CHECKING:
     from carnac.metadata.store import MetadataStore
 
 PATH = "/carnac/v1/allocations"
-STOP_TIMEOUT_S = 10.0
 REQUEST_LIMIT = 500
 """Places in one request; bounds how long other writers wait for it."""
 _EXAMPLE = [
@@ -88,35 +85,18 @@ def make_app(metadata: MetadataStore, *, host: str) -> FastAPI:
 
 
 @contextmanager
-def serve(metadata: MetadataStore, *, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
+def serve(metadata: MetadataStore, *, host: str = "127.0.0.1") -> Iterator[str]:
     """Serve these routes from a thread until the block ends; yields the URL to ask.
 
     Args:
-        host: As others reach this machine; the server listens on it alone.
-        port: 0: any free one.
+        host: As others reach this machine; the server listens on it alone, at a free port.
 
     Raises:
         Unavailable: The address cannot be listened on.
     """
-    import uvicorn
-
+    server = HttpServer(host, 0)
+    server.start(make_app(metadata, host=host))
     try:
-        listener = make_listener(host, port)
-    except OSError as error:
-        raise Unavailable(
-            f"cannot listen on {host}:{port} for allocation: {error.strerror}"
-        ) from error
-    app = make_app(metadata, host=host)
-    config = uvicorn.Config(app, access_log=False, **limits_of_server())
-    server = uvicorn.Server(config)
-    thread = threading.Thread(
-        target=server.run, kwargs={"sockets": [listener]}, name="carnac-allocation", daemon=True
-    )
-    thread.start()
-    try:
-        bound_host, bound_port = listener.getsockname()[:2]
-        yield f"http://{bound_host}:{bound_port}{PATH}"
+        yield f"{server.url}{PATH}"
     finally:
-        server.should_exit = True
-        thread.join(STOP_TIMEOUT_S)
-        listener.close()
+        server.stop()

@@ -74,7 +74,7 @@ class HttpServer:
         except OSError as error:
             said = str(error.strerror or error).partition(" (while")[0]
             raise Unavailable(
-                f"cannot listen at {host} port {port}: {said}; choose another --port",
+                f"cannot listen at {host} port {port}: {said}{'; choose another --port' if port else ''}",
                 host=host,
                 port=port,
             ) from error

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -80,6 +81,24 @@ def number_of(place: Place) -> int:
     if isinstance(place, Numbered):
         return place.partition_id
     return int(place.pending_id.rpartition("_")[2])
+
+
+def hosts_here() -> list[str]:
+    """Return names of this machine for itself; not each machine has an address of version 6."""
+    try:
+        make_listener("::1", 0).close()
+    except OSError:
+        return ["localhost"]
+    return ["localhost", "::1"]
+
+
+@pytest.mark.parametrize("host", hosts_here())
+def test_it_is_asked_by_the_host_at_which_it_listens(
+    store: MetadataStore, host: str, tmp_path: Path
+) -> None:
+    with serve(store, host=host) as url:
+        assert urlsplit(url).hostname == host
+        assert taken(PlaceTaker(Ask(url=url, first=FIRST)), tmp_path, "a") == ["a 0"]
 
 
 @pytest.mark.parametrize("lock", [None, LOCK])

@@ -109,8 +109,7 @@ def _compile(filters: _Filters, block: object, depth: int) -> str:
     if kind in _UNSUPPORTED:
         raise Invalid(f"filter type '{kind}' is not supported; {_UNSUPPORTED[kind]}")
     if kind not in _LEAVES:
-        known = (*_LEAVES, *_NESTED, "and", "or")
-        raise Invalid(f"filter type '{kind}' is not known{suggest(kind, known)}")
+        raise Invalid(f"filter type '{kind}' is not known{suggest(kind, FILTER_TYPES)}")
     if block.get("extractionFn") is not None:
         raise Invalid("extractionFn is not supported in filters; write an expression filter")
     build, fields_ = _LEAVES[kind]
