@@ -222,7 +222,7 @@ def measure_run(count: int, runs: int) -> dict[str, object]:
     limits = MoveLimits(max_moves=1_000)
     built, planned = [], []
     for _ in range(runs):
-        build_s, index = seconds(lambda: index_of(cluster, half_life_ms=DAY_MS))
+        build_s, index = seconds(lambda: index_of(cluster))
         plan_s, plan = seconds(lambda index=index: plan_moves(cluster, limits, index=index))
         built.append(build_s)
         planned.append(plan_s)

@@ -171,7 +171,7 @@ def plan_rebalance(
     first = plan
     while plan.moves and runs < max_runs:
         runs, moves = runs + 1, moves + len(plan.moves)
-        size_bytes += plan.size_bytes
+        size_bytes += sum(move.size_bytes for move in plan.moves)
         state = apply_moves(state, *plan.columns())
         elapsed_ms += limits.period_ms
         state = state.at(start + elapsed_ms)

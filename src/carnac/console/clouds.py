@@ -138,15 +138,12 @@ def draw_cloud(
     *,
     title: str,
     subtitle: str,
-    low_ms: int | None = None,
-    high_ms: int | None = None,
     marks: Sequence[tuple[int, str]] = (),
     detail: float = 1.0,
 ) -> Chart:
     """Return the chart of the points.
 
     Args:
-        low_ms, high_ms: The time shown; default: all starts.
         marks: Servers to point out, and what to say of them.
         detail: Pixels of the raster for each one of the chart; fewer make a smaller file.
 
@@ -155,9 +152,8 @@ def draw_cloud(
     """
     if not len(cloud):
         raise Invalid("there is no segment on any server, so there is nothing to draw")
-    low = int(cloud.start_ms.min()) if low_ms is None else low_ms
-    high = int(cloud.start_ms.max()) + 1 if high_ms is None else high_ms
-    high = max(high, low + 3_600_000)
+    low = int(cloud.start_ms.min())
+    high = max(int(cloud.start_ms.max()) + 1, low + 3_600_000)
     png = paint_cloud(
         cloud,
         low_ms=low,

@@ -15,22 +15,18 @@ SIGNATURE = b"\x89PNG\r\n\x1a\n"
 INDEXED = 3
 
 
-def encode_png(
-    pixels: npt.NDArray[np.uint8], palette: Sequence[tuple[int, int, int]], *, clear: int = 0
-) -> bytes:
+def encode_png(pixels: npt.NDArray[np.uint8], palette: Sequence[tuple[int, int, int]]) -> bytes:
     """Return a picture of palette indexes, rows from top to bottom.
 
     Args:
-        palette: At most 256 colours.
-        clear: The index that is see-through.
+        palette: At most 256 colours; the first is see-through.
     """
     height, width = pixels.shape
     rows = b"".join(b"\x00" + row.tobytes() for row in pixels)
-    alpha = bytes(0 if index == clear else 255 for index in range(clear + 1))
     parts = (
         (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, INDEXED, 0, 0, 0)),
         (b"PLTE", b"".join(bytes(color) for color in palette)),
-        (b"tRNS", alpha),
+        (b"tRNS", b"\x00"),
         (b"IDAT", zlib.compress(rows, level=9)),
         (b"IEND", b""),
     )

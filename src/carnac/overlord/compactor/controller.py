@@ -47,7 +47,6 @@ class RoundReport:
 
     analysed: int = 0
     started: tuple[CompactionTask, ...] = ()
-    shed: int = 0
     ended: tuple[RunEnd, ...] = ()
 
 
@@ -104,9 +103,7 @@ class Controller:
             now_ms=self._clock.now_ms(),
             bytes_wasted=self._bytes_wasted or 0,
         )
-        return RoundReport(
-            analysed=analysed, started=starts.tasks, shed=len(starts.shed), ended=ended
-        )
+        return RoundReport(analysed=analysed, started=starts.tasks, ended=ended)
 
     def is_settled(self) -> bool:
         """Whether nothing runs, waits or is put off, and nothing failed lately."""

@@ -79,11 +79,6 @@ class Load:
         self._client.close()
         return sorted(self._samples, key=lambda sample: sample.at_ms)
 
-    @property
-    def asked(self) -> int:
-        """How many answers there are so far."""
-        return len(self._samples)
-
     def _ask(self) -> None:
         while True:
             with self._mutex:

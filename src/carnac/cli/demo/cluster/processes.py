@@ -39,18 +39,15 @@ class Life:
 
     Attributes:
         ended_ms: None while it runs.
-        was_killed: With SIGKILL.
     """
 
     name: str
     started_ms: int
     ended_ms: int | None = None
-    was_killed: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
 class _Server:
-    role: Role
     process: subprocess.Popen[bytes]
     started_ms: int
 
@@ -89,7 +86,7 @@ class Servers:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # Ctrl-C is for the demo, which ends them in order
             )
-        self._running[name] = _Server(role=role, process=process, started_ms=self.clock.now_ms())
+        self._running[name] = _Server(process=process, started_ms=self.clock.now_ms())
 
         def find() -> ServerRecord | None:
             if process.poll() is not None:
@@ -106,7 +103,7 @@ class Servers:
         server = self._running.pop(name)
         server.process.send_signal(signal.SIGKILL)
         server.process.wait()
-        self._note(name, server, was_killed=True)
+        self._note(name, server)
 
     def stop(self, name: str) -> None:
         """Ask a server to end, and wait until it has."""
@@ -117,7 +114,7 @@ class Servers:
         except subprocess.TimeoutExpired:
             server.process.kill()
             server.process.wait()
-        self._note(name, server, was_killed=False)
+        self._note(name, server)
 
     def close(self) -> None:
         """Stop all that run. Idempotent."""
@@ -127,14 +124,9 @@ class Servers:
     def _known(self, role: Role) -> Sequence[ServerRecord]:
         return self.metadata.servers(role)
 
-    def _note(self, name: str, server: _Server, *, was_killed: bool) -> None:
+    def _note(self, name: str, server: _Server) -> None:
         self.lives.append(
-            Life(
-                name=name,
-                started_ms=server.started_ms,
-                ended_ms=self.clock.now_ms(),
-                was_killed=was_killed,
-            )
+            Life(name=name, started_ms=server.started_ms, ended_ms=self.clock.now_ms())
         )
 
     def _environ(self) -> Mapping[str, str]:

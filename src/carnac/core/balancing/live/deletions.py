@@ -19,13 +19,11 @@ class Deletion:
     Attributes:
         interval: Whole time chunks, with none between them that is to stay.
         rule: The rule as a text.
-        chunks: How many there are.
     """
 
     datasource: str
     interval: Interval
     rule: str
-    chunks: int
 
 
 def plan_deletions(
@@ -70,7 +68,6 @@ def _oldest_stretch(
         datasource=datasource,
         interval=Interval(chunks[first].start_ms, chunks[last - 1].end_ms),
         rule=str(matches.rules[int(matches.rule[first])]),
-        chunks=last - first,
     )
 
 

@@ -67,11 +67,6 @@ class ServerView:
     failed: Set[str] = frozenset()
     sizes: Mapping[str, int] = field(default_factory=dict)
 
-    @property
-    def takes(self) -> bool:
-        """Whether it may be given anything new."""
-        return not self.is_decommissioning and not self.is_draining
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MoveUnderWay:
@@ -130,16 +125,14 @@ def is_under_way(move: MoveUnderWay, servers: Mapping[str, ServerView]) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Picture:
-    """A cluster, and what its rows are called.
+    """A cluster, and which of its rows the log needs.
 
     Attributes:
         used: Which segments the log needs; the others are held still.
-        row_of: The row of each segment id.
     """
 
     cluster: ClusterState
     used: Flags
-    row_of: Mapping[str, int]
 
 
 def cluster_of(
@@ -190,7 +183,7 @@ def cluster_of(
         ),
     )
     used = np.arange(len(table)) < len(live)
-    return Picture(cluster=cluster, used=used, row_of=row_of)
+    return Picture(cluster=cluster, used=used)
 
 
 def table_of(segments: Collection[LiveSegment], codes: Mapping[str, int]) -> SegmentTable:

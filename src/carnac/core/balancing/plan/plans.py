@@ -84,11 +84,6 @@ class MovePlan:
     cost_before: float = 0.0
     cost_after: float = 0.0
 
-    @property
-    def size_bytes(self) -> int:
-        """Bytes to load."""
-        return sum(move.size_bytes for move in self.moves)
-
     def columns(self) -> tuple[Ints, Codes, Codes]:
         """Return segments, sources and targets, for `cluster.apply_moves`."""
         rows = [(move.segment, move.source, move.target) for move in self.moves]

@@ -15,7 +15,7 @@ from carnac.core.balancing.cost.columns import (
 )
 from carnac.core.balancing.cost.compiled import compiled
 from carnac.core.balancing.cost.index import TIE, CostIndex
-from carnac.core.balancing.cost.joint import DAY_MS, SAME_DATASOURCE, scaled_cost, square_hours
+from carnac.core.balancing.cost.joint import SAME_DATASOURCE, scaled_cost, square_hours
 from carnac.core.balancing.plan.board import Board
 from carnac.core.balancing.plan.cluster import ClusterState
 
@@ -32,14 +32,9 @@ def segment_rows(cluster: ClusterState, segments: Ints) -> SegmentColumns:
     )
 
 
-def index_of(cluster: ClusterState, *, half_life_ms: int = DAY_MS) -> CostIndex:
-    """Return a cost index of all replicas that count towards the cost.
-
-    Args:
-        cluster: The cluster.
-        half_life_ms: Time difference at which two instants count half.
-    """
-    index = CostIndex(len(cluster.servers), half_life_ms=half_life_ms)
+def index_of(cluster: ClusterState) -> CostIndex:
+    """Return a cost index of all replicas that count towards the cost."""
+    index = CostIndex(len(cluster.servers))
     counted = cluster.replicas.where(cluster.counted())
     index.load_many(counted.server.astype(np.int64), segment_rows(cluster, counted.segment))
     return index
