@@ -10,18 +10,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import yaml
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from carnac.core.json_text import check_letters, check_names, parse_json
 from carnac.core.texts import NESTING_MAX, short
 from carnac.errors import Invalid
 from carnac.specs.base import NO_INPUT, check_texts
 from carnac.specs.druid.ingest import convert, is_druid_spec
-from carnac.specs.ingest.spec import FrameInput, IngestSpec
+from carnac.specs.ingest.schema import MetricSpec
+from carnac.specs.ingest.spec import FrameInput, IngestSpec, TransformSpec
 from carnac.specs.ingest.transforms import check_transforms
 from carnac.specs.lines import with_lines
 from carnac.specs.problems import Problem, explain, raise_problems
@@ -188,8 +190,24 @@ def _validate(value: Mapping[str, Any]) -> tuple[IngestSpec | None, list[Problem
     try:
         spec = IngestSpec.model_validate(dict(value))
     except ValidationError as error:
-        return None, [explain(details, IngestSpec) for details in error.errors()]
+        problems = [explain(details, IngestSpec) for details in error.errors()]
+        return None, [*problems, *check_transforms(_expressions_of(value))]
     return spec, check_transforms(spec)
+
+
+def _expressions_of(value: Mapping[str, Any]) -> IngestSpec:
+    """Return what computes in a spec that is wrong elsewhere, as far as it can be read; nothing else is in it."""
+    found: dict[str, Any] = {"transforms": TransformSpec(), "metrics": ()}
+    for name, key, kind in (
+        ("transforms", "transformSpec", TypeAdapter(TransformSpec)),
+        ("metrics", "metricsSpec", TypeAdapter(tuple[MetricSpec, ...])),
+    ):
+        block = value.get(key, value.get(name))
+        if name == "transforms" and isinstance(block, list | tuple):
+            block = {"transforms": block}
+        with suppress(ValidationError):
+            found[name] = kind.validate_python(block)
+    return IngestSpec.model_construct(**found)
 
 
 def _from_druid(value: Mapping[str, Any], *, has_rows: bool) -> IngestSpec:

@@ -46,10 +46,21 @@ def message_of(text: str, name: str | None = None) -> str:
 
 def test_fields_of_yaml_are_named_with_file_and_line() -> None:
     assert message_of(YAML, "edits.yaml") == (
-        "wrong spec edits.yaml, 2 problems:"
+        "wrong spec edits.yaml, 5 problems:"
         " (1) timestampSpec.formt (line 5): unknown field; did you mean 'format'?;"
         " (2) dimensions.dimensions[1].type (line 9): 'lng' is not one of string, long, float, double, boolean,"
-        " json, array<string>, array<long>, array<double>, auto; did you mean 'long'?"
+        " json, array<string>, array<long>, array<double>, auto; did you mean 'long'?;"
+        " (3) transformSpec.transforms[1].expression (line 20): the quote ' at character 1 does not end;"
+        " (4) transformSpec.filter (line 21): it ends where a value should be;"
+        " (5) metricsSpec[1].filter (line 14): '(' at character 9 is not closed"
+    )
+
+
+def test_expressions_are_read_where_parts_do_not_go_together() -> None:
+    text = 'dataSource: x\ninput: a.csv\nwriter: w\ntransforms: [{name: y, expression: "upper(page"}]\n'
+    assert message_of(text) == (
+        "wrong spec, 2 problems: (1) line 1: writer and batch go together; give both or none;"
+        " (2) transformSpec.transforms[0].expression (line 4): '(' at character 6 is not closed"
     )
 
 
