@@ -62,6 +62,7 @@ NAMED_HEADERS = (
     "X-Druid-Query-Id",
     "X-Druid-SQL-Query-Id",
     "X-Druid-SQL-Header-Included",
+    "X-Druid-Response-Context",
 )
 
 

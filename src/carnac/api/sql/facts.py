@@ -39,6 +39,7 @@ def said_first(facts: AnswerFacts, mark: str) -> Iterator[tuple[str, str]]:
         mark: Of the representation (`mark_of`).
     """
     yield "ETag", _etag(facts.etag, mark)
+    yield "X-Druid-Response-Context", "{}"
     yield "X-Carnac-Revision", str(facts.revision)
     yield "X-Carnac-Engine", facts.engine.value
     yield "X-Carnac-Engine-Why", _ascii(facts.why)
