@@ -451,18 +451,23 @@ def test_all_that_is_refused_is_named_at_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "hint"),
+    ("kind", "said"),
     [
-        ("kill", "run garbage collection instead"),
-        ("compact", "ask for a compaction instead"),
-        ("index_hadoop", "use index_parallel"),
-        ("kafka", "use streaming ingestion instead"),
-        ("mystery", "use index_parallel"),
+        ("kill", "a kill task is no ingestion: an overlord takes it (carnac task submit)"),
+        (
+            "index_hadoop",
+            "there are no index_hadoop tasks here: Spark does the work of Hadoop; submit index_parallel",
+        ),
+        (
+            "kafka",
+            "there are no kafka tasks here: Spark's Structured Streaming appends each batch once, under a writer"
+            " and a batch of store.append",
+        ),
+        ("mystery", "task type 'mystery' is not a batch ingestion; use index_parallel"),
     ],
 )
-def test_other_tasks_are_refused(kind: str, hint: str) -> None:
-    expected = f"wrong spec: type: task type '{kind}' is not a batch ingestion; {hint}"
-    assert message_of({"type": kind, "spec": {}}) == expected
+def test_other_tasks_are_refused_with_what_to_do_instead(kind: str, said: str) -> None:
+    assert message_of({"type": kind, "spec": {}}) == f"wrong spec: type: {said}"
 
 
 def test_a_druid_spec_and_the_native_spec_are_one_form() -> None:

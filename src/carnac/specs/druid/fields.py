@@ -79,15 +79,27 @@ IGNORED_IN_JSON: dict[str, str] = dict.fromkeys(
     ("keepNullColumns", "assumeNewlineDelimited", "useJsonNodeReader", "newlines"), _FORMAT
 )
 
-OTHER_TASKS: dict[str, str] = {
-    "compact": "ask for a compaction instead",
-    "kill": "run garbage collection instead",
-    "index_hadoop": "use index_parallel",
-    "index_kafka": "use streaming ingestion instead",
-    "kafka": "use streaming ingestion instead",
-    "kinesis": "use streaming ingestion instead",
-    "query_controller": "use index_parallel",
+_STREAM = "Spark's Structured Streaming appends each batch once, under a writer and a batch of store.append"
+_OWN = "an overlord divides an index_parallel task itself; submit that"
+INSTEAD: dict[str, str] = {
+    **dict.fromkeys(
+        ("kafka", "kinesis", "rabbit", "index_kafka", "index_kinesis", "index_realtime"), _STREAM
+    ),
+    "index_realtime_appenderator": _STREAM,
+    "index_hadoop": "Spark does the work of Hadoop; submit index_parallel",
+    "query_controller": "INSERT and REPLACE are not run; submit index_parallel, or use carnac ingest",
+    "query_worker": "INSERT and REPLACE are not run; submit index_parallel, or use carnac ingest",
+    **dict.fromkeys(
+        ("single_phase_sub_task", "partial_index_generate", "partial_index_merge"), _OWN
+    ),
+    "noop": "nothing need be tried out with one; carnac doctor says whether tasks can run",
+    "drop": "a delete task takes an interval out of sight, carnac drop a whole datasource; revert brings them back",
+    "archive": "files are moved by the rules of the object store; a kill task deletes unreferenced files",
+    "move": "files stay where they were written; carnac backup copies the metadata",
+    "restore": "carnac revert REVISION brings back what a commit took out of sight, while it is retained",
+    "autocompact": "carnac compaction set keeps a datasource compacted",
 }
+"""Substitutes for Druid's other types of tasks."""
 
 _USE_HLL = "use HLLSketchBuild"
 _USE_QUANTILES = "use quantilesDoublesSketch"

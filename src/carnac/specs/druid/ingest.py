@@ -25,8 +25,8 @@ from carnac.specs.druid.fields import (
     IGNORED_IN_METRIC,
     IGNORED_IN_TASK,
     IGNORED_IN_TUNING,
+    INSTEAD,
     METRIC_HINTS,
-    OTHER_TASKS,
     Block,
 )
 from carnac.specs.druid.input import convert_format, convert_source, modernise
@@ -76,10 +76,14 @@ def convert(
 
 
 def _check_type(kind: object) -> None:
-    if kind is not None and kind not in BATCH_TYPES:
-        hint = OTHER_TASKS.get(str(kind), "use index_parallel")
-        message = f"task type '{kind}' is not a batch ingestion; {hint}"
-        raise_problems([Problem("type", message)])
+    if kind is None or kind in BATCH_TYPES:
+        return
+    message = f"task type '{kind}' is not a batch ingestion; use index_parallel"
+    if str(kind) in INSTEAD:
+        message = f"there are no {kind} tasks here: {INSTEAD[str(kind)]}"
+    elif str(kind) in {"compact", "kill"}:
+        message = f"a {kind} task is no ingestion: an overlord takes it (carnac task submit)"
+    raise_problems([Problem("type", message)])
 
 
 def _placer(prefix: str) -> Callable[[str], str]:

@@ -17,6 +17,7 @@ from carnac.core.compaction.plan.group_records import group_from_json, target_fr
 from carnac.core.compaction.plan.groups import CompactionGroup, CompactionTarget
 from carnac.errors import Invalid
 from carnac.specs.base import IntervalField, SpecModel, Texts, check_texts, named, problem
+from carnac.specs.druid.fields import INSTEAD
 from carnac.specs.ingest.spec import IgnoredField, IngestSpec
 from carnac.specs.lines import with_lines
 from carnac.specs.load import load_spec
@@ -200,27 +201,6 @@ _MODELS: Mapping[str, type[AnyTask]] = {
     "clean": CleanTask,
 }
 TASK_TYPES = tuple(_MODELS)
-_STREAM = "Spark's Structured Streaming appends each batch once, under a writer and a batch of store.append"
-_OWN = "an overlord divides an index_parallel task itself; submit that"
-_INSTEAD: Mapping[str, str] = {
-    **dict.fromkeys(
-        ("kafka", "kinesis", "rabbit", "index_kafka", "index_kinesis", "index_realtime"), _STREAM
-    ),
-    "index_realtime_appenderator": _STREAM,
-    "index_hadoop": "Spark does the work of Hadoop; submit index_parallel",
-    "query_controller": "INSERT and REPLACE are not run; submit index_parallel, or use carnac ingest",
-    "query_worker": "INSERT and REPLACE are not run; submit index_parallel, or use carnac ingest",
-    **dict.fromkeys(
-        ("single_phase_sub_task", "partial_index_generate", "partial_index_merge"), _OWN
-    ),
-    "noop": "nothing need be tried out with one; carnac doctor says whether tasks can run",
-    "drop": "a delete task takes an interval out of sight, carnac drop a whole datasource; revert brings them back",
-    "archive": "files are moved by the rules of the object store; a kill task deletes unreferenced files",
-    "move": "files stay where they were written; carnac backup copies the metadata",
-    "restore": "carnac revert REVISION brings back what a commit took out of sight, while it is retained",
-    "autocompact": "carnac compaction set keeps a datasource compacted",
-}
-"""Substitutes for Druid's other types of tasks."""
 
 
 def load_task(value: Mapping[str, object]) -> AnyTask:
@@ -232,9 +212,9 @@ def load_task(value: Mapping[str, object]) -> AnyTask:
     check_texts(value, "the task", is_json=True)
     kind = value.get("type")
     if not isinstance(kind, str) or kind not in _MODELS:
-        if str(kind) in _INSTEAD:
+        if str(kind) in INSTEAD:
             raise_problems(
-                [Problem("type", f"there are no {kind} tasks here: {_INSTEAD[str(kind)]}")]
+                [Problem("type", f"there are no {kind} tasks here: {INSTEAD[str(kind)]}")]
             )
         hint = suggest(str(kind), TASK_TYPES) if kind is not None else ""
         said = f"task type '{kind}' is not known{hint}" if kind is not None else "is required"
