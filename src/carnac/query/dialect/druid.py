@@ -54,8 +54,10 @@ FORMS: Mapping[tuple[str, int], str] = {
     ("bitwise_shift_right", 2): "_1 >> _2",
     ("mv_to_array", 1): "_1",
     ("array_to_mv", 1): "_1",
-    ("mv_length", 1): "len(_1)",
-    ("mv_to_string", 2): "array_to_string(_1, _2)",
+    # a column of one text in each row has values too, one or none: to Druid, there is no other kind
+    ("mv_length", 1): "CASE WHEN typeof(_1) LIKE '%[]' THEN len(_1) WHEN _1 IS NOT NULL THEN 1 END",
+    ("mv_to_string", 2): "CASE WHEN typeof(_1) LIKE '%[]'"
+    " THEN array_to_string(TRY_CAST(_1 AS VARCHAR[]), _2) ELSE CAST(_1 AS VARCHAR) END",
     ("parse_json", 1): "CAST(_1 AS JSON)",
     ("try_parse_json", 1): "TRY_CAST(_1 AS JSON)",
     ("to_json_string", 1): "CAST(to_json(_1) AS VARCHAR)",
