@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from carnac.errors import CarnacError, Invalid, NotFound, Unavailable
+from carnac.errors import CarnacError, Invalid, NotFound
 from tests.e2e.conftest import Run
 
 SPEC = {"dataSource": "flights", "granularitySpec": {"segmentGranularity": "month"}}
@@ -137,7 +137,7 @@ def test_a_simulation_is_a_table_and_a_picture(run: Run, store: Path, tmp_path: 
     assert times == sorted(set(times)), "each hour once"
     for name, code, words in (
         ("week.gif", Invalid.exit_code, "one of .svg, .png, .html, not '.gif'"),
-        ("no/week.svg", Unavailable.exit_code, "there is no folder"),
+        ("no/week.svg", NotFound.exit_code, "there is no folder"),
     ):
         refused = run(
             "compaction", "simulate", "--out", tmp_path / name, "--store", store, code=code
