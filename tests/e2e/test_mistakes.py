@@ -66,7 +66,7 @@ def revisions(run: Run, store: Path) -> list[int]:
         (["chunks", "nowhere"], 5, "nowhere"),
         (["picture", "nowhere", "-o", "a.svg"], 5, "nowhere"),
         (["picture", "flights", "-o", "a.pdf"], 2, ".pdf"),
-        (["picture", "flights", "-o", "no/such/folder/a.svg"], 4, "no/such/folder"),
+        (["picture", "flights", "-o", "no/such/folder/a.svg"], 5, "no/such/folder"),
         (["delete", "nowhere", "--interval", "2013-01-01/P1D"], 5, "nowhere"),
         (["delete", "flights"], 2, "--interval"),
         (["delete", "flights", "--interval", "2013-01-01"], 2, "2013-01-01"),
