@@ -42,8 +42,8 @@ def verify(
 ) -> None:
     """Derive a receipt again from the log and the statement, and compare: revision, segments, rows.
 
-    A receipt of HTTP (its header or trailer X-Carnac-Receipt) is verified with "statement", and "parameters" if there were any,
-    added to it. Exit code 5: its revision is not kept any more; 7: it does not hold.
+    A receipt of HTTP (header or trailer X-Carnac-Receipt) is verified with "statement", and "parameters" if there were
+    any, added to it. Exit code 5: its revision is not kept any more; 7: it does not hold.
     """
     session = session_of(ctx)
     text = read_text(file, "receipt")
