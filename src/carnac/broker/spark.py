@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, cast
 
 from carnac.broker.distributed import cast_rows
 from carnac.broker.execution import Reach
-from carnac.errors import Cancelled, CarnacError, TimedOut
-from carnac.ports.answers import Engine, Statement
+from carnac.errors import Cancelled, CarnacError, Invalid, TimedOut
+from carnac.ports.answers import Engine, OnMissing, Statement
 from carnac.ports.distributed import SparkAsked
 from carnac.ports.threads import stopped_after
 
@@ -45,8 +45,18 @@ class SparkExecutor:
     catalog: Callable[[int], Catalog]
 
     def open(self, statement: Statement, *, timeout_ms: int) -> SparkExecution:
-        """Plan a statement on the revision that it means."""
-        reason = ASKED if statement.engine is Engine.SPARK else BEYOND
+        """Plan a statement on the revision that it means.
+
+        Raises:
+            Invalid: It was asked for on Spark, and `on_missing` is not `ERROR`.
+        """
+        is_asked = statement.engine is Engine.SPARK
+        if is_asked and statement.on_missing is not OnMissing.ERROR:
+            raise Invalid(
+                f"onMissing {statement.on_missing} is for segments that servers cannot read; Spark reads deep storage, "
+                "and answers from all of it or fails: leave onMissing out"
+            )
+        reason = ASKED if is_asked else BEYOND
         asked = SparkAsked(
             reason=reason,
             parameters=statement.parameters,

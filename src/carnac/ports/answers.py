@@ -44,7 +44,7 @@ class Statement:
         query_id: By which it can be cancelled, and is found in the query log; unique among those that run.
         at: The revision, time or tag to read; None: the revision that the broker plans on.
         timeout_ms: After which it is stopped; None: the store's setting; 0: no limit.
-        on_missing: What if segments cannot be read; on Spark they are an error.
+        on_missing: What if segments cannot be read; on Spark only `ERROR`.
         priority: Higher ones leave the queue first; 0 by default.
         lane: Name of a lane of the queue that limits how many of its queries run; None: none.
         keeping: What may be done with kept partial results.
