@@ -15,6 +15,7 @@ from carnac.bootstrap.simulated.run import run
 from carnac.errors import Invalid
 from carnac.simulation.cluster.faults import KINDS, parse_kinds
 from carnac.simulation.cluster.swarm import USUAL, VERBS, draw_swarm
+from scripts.planted_bugs import first_seeds
 from tests.nightly import IS_FAST, IS_NIGHTLY
 
 SEEDS = 10_000 if IS_NIGHTLY else 20 if IS_FAST else 200
@@ -22,31 +23,10 @@ GROUPS = 4
 STEPS = 6
 FEW_STEPS = 3
 """Of each script under four seeds of five; the fifth, and all by night, live longer at three times the cost."""
-FOUND_SOON = (
-    "clip-forgotten",
-    "clock-believed",
-    "commit-forgotten",
-    "early-unload",
-    "fence-unchecked",
-    "half-a-delete",
-    "half-a-revert",
-    "inputs-unchecked",
-    "journal-unsynced",
-    "last-copy-dropped",
-    "lock-granted-twice",
-    "lost-leaf-forgotten",
-    "orphans-kept",
-    "output-lost",
-    "partial-is-complete",
-    "parts-twice",
-    "readers-unheard",
-    "replaced-still-announced",
-    "revert-beside",
-    "two-revisions",
-)
-"""Bugs that few seeds are enough for."""
-BEGIN = {"clip-forgotten": 13, "partial-is-complete": 76}
-"""Seeds to begin with where those before it take long and find nothing; by night all are tried."""
+FIRST_SEEDS = first_seeds()
+"""Which seeds found the planted bugs when the page on simulating was made; changes of the services shift them."""
+SOON = 30
+"""By day, bugs are looked for that a seed before this one found, from that seed on; by night all, from the first on."""
 SEEDS_MAX = 200
 
 
@@ -56,6 +36,11 @@ def test_nothing_is_ever_violated(group: int) -> None:
         steps = STEPS if IS_NIGHTLY or seed % 5 == 0 else FEW_STEPS
         found = run(seed, steps=steps)
         assert not found.violations, f"seed {seed} of {steps} steps: {found.violations}"
+
+
+def test_a_broker_that_stood_still_keeps_no_copies() -> None:
+    """It read an old revision when it went on; the order to unload had been given meanwhile, and it reads on, cold."""
+    assert not run(1209, steps=STEPS, has_servers=True).violations
 
 
 @pytest.mark.parametrize(
@@ -104,10 +89,16 @@ def test_a_cluster_that_serves_answers() -> None:
     assert found.answers
 
 
-@pytest.mark.parametrize("name", [one.name for one in BUGS] if IS_NIGHTLY else FOUND_SOON)
+def test_the_page_has_a_seed_for_each_planted_bug() -> None:
+    assert [*FIRST_SEEDS] == [one.name for one in BUGS]
+
+
+@pytest.mark.parametrize(
+    "name", [one for one, seed in FIRST_SEEDS.items() if IS_NIGHTLY or seed < SOON]
+)
 def test_a_planted_bug_is_found(name: str) -> None:
     bug = find_bug(name)
-    seeds = range(0 if IS_NIGHTLY else BEGIN.get(name, 0), SEEDS_MAX)
+    seeds = range(0 if IS_NIGHTLY else FIRST_SEEDS[name], SEEDS_MAX)
     assert any(run(seed, steps=STEPS, bug=bug).violations for seed in seeds)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,10 +63,18 @@ class CopyAuditor:
     Args:
         folder: That of a historical is in it, under its name.
         metadata: Reads the database itself, past all faults.
+        woke_at_ms: Says when the broker stood still last, and went on.
     """
 
-    def __init__(self, kernel: Kernel, metadata: MetadataStore, folder: Path) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        metadata: MetadataStore,
+        folder: Path,
+        woke_at_ms: Callable[[], int],
+    ) -> None:
         self._kernel, self._metadata, self._folder = kernel, metadata, folder
+        self._woke_at_ms = woke_at_ms
         self.disk = LocalDisk()
         self.held: dict[str, set[str]] = defaultdict(set)
         self.unsure: dict[str, set[str]] = defaultdict(set)
@@ -121,13 +129,15 @@ class CopyAuditor:
     def _wanted(self) -> dict[str, int]:
         """Return what is visible: in the newest revision, the one that is told, and those that brokers read now.
 
-        What a revert has just brought back is not among it: the order was given before.
+        What a revert has just brought back is not among it, nor what a broker reads that stood still and is back: the
+        order was given before.
         """
         told, now_ms = self._metadata.told(), self._kernel.now_ms
         head = self._metadata.head().revision
         revisions = {head} | (set() if told is None else {told.revision})
         for one in self._metadata.servers(Role.BROKER):
-            if abs(now_ms - one.heartbeat_at_ms) < one.lease_ms // 2:
+            is_heard = abs(now_ms - one.heartbeat_at_ms) < one.lease_ms // 2
+            if is_heard and self._woke_at_ms() <= now_ms - NEW_MS:
                 revisions |= {one.planning_revision or 0, one.oldest_revision or 0} - {0}
         new = [
             one.revision for one in self._metadata.log(limit=1_000) if one.at_ms > now_ms - NEW_MS

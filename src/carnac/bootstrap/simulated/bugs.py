@@ -280,6 +280,13 @@ BUGS = (
         lambda _real: lambda self, _now_ms: list(self._deep_storage.list_files("segments")),
     ),
     Bug(
+        "file-times-believed",
+        "files without a record go by the clock of deep storage, which may be behind that of their writer",
+        "carnac.store.upkeep.maintenance",
+        "_begun_at_ms",
+        _always(0),
+    ),
+    Bug(
         "lost-lease-publishes",
         "a writer that lost its lease may publish",
         "carnac.metadata.publish.writer",

@@ -316,8 +316,10 @@ class Chaos:
             self._world.restart(0)
         for process in self._world.attempts.owners:
             process.frozen_until_ms = process.skew_ms = 0
+        now_ms = self._world.kernel.now_ms
         for name, process in list(self._world.processes.items()):
-            process.frozen_until_ms = process.skew_ms = 0
+            process.frozen_until_ms = min(process.frozen_until_ms, now_ms)
+            process.skew_ms = 0
             if process.is_dead:
                 self._world.start(name)
         for script in self._scripts:

@@ -149,13 +149,18 @@ class World:
         self.folder = Path(tempfile.mkdtemp(prefix="carnac-simulated-"))
         self.disk = storage.Disk(kernel, faults)
         self.network = Network(kernel, faults)
-        self.disk.ahead_ms = lambda: self.skew_ms
+        self.disk.ahead_ms = lambda: self.skew_ms - swarm.storage_behind_ms
         storage.mount(self.disk)
         self._database = TemporarySqliteDatabase(created_at_ms=kernel.now_ms, store_id="simulated")
         self.god = Process("auditor")
         self.attempts = Attempts()
         self.auditor = Auditor(kernel, self._past_faults(), self.disk, self.attempts)
-        self.copies = CopyAuditor(kernel, self._past_faults(), self.folder)
+        self.copies = CopyAuditor(
+            kernel,
+            self._past_faults(),
+            self.folder,
+            lambda: self.processes["broker"].frozen_until_ms,
+        )
         self._roles: dict[str, Callable[[Host], object]] = {}
         self.processes: dict[str, Process] = {}
         self._mains: dict[str, Strand] = {}

@@ -24,9 +24,13 @@ VERBS = ("append", "replace", "delete", "delete_where", "revert", "tag", "undo")
 """What writers do."""
 USUAL = (12, 2, 3, 1, 4, 1, 1)
 """How often each, of all that they do."""
+CUTS = 10
+"""How many times more often a server is cut off from all others where whoever asks takes what there is."""
 BREAKS = (0.0, 0.9)
 """See `Swarm`."""
 STALLS = (1, 1, 10)
+"""See `Swarm`."""
+BEHIND_MS = (0, 120_000, 3_600_000)
 """See `Swarm`."""
 PATIENCE = (1, 1, 1, 8)
 """How many times longer than usual a reader takes for a file."""
@@ -46,6 +50,7 @@ class Swarm:
         stalls: How many times more often than `force` says processes stand still before they write.
         is_one_machine: Clocks of all processes are one, which is set wrong; leases go by it, and all end at once when
             the machine does.
+        storage_behind_ms: The clock of deep storage, which is another machine's, is so far behind.
     """
 
     kinds: frozenset[str]
@@ -56,11 +61,13 @@ class Swarm:
     breaks: float = 0.0
     stalls: int = 1
     is_one_machine: bool = False
+    storage_behind_ms: int = 0
 
     def rates(self) -> Rates:
         """Return how often calls fail."""
         usual = Rates()
-        usual = replace(usual, stalled=usual.stalled * self.stalls)
+        cuts = CUTS if self.is_partial else 1
+        usual = replace(usual, stalled=usual.stalled * self.stalls, cut=usual.cut * cuts)
         return replace(
             usual,
             **{
@@ -82,7 +89,7 @@ def draw_swarm(rng: random.Random, kinds: Set[str], *, may_be_one_machine: bool)
             rng.choice((4, 12)),
             *(usual * rng.choice((0, 1, 4)) for usual in USUAL[1:]),
         )
-    return Swarm(
+    drawn = Swarm(
         kinds=frozenset(chosen),
         force=min(FORCE_MAX, len(allowed) / max(1, len(chosen))),
         verbs=verbs,
@@ -92,3 +99,6 @@ def draw_swarm(rng: random.Random, kinds: Set[str], *, may_be_one_machine: bool)
         is_partial=rng.random() < 0.3,
         is_one_machine=may_be_one_machine and rng.random() < ONE_MACHINE,
     )
+    if "clock" not in chosen or drawn.is_one_machine:
+        return drawn
+    return replace(drawn, storage_behind_ms=rng.choice(BEHIND_MS))
