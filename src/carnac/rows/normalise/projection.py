@@ -69,11 +69,8 @@ class Projection:
     @property
     def cut(self) -> str:
         """The marks of what was changed, as text, or null."""
-        if not self.cuts:
-            return "NULL"
         marks = [f"CASE WHEN {cut} THEN {quote_text(mark)} END" for mark, cut in self.cuts]
-        some = " OR ".join(f"({cut})" for _, cut in self.cuts)  # of most rows nothing
-        return f"CASE WHEN {some} THEN concat_ws('{SEPARATOR}', {', '.join(marks)}) END"
+        return f"nullif(concat_ws('{SEPARATOR}', {', '.join(marks)}), '')" if marks else "NULL"
 
     @property
     def select_list(self) -> str:
