@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import threading
 from collections.abc import Callable
@@ -149,6 +150,7 @@ class Cluster:
         self._connect = connect
         self._make_own = make_own
         self._own: Member | None = None
+        self.leaf_numbers = itertools.count(1)
         self._lock = threading.Lock()
         self._following = threading.Lock()
         self._members: dict[str, Member] = {}

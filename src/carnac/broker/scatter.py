@@ -47,7 +47,7 @@ PATIENCE_ROUNDS = 10
 _log = logging.getLogger(__name__)
 _threads = DaemonThreads("leaf")
 """Daemons: a server that hangs does not keep this process from ending."""
-_FINAL = (Invalid, Cancelled, TimedOut, DiskFull)
+_FINAL = (Invalid, TimedOut, DiskFull)
 """Errors that another server would give as well."""
 
 
@@ -87,9 +87,16 @@ class Lack:
 
 @dataclass(eq=False, slots=True)
 class _Task:
+    """A request to a server.
+
+    Attributes:
+        leaf_id: By which it is stopped: a server that came back may have been asked again for the same query.
+    """
+
     request: LeafRequest
     member: Member
     part: Part
+    leaf_id: str
     error: BaseException | None = None
     is_dropped: bool = False
 
@@ -335,7 +342,8 @@ class Scatter:
     # ---------------------------------------------------------------------------------------------- asking
 
     def _ask(self, member: Member, request: LeafRequest) -> None:
-        task = _Task(request, member, Part(may_spill=self._plan.is_union))
+        leaf_id = f"{request.query_id}/{next(self._cluster.leaf_numbers)}"
+        task = _Task(request, member, Part(may_spill=self._plan.is_union), leaf_id)
         with self._lock:
             self._asked.add(task)
         member.begin()
@@ -364,7 +372,7 @@ class Scatter:
         return task
 
     def _run(self, task: _Task) -> None:
-        batches, report = task.member.server.run(task.request)
+        batches, report = task.member.server.run(replace(task.request, query_id=task.leaf_id))
         try:
             for batch in batches:
                 if task.is_dropped or self._is_stopped.is_set():
@@ -398,7 +406,8 @@ class Scatter:
         if error is None and report is not None:
             return self._accept(task, report)
         self._forget(task)
-        if isinstance(error, _FINAL) or not isinstance(error, Exception):
+        is_ours = isinstance(error, Cancelled) and self._is_stopped.is_set()  # else its server's
+        if is_ours or isinstance(error, _FINAL) or not isinstance(error, Exception):
             raise error or Unavailable("a request came to nothing")
         told = error if isinstance(error, CarnacError) else Unavailable(reason_of(error))
         server_id = task.member.record.server_id
@@ -464,7 +473,5 @@ class Scatter:
             return
         task.is_dropped = True
         _threads.run(
-            lambda: safely(
-                _log, "to stop a leaf", lambda: task.member.server.cancel(task.request.query_id)
-            )
+            lambda: safely(_log, "to stop a leaf", lambda: task.member.server.cancel(task.leaf_id))
         )

@@ -12,7 +12,7 @@ import pytest
 from carnac.broker import scatter
 from carnac.errors import Cancelled, Corrupt, TimedOut, Unavailable
 from carnac.ports.answers import AnswerFacts, Engine, OnMissing, QueryService
-from carnac.ports.queries import KEEP, READ_ALL, Keeping
+from carnac.ports.queries import KEEP, READ_ALL, Keeping, LeafReport, LeafRequest
 from carnac.ports.serving import Role
 from tests.support.historicals import settled
 from tests.support.served import ServedStore
@@ -189,6 +189,28 @@ def test_a_scan_is_asked_part_by_part(served: ServedStore, monkeypatch: pytest.M
 
 def test_a_server_whose_report_is_not_what_was_asked_does_not_count(served: ServedStore) -> None:
     served.lines[0].lies = True
+    answer = served.open_broker().queries.run(statement(STATEMENTS[0]))
+    assert rows_of(answer) == served.store.sql(STATEMENTS[0]).rows()
+    assert answer is not None
+    assert served.lines[0].server_id not in answer.facts.servers
+
+
+def test_a_stop_that_comes_late_stops_nothing_else(served: ServedStore) -> None:
+    """A server that came back is asked again for the same query; the stop of before is still on its way."""
+    queries = served.open_broker().queries
+    for _ in range(2):
+        assert rows_of(queries.run(statement(STATEMENTS[0])))
+    asked = [one.query_id for line in served.lines for one in line.asked]
+    assert len(asked) == len(set(asked)) > len(served.lines)
+
+
+def test_a_leaf_that_nobody_here_has_stopped_is_asked_elsewhere(
+    served: ServedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stopped(request: LeafRequest) -> tuple[Iterator[object], LeafReport]:
+        raise Cancelled(f"the request '{request.query_id}' was cancelled")
+
+    monkeypatch.setattr(served.lines[0], "run", stopped)
     answer = served.open_broker().queries.run(statement(STATEMENTS[0]))
     assert rows_of(answer) == served.store.sql(STATEMENTS[0]).rows()
     assert answer is not None
