@@ -90,20 +90,28 @@ def replacement(
     )
 
 
-def folding(store: MetadataStore, inputs: tuple[str, ...], *outputs: Segment) -> Publication:
-    """What a minor compaction that reads now would publish later: these segments become those."""
+def folding(
+    store: MetadataStore,
+    inputs: tuple[str, ...],
+    *outputs: Segment,
+    kind: CommitKind = CommitKind.REWRITE,
+) -> Publication:
+    """What a minor compaction (or a deletion by predicate) that reads now would publish later: these become those."""
     shown = shown_now(store)
     rows = sum(found.rows for found in outputs)
+    row_hash = sum(found.row_hash for found in outputs) % (1 << 64)
     change = Change(
         datasource=DATASOURCE,
         adds=outputs,
         drops=tuple(Drop(segment_id=name, expected=shown[name]) for name in inputs),
     )
     return Publication(
-        kind=CommitKind.REWRITE,
+        kind=kind,
         changes=(change,),
         base_revision=store.head().revision,
-        proof=ConservationProof(rows_in=rows, rows_out=rows, row_hash_in=1, row_hash_out=1),
+        proof=ConservationProof(
+            rows_in=rows, rows_out=rows, row_hash_in=row_hash, row_hash_out=row_hash
+        ),
     )
 
 

@@ -32,6 +32,40 @@ class TestReverting:
         }
         assert names(store) == ["C"]
 
+    def test_nor_what_a_deletion_rewrote(self, store: Store) -> None:
+        """Deleted by a predicate: the rows that stayed are in another segment. The simulator found it (seed 776)."""
+        removal, culprit = brought_back_and_deleted_from(store)
+        with pytest.raises(Conflict, match="nothing to restore") as caught:
+            store.publish(revert_of(store, removal))
+        assert caught.value.ids["commit"] == culprit
+        assert names(store) == ["D"]
+
+    def test_but_once_the_deletion_is_undone_it_does(self, store: Store) -> None:
+        removal, culprit = brought_back_and_deleted_from(store)
+        undone = store.publish(revert_of(store, culprit)).revision
+        assert names(store) == ["S1"]
+        with pytest.raises(Conflict, match="already brought"):
+            store.publish(revert_of(store, removal))
+        store.publish(revert_of(store, undone))
+        assert names(store) == ["D"]
+        with pytest.raises(Conflict, match="nothing to restore"):
+            store.publish(revert_of(store, removal))
+        store.publish(revert_of(store, culprit))
+        store.publish(revert_of(store, 1))
+        assert names(store) == []
+        store.publish(revert_of(store, removal))
+        assert names(store) == ["S1"]
+
+    def test_nor_what_a_deletion_took_whole(self, store: Store) -> None:
+        append(store, segment("S1", day(1)))
+        removal = store.publish(revert_of(store, 1)).revision
+        store.publish(revert_of(store, removal))
+        culprit = store.publish(folding(store, ("S1",), kind=CommitKind.DELETE)).revision
+        with pytest.raises(Conflict, match="deleted by it") as caught:
+            store.publish(revert_of(store, removal))
+        assert caught.value.ids["commit"] == culprit
+        assert names(store) == []
+
     @pytest.mark.parametrize("kept", [(), (3,), (5,)])
     def test_nor_once_that_is_forgotten(self, store: Store, kept: tuple[int, ...]) -> None:
         """The commit that brought it back, or the one that rewrote it, is not in the log any more."""
@@ -60,3 +94,12 @@ class TestReverting:
         assert names(store) == ["C"]
         store.publish(revert_of(store, removal))
         assert names(store) == ["C", "M"]
+
+
+def brought_back_and_deleted_from(store: Store) -> tuple[int, int]:
+    """Append, undo, bring back, and delete some rows; return the commits that undid and that deleted."""
+    append(store, segment("S1", day(1)))
+    removal = store.publish(revert_of(store, 1)).revision
+    store.publish(revert_of(store, removal))
+    deletion = folding(store, ("S1",), segment("D", day(1), rows=5), kind=CommitKind.DELETE)
+    return removal, store.publish(deletion).revision

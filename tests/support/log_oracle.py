@@ -388,24 +388,41 @@ class LogOracle:
         return max(majors, default=None)
 
     def dropped_by(self, datasource: str, segment_id: str, after_revision: int) -> int | None:
-        lives = self.lives_after(datasource, [segment_id], after_revision)
+        lives = self.lives_after(datasource, [segment_id], after_revision, ())
         return max((one.dropped_by for one in lives if one.dropped_by is not None), default=None)
 
     def lives_after(
-        self, datasource: str, segment_ids: Sequence[str], after_revision: int
+        self,
+        datasource: str,
+        segment_ids: Sequence[str],
+        after_revision: int,
+        leaving: Sequence[str],
     ) -> Sequence[EntryLife]:
         return [
-            EntryLife(entry=one.entry, dropped_by=one.dropped, is_moved=self._may_move(one.dropped))
+            EntryLife(
+                entry=one.entry, dropped_by=one.dropped, is_moved=self._may_move(one, leaving)
+            )
             for one in self._lives
             if one.datasource == datasource
             and one.entry.segment_id in segment_ids
             and not one.is_dropped_by(after_revision)
         ]
 
-    def _may_move(self, dropped: int | None) -> bool:
-        return dropped is not None and (
-            dropped not in self._retained or self._all[dropped - 1].kind is CommitKind.REWRITE
-        )
+    def _may_move(self, life: Life, leaving: Sequence[str]) -> bool:
+        if life.dropped is None:
+            return False
+        if life.dropped not in self._retained:
+            return True
+        commit = self._all[life.dropped - 1]
+        if commit.kind is CommitKind.REVERT:
+            return any(
+                added.segment_id not in {life.entry.segment_id, *leaving}
+                and added.span.overlaps(life.entry.span)
+                for change in commit.changes
+                if change.datasource == life.datasource
+                for added in change.adds
+            )
+        return commit.kind in (CommitKind.REWRITE, CommitKind.DELETE)
 
     def changed_after(self, datasource: str, interval: Interval, after_revision: int) -> int | None:
         changed = [

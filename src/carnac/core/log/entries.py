@@ -74,7 +74,8 @@ class EntryLife:
 
     Attributes:
         dropped_by: Revision of the commit that dropped it; None: it is live.
-        is_moved: Whether that was a rewrite, or is forgotten and may have been one: its rows may be in others now.
+        is_moved: Whether its rows may be in other segments since: that was a rewrite, a deletion or the revert of one's
+            revert, or it is forgotten and may have been.
     """
 
     entry: Entry

@@ -36,9 +36,17 @@ class PublishView(Protocol):
         ...
 
     def lives_after(
-        self, datasource: str, segment_ids: Sequence[str], after_revision: int
+        self,
+        datasource: str,
+        segment_ids: Sequence[str],
+        after_revision: int,
+        leaving: Sequence[str],
     ) -> Sequence[EntryLife]:
-        """Return the entries of these segments that were live at `after_revision` or later, in any order."""
+        """Return the entries of these segments that were live at `after_revision` or later, in any order.
+
+        Args:
+            leaving: Segments that are about to go out of sight: rows in them are in no one's way.
+        """
         ...
 
     def changed_after(self, datasource: str, interval: Interval, after_revision: int) -> int | None:

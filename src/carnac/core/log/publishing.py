@@ -253,23 +253,28 @@ def _require_hidden(
 
 
 def _require_unmoved(view: PublishView, change: Change, base: int) -> None:
-    """Refuse to bring back what came back in the meantime and was rewritten then: its rows are in other segments."""
+    """Refuse to bring back what came back in the meantime and was rewritten then: its rows are in other segments.
+
+    What came back once more after that is in its segment again: a revert puts both back, or neither.
+    """
     wanted = {one.segment.segment_id: one.pieces for one in change.restores}
-    lives = view.lives_after(change.datasource, list(wanted), base)
+    leaving = [drop.segment_id for drop in change.drops]
+    lives = view.lives_after(change.datasource, list(wanted), base, leaving)
     moved: dict[tuple[int, str], IntervalSet] = defaultdict(IntervalSet)
     for life in lives:
         if life.is_moved and life.dropped_by is not None and life.dropped_by > base:
             key = (life.dropped_by, life.entry.segment_id)
             moved[key] = moved[key].union(life.entry.visible)
-    for life in lives:
-        key = (life.entry.added_revision, life.entry.segment_id)
-        if key in moved:  # it only moved to another chunk, or stayed in part
-            moved[key] = moved[key].minus(life.entry.visible)
+    for (culprit, segment_id), pieces in moved.items():
+        for life in lives:  # it only moved to another chunk, stayed in part, or came back
+            if life.entry.segment_id == segment_id and life.entry.added_revision >= culprit:
+                pieces = pieces.minus(life.entry.visible)  # noqa: PLW2901
+        moved[culprit, segment_id] = pieces
     for (culprit, segment_id), pieces in sorted(moved.items()):
         if pieces.intersect(wanted[segment_id]):
             raise Conflict(
                 f"segment {segment_id} of {change.datasource} came back after revision {base}, and its rows are in "
-                f"sight in what commit {culprit} wrote: there is nothing to restore",
+                f"what commit {culprit} wrote, or were deleted by it: there is nothing to restore",
                 datasource=change.datasource,
                 segment_id=segment_id,
                 commit=culprit,

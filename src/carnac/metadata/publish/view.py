@@ -131,7 +131,11 @@ class SqlPublishView:
         return None if row is None else row[0]
 
     def lives_after(
-        self, datasource: str, segment_ids: Sequence[str], after_revision: int
+        self,
+        datasource: str,
+        segment_ids: Sequence[str],
+        after_revision: int,
+        leaving: Sequence[str],
     ) -> Sequence[EntryLife]:
         """Return the entries of these segments that were live at `after_revision` or later."""
         rows = self._session.rows(
@@ -139,6 +143,7 @@ class SqlPublishView:
             datasource_id=self.find_datasource(datasource),
             segment_ids=self._session.array(segment_ids),
             after=after_revision,
+            leaving=self._session.array(leaving),
         )
         return [life_of(row) for row in rows]
 

@@ -78,9 +78,12 @@ def entry_of(row: Row) -> Entry:
 
 
 def life_of(row: Row) -> EntryLife:
-    """Return the life of a row that has the columns of `entries`, then the kind of the commit that dropped it."""
-    dropped_by, kind = row[-2:]
-    is_moved = dropped_by is not None and kind in (CommitKind.REWRITE, None)
+    """Return the life of a row of `LIVES_AFTER`."""
+    dropped_by, kind, is_replaced = row[-3:]
+    rewrites = kind in (CommitKind.REWRITE, CommitKind.DELETE, None)
+    is_moved = dropped_by is not None and (
+        rewrites or (kind == CommitKind.REVERT and bool(is_replaced))
+    )
     return EntryLife(entry=entry_of(row), dropped_by=dropped_by, is_moved=is_moved)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from carnac.core.log.entries import ENTRY_BITS
 from carnac.metadata.sql import columns as c
 from carnac.metadata.sql.dialects import new_of, of, row_of, statement
 
@@ -87,9 +88,20 @@ DROPPED_BY = statement(
       AND entries.dropped_revision > :after
     """
 )
+# with each: the commit that dropped it, and whether that added another segment, which stays, of its time
 LIVES_AFTER = statement(
     f"""
-    SELECT {of("entries", c.ENTRY)}, commits.kind
+    SELECT {of("entries", c.ENTRY)}, commits.kind, EXISTS (
+      SELECT 1
+      FROM entries AS added
+      WHERE added.entry_id >= entries.dropped_revision * {1 << ENTRY_BITS}
+        AND added.entry_id < (entries.dropped_revision + 1) * {1 << ENTRY_BITS}
+        AND added.datasource_id = entries.datasource_id
+        AND added.segment_key <> entries.segment_key
+        AND NOT added.segment_id IN :leaving[]
+        AND added.span_start < entries.span_end
+        AND added.span_end > entries.span_start
+    )
     FROM entries
     JOIN segments ON segments.segment_key = entries.segment_key
     LEFT JOIN commits ON commits.revision = entries.dropped_revision
