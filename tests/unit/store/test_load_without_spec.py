@@ -188,7 +188,7 @@ def test_what_the_datasource_decided_holds_and_new_columns_come_in(store: Store)
     store.append("t", [{"at": AT, "n": 3}], time="at")  # as a loop says it each time
     assert types(store)["n"] == "DOUBLE"
     assert rows(store, "count(*), count(new)") == [(3, 1)]
-    with pytest.raises(Invalid, match="has its time decided"):
+    with pytest.raises(Invalid, match="has its time decided: column at, format "):
         store.append("t", [{"at": AT, "n": 2}], time="time")
 
 

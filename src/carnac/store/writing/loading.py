@@ -144,8 +144,9 @@ def _require_same(time: str | Mapping[str, object], spec: IngestSpec, what: str)
     given = {"column": time} if isinstance(time, str) else time
     kept = spec.timestamp.to_json_dict()
     if not all(kept.get(key) == value for key, value in given.items()):
+        decided = ", ".join(f"{key} {value}" for key, value in kept.items())
         raise Invalid(
-            f"{what} has its time decided: {kept}; leave time out, or give a spec with another timestampSpec",
+            f"{what} has its time decided: {decided}; leave time out, or give a spec with another timestampSpec",
             datasource=spec.datasource,
         )
 
