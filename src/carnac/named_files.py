@@ -120,6 +120,8 @@ def _told(place: Path) -> Iterator[None]:
     except IsADirectoryError:
         raise Invalid(f"{place} is a folder; name a file in it") from None
     except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            raise Invalid(f"the name {place.name[:40]}… is too long for a file") from None
         if error.errno in _NO_SPACE:
             raise DiskFull(
                 f"there is no space left to write {place}; nothing of it was kept, make some and try again"

@@ -67,6 +67,13 @@ def test_a_store_has_one_id_wherever_it_is_opened(store: Store, metadata_url: st
     other.close()
 
 
+def test_a_number_that_no_column_holds_is_refused(store: Store) -> None:
+    """SQLite kept it, and whoever read it as a whole number failed."""
+    with pytest.raises(Invalid, match="no database keeps"):
+        store.put_server(replace(HISTORICAL, capacity_bytes=1e308))  # type: ignore[arg-type]
+    assert ids(store) == []
+
+
 def test_who_serves_a_store_does_not_join_the_one_that_took_its_place(store: Store) -> None:
     store.put_server(HISTORICAL)
     was = store.store_id

@@ -47,6 +47,8 @@ def test_another_file_is_replaced_and_a_folder_is_not(tmp_path: Path, write: Wri
         write(tmp_path / "b.svg")
     with pytest.raises(NotFound, match="there is no folder"):
         write(tmp_path / "no" / "a.svg")
+    with pytest.raises(Invalid, match="too long for a file"):
+        write(tmp_path / f"{'9' * 300}.svg")
 
 
 def test_what_fails_leaves_what_was_there(tmp_path: Path) -> None:

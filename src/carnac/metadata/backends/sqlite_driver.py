@@ -173,7 +173,7 @@ def translate(error: Exception, path: Path) -> CarnacError | None:
         return DiskFull(
             f"the disk of the metadata store {path} is full; make room and retry (carnac gc deletes what is garbage)"
         )
-    if isinstance(error, apsw.TooBigError):
+    if isinstance(error, apsw.TooBigError) or code == apsw.SQLITE_CONSTRAINT_DATATYPE:
         return unfit_value(error)
     if isinstance(error, apsw.ConstraintError):
         return Invalid(f"the publication names something that the store has already: {text}")

@@ -65,7 +65,8 @@ CREATE INDEX rule_changes_by_datasource ON rule_changes (datasource, number);
 
 def layout(kind: str) -> str:
     """Return the statements that make the tables in an empty database of a kind (`Session.kind`)."""
-    version = f"CREATE TABLE {VERSION_TABLE} (version_num VARCHAR(32) NOT NULL PRIMARY KEY);\n"
+    strict = " STRICT" if kind == SQLITE else ""
+    version = f"CREATE TABLE {VERSION_TABLE} (version_num TEXT NOT NULL PRIMARY KEY){strict};\n"
     return version + "".join(_table(name, kind) for name in TABLES) + _INDEXES
 
 
@@ -75,15 +76,17 @@ def _table(name: str, kind: str) -> str:
         lines.append(f"CONSTRAINT {name}_key PRIMARY KEY ({_KEYS[name]})")
     if name in _UNIQUE:
         lines.append(f"CONSTRAINT {_UNIQUE[name]}")
-    rowid = " WITHOUT ROWID" if kind == SQLITE and name in _WITHOUT_ROWID else ""
+    options = ""
+    if kind == SQLITE:  # else it keeps a fraction or a text in a column of whole numbers
+        options = " STRICT, WITHOUT ROWID" if name in _WITHOUT_ROWID else " STRICT"
     stated = ",\n  ".join(lines)
-    return f"CREATE TABLE {name} (\n  {stated}\n){rowid};\n"
+    return f"CREATE TABLE {name} (\n  {stated}\n){options};\n"
 
 
 def _columns(stated: str, kind: str) -> Iterator[str]:
     for word in stated.split():
         name = word.rstrip("?*").removesuffix(":text")
         is_key = word.endswith("*")
-        whole = "INTEGER" if is_key and kind == SQLITE else "BIGINT"  # SQLite's own rowid, if so
+        whole = "INTEGER" if kind == SQLITE else "BIGINT"  # as a key, SQLite's own rowid
         null = "" if word.endswith("?") else " NOT NULL"
         yield f"{name} {'TEXT' if ':text' in word else whole}{null}{' PRIMARY KEY' * is_key}"
