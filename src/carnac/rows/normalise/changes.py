@@ -34,8 +34,11 @@ def sentences(marks: Mapping[str, int]) -> tuple[str, ...]:
     Args:
         marks: How many rows have each mark.
     """
-    found = sorted((one.partition(":")[::-2], rows) for one, rows in marks.items())
+    found: list[tuple[str, str, int]] = []
+    for one, rows in marks.items():
+        change, _, field = one.partition(":")
+        found.append((field, change, rows))
     return tuple(
         f"{rows:,} {'row has' if rows == 1 else 'rows have'} {_SAID[Change(change)].format(field)}"
-        for (field, change), rows in found
+        for field, change, rows in sorted(found)
     )
