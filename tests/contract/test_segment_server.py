@@ -225,9 +225,11 @@ def test_a_query_is_cancelled_by_its_id(served: Served) -> None:
 
 
 def test_an_answer_that_is_closed_early_ends_at_the_server(served: Served) -> None:
+    """Both are larger than what is on its way between two ends, so neither is over before it is read or closed."""
     segments = write_hours(served.storage, 2, rows=3000)
-    batches, report = served.server.run(request_of(segments, "SELECT n FROM v", query_id="q"))
-    others, _ = served.server.run(request_of(segments, "SELECT n FROM v", query_id="q"))
+    request = request_of(segments, "SELECT n, repeat('x', 10000) AS wide FROM v", query_id="q")
+    batches, report = served.server.run(request)
+    others, _ = served.server.run(request)
     next(batches)
     batches.close()  # type: ignore[attr-defined]
     until(lambda: served.historical.running == 1, "the end of the statement")
