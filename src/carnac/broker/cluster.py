@@ -51,6 +51,9 @@ class Member:
         self._used_bytes = 0
         self._others = 0  # what it ran for others when it was heard last
         self._asked = 0
+        self._most_asked = self._most_before = (
+            0  # at a time since the last answer, and the one before
+        )
         self._loop = Loop(
             f"inventory of {record.server_id}",
             self._ask_on,
@@ -92,12 +95,17 @@ class Member:
             self._states[one.segment_id] = one.state
         self._epoch, self._number = answer.epoch, answer.number
         self._used_bytes = answer.used_bytes
-        self._others = max(0, answer.running - self._asked)
+        mine = max(
+            self._most_asked, self._most_before
+        )  # what has ended here may run there for a moment
+        self._others = max(0, answer.running - mine)
+        self._most_asked, self._most_before = self._asked, self._most_asked
 
     def begin(self) -> None:
         """Count a question in that is on its way to the server."""
         with self._lock:
             self._asked += 1
+            self._most_asked = max(self._most_asked, self._asked)
 
     def end(self) -> None:
         """Count it out."""

@@ -52,6 +52,9 @@ def plan_reads(
     its last answers. What a server runs more than others counts as much as a fair part of this query. When all have
     their part, the one with the least to do.
 
+    What servers keep is of sets of segments, so a segment more should move no other one: the newest is dealt last of
+    its size, and the fair part is one of a total that is rounded up by at most an eighth, so that it changes rarely.
+
     Source: consistent hashing with bounded loads (Mirrokni, Thorup, Zadimoghaddam, 2018).
 
     Args:
@@ -62,13 +65,13 @@ def plan_reads(
     """
     parts: dict[str, list[str]] = {}
     left: list[str] = []
-    fair_bytes = max(1, sum(sizes.values()) // max(1, len(servers)))
+    fair_bytes = max(1, _rounded_up(sum(sizes.values())) // max(1, len(servers)))
     bound_bytes = fair_bytes + fair_bytes // 8
     least = min((one.running for one in servers), default=0)
     load = {one.server_id: (one.running - least) * fair_bytes for one in servers}
     part = dict.fromkeys(load, 0)
     chosen: dict[str, str] = {}
-    for segment_id in sorted(sizes, key=lambda one: (-sizes[one], one)):
+    for segment_id in sorted(sizes, key=lambda one: (-(sizes[one].bit_length() // 2), one)):
         there = [one for one in servers if one.server_id not in tried.get(segment_id, ())]
         if not there:
             continue
@@ -95,6 +98,12 @@ def plan_reads(
         else:
             parts.setdefault(server_id, []).append(segment_id)
     return Assignment(parts=parts, left=left)
+
+
+def _rounded_up(total_bytes: int) -> int:
+    """Return the next number of which only the four highest bits are set."""
+    step = 1 << max(0, total_bytes.bit_length() - 4)
+    return -(-total_bytes // step) * step
 
 
 def rendezvous(segment_id: str, server_id: str) -> int:
