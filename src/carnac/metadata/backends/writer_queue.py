@@ -23,7 +23,7 @@ from carnac.errors import Unavailable
 NAME_BYTES = 300
 """Size of the line that names the writer; a host's name has at most 253."""
 
-TURN_MS = 4
+TURN_MS = 2
 """How long a process may keep the lock between its commits while others wait."""
 IDLE_MS = 1
 """How long it waits for its next commit at most."""
