@@ -63,8 +63,6 @@ def plan_reads(
         tried: Servers that could not read a segment, by segment id; they are not asked again.
         part_bytes: So much is asked of one server before another one is.
     """
-    parts: dict[str, list[str]] = {}
-    left: list[str] = []
     fair_bytes = max(1, _rounded_up(sum(sizes.values())) // max(1, len(servers)))
     bound_bytes = fair_bytes + fair_bytes // 8
     least = min((one.running for one in servers), default=0)
@@ -91,13 +89,10 @@ def plan_reads(
         load[found.server_id] += sizes[segment_id]
         part[found.server_id] += sizes[segment_id]
         chosen[segment_id] = found.server_id
-    for segment_id in sizes:
-        server_id = chosen.get(segment_id)
-        if server_id is None:
-            left.append(segment_id)
-        else:
-            parts.setdefault(server_id, []).append(segment_id)
-    return Assignment(parts=parts, left=left)
+    parts: dict[str, list[str]] = {}
+    for segment_id in filter(chosen.get, sizes):
+        parts.setdefault(chosen[segment_id], []).append(segment_id)
+    return Assignment(parts=parts, left=[one for one in sizes if one not in chosen])
 
 
 def _rounded_up(total_bytes: int) -> int:
