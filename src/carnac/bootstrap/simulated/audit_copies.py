@@ -63,7 +63,7 @@ class CopyAuditor:
     Args:
         folder: That of a historical is in it, under its name.
         metadata: Reads the database itself, past all faults.
-        woke_at_ms: Says when the broker stood still last, and went on.
+        woke_at_ms: Says when a broker stood still last, and went on: also one that another has followed.
     """
 
     def __init__(

@@ -159,12 +159,12 @@ class World:
             kernel,
             self._past_faults(),
             self.folder,
-            lambda: self.processes["broker"].frozen_until_ms,
+            lambda: max(one.frozen_until_ms for one in self._begun if one.name == "broker"),
         )
         self._roles: dict[str, Callable[[Host], object]] = {}
         self.processes: dict[str, Process] = {}
         self._mains: dict[str, Strand] = {}
-        self._births = 0
+        self._begun: list[Process] = []
         self.last_number = 0
         self.answers = 0
 
@@ -186,9 +186,9 @@ class World:
         self.start(name)
 
     def _born(self, name: str) -> Process:
-        self._births += 1
         process = Process(name)
-        process.ids.seed(f"{self.kernel.faults.random()} {self._births}")
+        self._begun.append(process)
+        process.ids.seed(f"{self.kernel.faults.random()} {len(self._begun)}")
         self.kernel.note(f"{name} starts")
         return process
 
@@ -204,7 +204,7 @@ class World:
     def _begin(self, name: str, process: Process) -> None:
         """Be what a process is; one that cannot begin ends, and is started anew."""
         try:
-            self._roles[name](Host(self, process, self._births))
+            self._roles[name](Host(self, process, len(self._begun)))
         except CarnacError as error:
             self.kernel.note(f"cannot begin: {error.message}")
             self.start_later(name, 2_000)
@@ -216,7 +216,7 @@ class World:
 
         def work() -> None:
             try:
-                role(Host(self, process, self._births))
+                role(Host(self, process, len(self._begun)))
             except CarnacError as error:
                 self.kernel.note(f"cannot go on: {error.message}")
             self.kernel.kill(process)
