@@ -88,7 +88,7 @@ def facts_of(statement: Statement, execution: Execution, store_id: str) -> Answe
     facts = AnswerFacts(
         query_id=statement.query_id,
         revision=execution.revision,
-        segments_expected=len({segment_id for segment_id, _ in basis.slices}),
+        segments_expected=basis.segments_read,
         segments_read=0,
         is_complete=False,
         engine=execution.engine,

@@ -122,8 +122,7 @@ class SparkExecution:
         for piece in pieces:
             yield from cast_rows(self._cast([piece]), schema).to_batches()
         # Spark reads every file that it is given, or fails
-        segments = len({segment_id for segment_id, _ in self.basis.slices})
-        self.reach = Reach(segments_read=segments, is_complete=True)
+        self.reach = Reach(segments_read=self.basis.segments_read, is_complete=True)
 
     def _cast(self, pieces: list[object]) -> pa.Table:
         import pyarrow as pa

@@ -73,6 +73,11 @@ class QueryBasis:
     segments_total: int
     sums: Sequence[int] | None = None
 
+    @property
+    def segments_read(self) -> int:
+        """Number of segments left after pruning."""
+        return len({segment_id for segment_id, _ in self.slices})
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeafSlice:

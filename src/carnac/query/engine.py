@@ -10,7 +10,6 @@ Behind the gate stands a second wall, what DuckDB itself may do (`running.query`
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -25,13 +24,8 @@ from carnac.ports.queries import KEEP, READ_ALL, Keeping, LeafFiles, LeafReport,
 from carnac.ports.threads import stopped_after
 from carnac.query.cache import FileCache, default_cache_folder, spill_folder
 from carnac.query.distributed.distributing import Asked, Distributor
-from carnac.query.distributed.leaves import (
-    Cancelling,
-    checked_leaf,
-    reported,
-    without_missing,
-)
-from carnac.query.distributed.merging import merged_table
+from carnac.query.distributed.leaves import Cancelling, checked_leaf, reported, without_missing
+from carnac.query.distributed.merging import merged_table, show_answers
 from carnac.query.hot import HotSegments
 from carnac.query.intact import IntactFiles, Interrupted
 from carnac.query.keeping.embedded import Embedded
@@ -42,8 +36,8 @@ from carnac.query.messages import TooLarge, translate
 from carnac.query.parameters import Parameters
 from carnac.query.planning import Plan, Scan
 from carnac.query.plans import KnownPlans
-from carnac.query.results import explained, no_rows, read_rows, rows_of, tidy
-from carnac.query.running.limits import apart, may_grow_bytes, memory_held
+from carnac.query.results import no_rows, whole_rows
+from carnac.query.running.limits import apart, default_memory_bytes, may_grow_bytes, memory_held
 from carnac.query.running.query import RunningQuery, ScanFiles, settings_of
 from carnac.query.sketching import names_sketches, register_sketches
 from carnac.query.streams.streaming import StreamedQuery
@@ -53,7 +47,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 DEFAULT_CACHE_BYTES = 10 * 1024**3
-DEFAULT_MEMORY_SHARE = 0.8  # of the machine, DuckDB's own default
 T = TypeVar("T")
 
 STUCK_MAX = 4
@@ -142,7 +135,7 @@ class QueryEngine:
 
         def run() -> QueryResult:
             with self._planned(sql, catalog, parameters, keeping) as (query, plan):
-                table = _run(query.cursor, plan, self._memory_bytes // 2)
+                table = whole_rows(query.cursor, plan, bytes_max=self._memory_bytes // 2)
             return QueryResult(
                 table=table,
                 revision=catalog.revision,
@@ -174,14 +167,31 @@ class QueryEngine:
 
         def run() -> ExportResult:
             with self._planned(sql, catalog, parameters, READ_ALL) as (query, plan):
-                rows, is_cut = export(query.cursor, plan, target, form=form, rows_max=rows_max)
-            return ExportResult(
-                rows=rows,
-                is_cut=is_cut,
-                revision=catalog.revision,
-                segments_total=plan.segments_total,
-                segments_read=plan.segments_read,
-            )
+                at = catalog.revision
+                return export(query.cursor, plan, at, target, form=form, rows_max=rows_max)
+
+        return self.apart(run)
+
+    def export_final(
+        self,
+        plan: Distribution,
+        answers: Mapping[str, Sequence[object]],
+        target: BinaryIO,
+        *,
+        form: str,
+        rows_max: int | None = None,
+    ) -> ExportResult:
+        """Write what is made of answers, as they come; see `export_query` and `run_final`."""
+        from carnac.query.export.writing import export_merged
+
+        bytes_max = self._memory_bytes // 2
+
+        def run() -> ExportResult:
+            with self._query(plan.final_sql, set(), 0) as query:
+                shown = show_answers(query.cursor, plan, answers, bytes_max=bytes_max)
+                return export_merged(
+                    query.cursor, plan, shown, target, form=form, rows_max=rows_max
+                )
 
         return self.apart(run)
 
@@ -299,7 +309,7 @@ class QueryEngine:
             table=table,
             revision=plan.revision,
             segments_total=plan.basis.segments_total,
-            segments_read=len({segment_id for segment_id, _ in plan.basis.slices}),
+            segments_read=plan.basis.segments_read,
         )
 
     def kept_answer(self, distribution: Distribution, keeping: Keeping) -> WholeAnswer | None:
@@ -457,10 +467,7 @@ class QueryEngine:
 
     @property
     def _memory_bytes(self) -> int:
-        if self._memory_limit_bytes is not None:
-            return self._memory_limit_bytes
-        machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        return int(machine * DEFAULT_MEMORY_SHARE)
+        return self._memory_limit_bytes or default_memory_bytes()
 
     @property
     def _memory_limit(self) -> str:
@@ -490,9 +497,3 @@ class QueryEngine:
         """Return a cursor of the connection that there is."""
         with self._lock:
             return None if self._connection is None else self._connection.cursor()
-
-
-def _run(cursor: duckdb.DuckDBPyConnection, plan: Plan, bytes_max: int) -> object:
-    if plan.is_explain:
-        return explained(cursor, plan)
-    return tidy(read_rows(*rows_of(cursor, plan), bytes_max=bytes_max))

@@ -173,6 +173,18 @@ def rows_of(
     return schema, closed()
 
 
+def whole_rows(cursor: duckdb.DuckDBPyConnection, plan: Plan, *, bytes_max: int) -> pa.Table:
+    """Return the rows of a plan whose views are there, or what EXPLAIN says.
+
+    Raises:
+        Unavailable: They take more than `bytes_max` bytes of memory.
+        duckdb.Error: It fails.
+    """
+    if plan.is_explain:
+        return explained(cursor, plan)
+    return tidy(read_rows(*rows_of(cursor, plan), bytes_max=bytes_max))
+
+
 def tidy(table: pa.Table) -> pa.Table:
     """Return the table with sums of longs as longs: DuckDB gives them 128 bits, and Arrow makes decimals of those.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 from carnac.core.texts import check_text
 from carnac.errors import Invalid
 from carnac.named_files import is_stream, named_file
-from carnac.store.querying import READ_ATTEMPTS_MAX, Reads, RevisionCatalog
+from carnac.store.querying import READ_ATTEMPTS_MAX, Reads, RevisionCatalog, SparkWriter
 
 if TYPE_CHECKING:
     from carnac.ports import ExportResult
@@ -37,15 +37,19 @@ def export(
     parameters: Sequence[object] | Mapping[str, object],
     rows_max: int | None,
     overwrite: bool,
+    spark: SparkWriter | None = None,
 ) -> ExportResult:
-    """Run a statement over one revision and write its rows; see `StoreReading.export`."""
+    """Run a statement over one revision and write its rows; see `StoreReading.export`.
+
+    Args:
+        spark: Runs it on Spark; None: the embedded engine does.
+    """
     place = _as_place(target)
     form = form_of(form, place)
 
     def write(file: BinaryIO, catalog: RevisionCatalog) -> ExportResult:
-        return reads.engine.export_query(
-            text, catalog, file, form=form, parameters=parameters, rows_max=rows_max
-        )
+        run = reads.engine.export_query if spark is None else spark.write
+        return run(text, catalog, file, form=form, parameters=parameters, rows_max=rows_max)
 
     def write_place(catalog: RevisionCatalog) -> ExportResult:
         if place is None:

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar, cast
+from itertools import chain
+from typing import TYPE_CHECKING, BinaryIO, TypeVar, cast
 from weakref import WeakKeyDictionary
 
-from carnac.errors import Corrupt, NotFound, TimedOut
+from carnac.errors import CarnacError, Corrupt, NotFound, TimedOut
 from carnac.ports.distributed import SparkAsked
 from carnac.ports.memo import Memo
 from carnac.ports.threads import stopped_after
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from carnac.core.log.entries import VisibleSegment
     from carnac.core.segments.segment import ColumnType
     from carnac.core.time.intervals import IntervalSet
     from carnac.metadata.store import MetadataStore
-    from carnac.ports import QueryResult
-    from carnac.ports.distributed import SparkRunner
+    from carnac.ports import ExportResult, QueryResult
+    from carnac.ports.distributed import SparkPlan, SparkRunner
     from carnac.ports.serving import Held
     from carnac.query.engine import QueryEngine
     from carnac.store.leases import LeaseKeeper
@@ -152,26 +156,103 @@ class Reads:
         Args:
             timeout_ms: After which it is stopped; 0: no limit.
         """
-        asked = SparkAsked(reason="Spark was asked for", parameters=parameters)
 
         def work(catalog: RevisionCatalog) -> QueryResult:
             import pyarrow as pa
 
-            plan = self.engine.plan_spark(text, catalog, asked)
-            tables: list[object] = []
-            with stopped_after(timeout_ms or None, lambda: None) as is_late:
-
-                def stop() -> TimedOut | None:
-                    if not is_late.is_set():
-                        return None
-                    return TimedOut(
-                        f"the query took longer than {timeout_ms} ms on Spark and was stopped; "
-                        "select a shorter time or fewer rows, or raise query_timeout_ms"
-                    )
-
-                if not plan.merge.told:
-                    pieces = cast("Iterator[pa.RecordBatch]", runner.run_statement(plan, stop=stop))
-                    tables += [pa.Table.from_batches([one]) for one in pieces]
+            asked = _SparkRun(self.engine, runner, timeout_ms)
+            with asked.pieces(text, catalog, parameters) as (plan, pieces):
+                tables = [pa.Table.from_batches([one]) for one in pieces]
             return self.engine.run_final(plan.merge, {plan.rows: tables} if tables else {})
 
         return self.run(at, work)
+
+
+@dataclass(frozen=True, slots=True)
+class SparkWriter:
+    """Writes the rows of statements that run on Spark, as they come.
+
+    Attributes:
+        timeout_ms: After which a statement is stopped; 0: no limit.
+    """
+
+    engine: QueryEngine
+    runner: SparkRunner
+    timeout_ms: int
+
+    def write(
+        self,
+        text: str,
+        catalog: RevisionCatalog,
+        target: BinaryIO,
+        *,
+        form: str,
+        parameters: Sequence[object] | Mapping[str, object],
+        rows_max: int | None,
+    ) -> ExportResult:
+        """Run a statement and write its rows; see `QueryEngine.export_query`."""
+        run = _SparkRun(self.engine, self.runner, self.timeout_ms)
+        with run.pieces(text, catalog, parameters) as (plan, pieces):
+            readers = _as_readers(pieces)
+            answers = {plan.rows: readers} if readers else {}
+            return self.engine.export_final(
+                plan.merge, answers, target, form=form, rows_max=rows_max
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _SparkRun:
+    engine: QueryEngine
+    runner: SparkRunner
+    timeout_ms: int
+
+    @contextmanager
+    def pieces(
+        self,
+        text: str,
+        catalog: RevisionCatalog,
+        parameters: Sequence[object] | Mapping[str, object],
+    ) -> Iterator[tuple[SparkPlan, Iterator[pa.RecordBatch]]]:
+        """Give a plan and the rows that Spark makes of it; none for EXPLAIN.
+
+        What the rows raise leaves the block, whoever takes them.
+        """
+        asked = SparkAsked(reason="Spark was asked for", parameters=parameters)
+        plan = self.engine.plan_spark(text, catalog, asked)
+        failures: list[CarnacError] = []
+        with stopped_after(self.timeout_ms or None, lambda: None) as is_late:
+
+            def stop() -> TimedOut | None:
+                if not is_late.is_set():
+                    return None
+                return TimedOut(
+                    f"the query took longer than {self.timeout_ms} ms on Spark and was stopped; "
+                    "select a shorter time or fewer rows, or raise query_timeout_ms"
+                )
+
+            def rows() -> Generator[pa.RecordBatch, None, None]:
+                try:
+                    if not plan.merge.told:
+                        found = self.runner.run_statement(plan, stop=stop)
+                        yield from cast("Iterator[pa.RecordBatch]", found)
+                except CarnacError as error:
+                    failures.append(error)
+                    raise
+
+            with closing(rows()) as pieces:
+                try:
+                    yield plan, pieces
+                except CarnacError:
+                    if failures:
+                        raise failures[0] from None
+                    raise
+
+
+def _as_readers(pieces: Iterator[pa.RecordBatch]) -> list[pa.RecordBatchReader]:
+    """Return what reads the pieces; nothing if there are none."""
+    import pyarrow as pa
+
+    first = next(pieces, None)
+    if first is None:
+        return []
+    return [pa.RecordBatchReader.from_batches(first.schema, chain([first], pieces))]

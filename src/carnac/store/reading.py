@@ -13,7 +13,7 @@ from carnac.core.time.intervals import IntervalSet, as_interval
 from carnac.core.time.moments import as_moment
 from carnac.errors import Invalid
 from carnac.ports import SegmentInput
-from carnac.store.querying import Reads
+from carnac.store.querying import Reads, SparkWriter
 from carnac.store.results import Result
 
 if TYPE_CHECKING:
@@ -84,10 +84,8 @@ class StoreReading:
         parameters: Sequence[object] | Mapping[str, object],
         engine: str | None,
     ) -> QueryResult:
-        if engine not in {None, "embedded", "spark"}:
-            raise Invalid(f"engine must be embedded or spark, not '{engine}'")
         reads = self._reads
-        if engine != "spark":
+        if not _is_spark(engine):
             return reads.run(
                 at, lambda catalog: reads.engine.run_query(text, catalog, parameters=parameters)
             )
@@ -169,6 +167,7 @@ class StoreReading:
         parameters: Sequence[object] | Mapping[str, object] = (),
         max_rows: int | None = None,
         overwrite: bool = False,
+        engine: str | None = None,
     ) -> ExportResult:
         """Run one SELECT statement and write its rows to a file, as they come: the result may be larger than memory.
 
@@ -180,6 +179,7 @@ class StoreReading:
             parameters: As for `sql`.
             max_rows: Most rows to write; None: all.
             overwrite: Take the place of a file that is there.
+            engine: As for `sql`.
 
         Raises:
             Invalid: As `sql`; the file is there already, or its format is not known.
@@ -188,6 +188,10 @@ class StoreReading:
         """
         from carnac.store.exporting import export
 
+        spark: SparkWriter | None = None
+        if _is_spark(engine):
+            timeout_ms = self.settings.query_timeout_ms
+            spark = SparkWriter(self._engine(), self._pipeline(), timeout_ms)
         return export(
             self._reads,
             text,
@@ -197,6 +201,7 @@ class StoreReading:
             parameters=parameters,
             rows_max=max_rows,
             overwrite=overwrite,
+            spark=spark,
         )
 
     def read_spark(
@@ -379,3 +384,14 @@ class StoreReading:
 def _as_set(interval: Interval | str | None) -> IntervalSet | None:
     parsed = as_interval(interval)
     return None if parsed is None else IntervalSet((parsed,))
+
+
+def _is_spark(engine: str | None) -> bool:
+    """Whether an engine that is asked for is Spark.
+
+    Raises:
+        Invalid: There is none of that name.
+    """
+    if engine not in {None, "embedded", "spark"}:
+        raise Invalid(f"engine must be embedded or spark, not '{engine}'")
+    return engine == "spark"

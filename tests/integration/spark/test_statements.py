@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyarrow import feather
 from pyspark.sql import SparkSession
 
 from carnac.clock import RandomIds, SystemClock
-from carnac.errors import CarnacError, Invalid
+from carnac.errors import CarnacError, Invalid, TimedOut
 from carnac.jobs.pipeline import SparkPipeline
 from carnac.ports.answers import Engine, Statement
 from carnac.ports.distributed import SparkAsked, SparkPlan, TooMuch
 from carnac.query import QueryEngine
 from carnac.query.spark_sql.kinds import NotInSpark
 from carnac.spark.session import SparkHolder
-from carnac.store.querying import RevisionCatalog
+from carnac.store.querying import RevisionCatalog, SparkWriter
 from tests.nightly import IS_NIGHTLY
 from tests.support.merging import asked, check_same, fill, rank, rows_of
 from tests.support.served import ServedStore
@@ -220,6 +223,76 @@ def test_a_revision_is_read_as_it_was(world: World) -> None:
         store.sql("SELECT * FROM later", at=before, engine="spark")
     with pytest.raises(Invalid, match="embedded or spark"):
         store.sql("SELECT 1", engine="flink")
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """What both engines write of a statement."""
+
+    world: World
+
+    def of_spark(self, sql: str, form: str, rows_max: int | None = None) -> bytes:
+        target = io.BytesIO()
+        writer = SparkWriter(self.world.engine, self.world.runner, timeout_ms=0)
+        done = writer.write(
+            sql, self.world.catalog, target, form=form, parameters=(), rows_max=rows_max
+        )
+        assert done.is_cut == (rows_max is not None)
+        return target.getvalue()
+
+    def of_this_process(self, sql: str, form: str, rows_max: int | None = None) -> bytes:
+        target = io.BytesIO()
+        self.world.engine.export_query(
+            sql, self.world.catalog, target, form=form, rows_max=rows_max
+        )
+        return target.getvalue()
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet", "arrow"])
+def test_files_of_spark_are_those_of_the_embedded_engine(world: World, form: str) -> None:
+    """Names that repeat, sums, lists, times, nulls: all rows, and the first few; or none."""
+    files = Files(world)
+    rows = "SELECT k, k, __time, s, x, b, tags, sum(n) AS n FROM events GROUP BY ALL ORDER BY ALL"
+    cases = {
+        "csv": ((rows, None), (rows, 3)),
+        "jsonl": (("SELECT k FROM events WHERE false", None),),
+    }
+    for sql, rows_max in cases.get(form, ((rows, None),)):
+        ours = files.of_spark(sql, form, rows_max)
+        theirs = files.of_this_process(sql, form, rows_max)
+        if form in {"csv", "jsonl"}:
+            assert ours == theirs
+        else:
+            read = pq.read_table if form == "parquet" else feather.read_table
+            assert read(io.BytesIO(ours)).equals(read(io.BytesIO(theirs)))
+
+
+def test_a_file_of_explain_says_what_spark_is_asked(world: World) -> None:
+    """There is no answer to wait for."""
+    assert (
+        "Spark: SELECT"
+        in Files(world).of_spark("EXPLAIN SELECT count(*) FROM events", "csv").decode()
+    )
+
+
+def test_a_file_of_a_statement_that_fails_midway_says_what_spark_said(world: World) -> None:
+    """The failure comes while the embedded engine takes rows, which has no word for it."""
+    with pytest.raises(Invalid, match="Spark cannot run the statement"):
+        Files(world).of_spark("SELECT CAST(s AS BIGINT) FROM events", "csv")
+
+
+def test_a_file_of_a_statement_that_takes_too_long_is_not_written(world: World) -> None:
+    """The limit is that of the store."""
+    writer = SparkWriter(world.engine, world.runner, timeout_ms=1)
+    with pytest.raises(TimedOut, match="longer than 1 ms on Spark"):
+        writer.write(
+            "SELECT count(*) FROM events",
+            world.catalog,
+            io.BytesIO(),
+            form="csv",
+            parameters=(),
+            rows_max=None,
+        )
 
 
 def rows_from(answer: Any) -> list[tuple[object, ...]]:

@@ -145,7 +145,8 @@ def sql(
             run_prompt(session, store, at=at, rows_max=rows_max)
         return
     form = "json" if session.output.is_json and form in {None, *FORMATS} else _form(form, output)
-    _check_form(form, output, engine)
+    if form not in FILES and output is not None:
+        raise Invalid(f"{form} is for standard output alone; -o FILE writes {', '.join(FILES)}")
     statement = _read_statement(text, file)
     question = _Question(
         text=statement,
@@ -201,6 +202,7 @@ class _Question:
             parameters=self.parameters,
             max_rows=self.rows_max,
             overwrite=overwrite,
+            engine=self.engine,
         )
         if self.receipt is not None:
             again = store.receipt(self.text, at=written.revision, parameters=self.parameters)
@@ -223,20 +225,6 @@ def _form(form: str | None, output: str | None) -> str:
     from carnac.store.exporting import form_of
 
     return form_of(form, Path(output or ""))
-
-
-def _check_form(form: str, output: str | None, engine: str | None) -> None:
-    """Refuse a format that cannot be written so.
-
-    Raises:
-        Invalid: It is refused.
-    """
-    if form not in FILES and output is not None:
-        raise Invalid(f"{form} is for standard output alone; -o FILE writes {', '.join(FILES)}")
-    if form in FILES and engine == "spark":
-        raise Invalid(
-            f"{form} is written by the embedded engine; with --engine spark print a table or json"
-        )
 
 
 def _standard_output(form: str) -> BinaryIO:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
 
+from carnac.ports import ExportResult
 from carnac.query.export.lines import csv_expression, csv_head, json_expression
 from carnac.query.export.values import csv_line, iterate_rows, to_json_value, unique_names
-from carnac.query.results import BATCH_ROWS, as_longs, batches_of, explained, is_huge
+from carnac.query.results import BATCH_ROWS, as_longs, batches_of, explained, is_huge, plan_table
 
 if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
+    from carnac.ports.distributed import Distribution
     from carnac.query.planning import Plan
 
     Batches = Iterator[pa.RecordBatch]
@@ -57,10 +59,12 @@ class Export:
 
     Attributes:
         relation: Its rows, not yet run.
+        names: Of its columns, as they are written.
         again: Returns the rows of another statement over those of this one, named c0, c1, …
     """
 
     relation: duckdb.DuckDBPyRelation
+    names: Sequence[str]
     again: Callable[[str], duckdb.DuckDBPyRelation]
     target: BinaryIO
     limit: RowLimit
@@ -77,7 +81,7 @@ class Export:
 
     def write_csv(self) -> None:
         """Write a line of names, then a line for each row."""
-        self.target.write(csv_head(self.relation.columns))
+        self.target.write(csv_head(self.names))
         made = csv_expression(self._types)
         if made is not None:
             self._write_lines(made)
@@ -87,7 +91,7 @@ class Export:
 
     def write_json_lines(self) -> None:
         """Write an object for each row."""
-        names = unique_names(self.relation.columns)
+        names = unique_names(list(self.names))
         made = json_expression(self._types, names)
         if made is not None:
             self._write_lines(made)
@@ -147,7 +151,7 @@ class Export:
         import pyarrow as pa
 
         found, batches = batches_of(self.relation, GROUP_ROWS)
-        names = unique_names(found.names)
+        names = unique_names(list(self.names))
         schema = pa.schema(
             [
                 pa.field(name, pa.int64() if is_huge(column.type) else column.type)
@@ -178,31 +182,81 @@ FORMS: dict[str, Callable[[Export], None]] = {
 def export(
     cursor: duckdb.DuckDBPyConnection,
     plan: Plan,
+    revision: int,
     target: BinaryIO,
     *,
     form: str,
     rows_max: int | None,
-) -> tuple[int, bool]:
-    """Write the rows of a planned query; return how many, and whether there were more.
+) -> ExportResult:
+    """Write the rows of a planned query.
 
     Raises:
         Invalid: There is no such form, or it cannot hold a value.
         OSError: The target does not take them.
         duckdb.Error: The query fails.
     """
-    if plan.is_explain:
-        cursor.register("__carnac_plan", explained(cursor, plan))
-        statement, values = "SELECT plan FROM __carnac_plan", []
-    else:
-        statement, values = plan.sql, list(plan.parameters)
-    relation = cursor.sql(statement, params=values)
-    names = ", ".join(f"c{place}" for place in range(len(relation.columns)))
+    told = explained(cursor, plan) if plan.is_explain else None
+    statement = _Statement(plan.sql, list(plan.parameters), told=told)
+    limit = statement.write(cursor, target, form, rows_max)
+    return ExportResult(
+        rows=limit.rows,
+        is_cut=limit.is_cut,
+        revision=revision,
+        segments_total=plan.segments_total,
+        segments_read=plan.segments_read,
+    )
 
-    def again(expression: str) -> duckdb.DuckDBPyRelation:
-        return cursor.sql(
-            f"SELECT {expression} FROM ({statement}) AS __carnac_rows({names})", params=values
-        )
 
-    limit = RowLimit(rows_max)
-    Export(relation, again, target, limit).write(form)
-    return limit.rows, limit.is_cut
+def export_merged(
+    cursor: duckdb.DuckDBPyConnection,
+    plan: Distribution,
+    sql: str,
+    target: BinaryIO,
+    *,
+    form: str,
+    rows_max: int | None,
+) -> ExportResult:
+    """Write what is made of answers by the statement over them; see `export`."""
+    told = plan_table(plan.told) if plan.told else None
+    limit = _Statement(sql, [], names=plan.names, told=told).write(cursor, target, form, rows_max)
+    return ExportResult(
+        rows=limit.rows,
+        is_cut=limit.is_cut,
+        revision=plan.revision,
+        segments_total=plan.basis.segments_total,
+        segments_read=plan.basis.segments_read,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Statement:
+    """What is written.
+
+    Attributes:
+        names: Of its columns; None: those that DuckDB gives.
+        told: What EXPLAIN says, which is written in its place; None: it is no EXPLAIN.
+    """
+
+    sql: str
+    values: list[object]
+    names: Sequence[str] | None = None
+    told: pa.Table | None = None
+
+    def write(
+        self, cursor: duckdb.DuckDBPyConnection, target: BinaryIO, form: str, rows_max: int | None
+    ) -> RowLimit:
+        sql, values = self.sql, self.values
+        if self.told is not None:
+            cursor.register("__carnac_plan", self.told)
+            sql, values = "SELECT plan FROM __carnac_plan", []
+        relation = cursor.sql(sql, params=values)
+        numbered = ", ".join(f"c{place}" for place in range(len(relation.columns)))
+
+        def again(expression: str) -> duckdb.DuckDBPyRelation:
+            return cursor.sql(
+                f"SELECT {expression} FROM ({sql}) AS __carnac_rows({numbered})", params=values
+            )
+
+        limit = RowLimit(rows_max)
+        Export(relation, self.names or relation.columns, again, target, limit).write(form)
+        return limit

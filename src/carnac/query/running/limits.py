@@ -31,6 +31,11 @@ LOOK_S = 0.5
 _STATM = Path("/proc/self/statm")
 
 
+def default_memory_bytes() -> int:
+    """Return DuckDB's own limit of memory: 80 % of the machine's."""
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") * 4 // 5
+
+
 def may_grow_bytes(memory_limit_bytes: int) -> int:
     """Return by how much a process may grow while queries with that limit run."""
     return memory_limit_bytes + memory_limit_bytes // OVERHEAD_PART + OVERHEAD_BYTES
