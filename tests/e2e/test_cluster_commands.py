@@ -13,6 +13,8 @@ from carnac.bootstrap.store import open_files, open_records
 from carnac.clock import SystemClock
 from carnac.config import Settings
 from carnac.flight import FlightServer
+from carnac.historical import Historical
+from carnac.metadata.store import MetadataStore
 from carnac.ports.serving import Role, ServerRecord
 from tests.e2e.cli import append_rows
 from tests.e2e.conftest import Run
@@ -35,6 +37,29 @@ def named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CARNAC_STORE", "store")
 
 
+def start_historical(
+    folder: Path, settings: Settings, metadata: MetadataStore, steps: ExitStack
+) -> Historical:
+    """Start one that others find in the metadata store."""
+    historical = open_historical(folder, open_files(metadata, settings))
+    steps.callback(historical.close)
+    flight = FlightServer(historical, host="127.0.0.1", port=0)
+    steps.callback(flight.close)
+    metadata.put_server(
+        ServerRecord(
+            server_id=historical.server_id,
+            role=Role.HISTORICAL,
+            url=f"grpc+tcp://127.0.0.1:{flight.port}",
+            holder=folder.name,
+            tier="_default_tier",
+            capacity_bytes=1 << 30,
+            started_at_ms=1,
+            lease_ms=600_000,
+        )
+    )
+    return historical
+
+
 @pytest.fixture
 def cluster(store: Path, tmp_path: Path) -> Iterator[str]:
     """A store with one historical that has loaded one segment of three; its id."""
@@ -42,22 +67,7 @@ def cluster(store: Path, tmp_path: Path) -> Iterator[str]:
     with ExitStack() as steps:
         metadata = open_records(settings=settings, clock=SystemClock())
         steps.callback(metadata.close)
-        historical = open_historical(tmp_path / "h1", open_files(metadata, settings))
-        steps.callback(historical.close)
-        flight = FlightServer(historical, host="127.0.0.1", port=0)
-        steps.callback(flight.close)
-        metadata.put_server(
-            ServerRecord(
-                server_id=historical.server_id,
-                role=Role.HISTORICAL,
-                url=f"grpc+tcp://127.0.0.1:{flight.port}",
-                holder="h1",
-                tier="_default_tier",
-                capacity_bytes=1 << 30,
-                started_at_ms=1,
-                lease_ms=600_000,
-            )
-        )
+        historical = start_historical(tmp_path / "h1", settings, metadata, steps)
         (first, *_) = metadata.visible("flights")
         historical.assign([first.segment], fence=1, number=0)
         settled(historical)
@@ -194,6 +204,12 @@ class TestPlan:
                 "the size in row 1 of segments.csv is -1; ",
                 2,
             ),
+            (
+                SEGMENTS.replace(",100,h1\nc", ",1kB,h1\nc"),
+                ["--servers", "servers.csv"],
+                "the size in row 2 of segments.csv is '1kB'; ",
+                2,
+            ),
             (SEGMENTS, ["--servers", "no.csv"], "there is no table no.csv", 5),
             (SEGMENTS, ["--rules", "no.json", "--servers", "servers.csv"], "no.json cannot be", 5),
             (SEGMENTS.replace("03T", "01T", 1), ["--servers", "servers.csv"], "", 2),
@@ -221,6 +237,13 @@ def test_the_picture_is_of_the_cluster_that_runs(
     run: Run, cluster: str, store: Path, tmp_path: Path
 ) -> None:
     append_rows(store, [{"__time": "2013-02-01T10:00:00Z", "carrier": "UA", "delay": 1}])
-    done = run("balance", "picture", "-o", "x.svg", "--json").json
-    assert (done["segments"], done["servers"], done["datasources"]) == (1, 1, 1)
-    assert cluster in (tmp_path / "x.svg").read_text()
+    with ExitStack() as steps:
+        settings = Settings(store=str(store))
+        metadata = open_records(settings=settings, clock=SystemClock())
+        steps.callback(metadata.close)
+        empty = start_historical(tmp_path / "h2", settings, metadata, steps).server_id
+        done = run("balance", "picture", "-o", "x.svg", "--json").json
+    assert (done["segments"], done["servers"], done["datasources"]) == (1, 2, 1)
+    drawn = (tmp_path / "x.svg").read_text()
+    assert cluster in drawn
+    assert empty in drawn

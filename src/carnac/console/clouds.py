@@ -67,10 +67,14 @@ class Cloud:
         return len(self.server)
 
 
-def cloud_of(rows: Iterable[tuple[str, str, int]]) -> Cloud:
-    """Return segments as a cloud; a row is its server, its datasource and the start of its interval."""
+def cloud_of(rows: Iterable[tuple[str, str, int]], servers: Iterable[str] = ()) -> Cloud:
+    """Return segments as a cloud; a row is its server, its datasource and the start of its interval.
+
+    Args:
+        servers: Have a band even if they hold nothing.
+    """
     found = list(rows)
-    servers = sorted({row[0] for row in found})
+    servers = sorted({*servers, *(row[0] for row in found)})
     datasources = sorted({row[1] for row in found})
     bands = {name: number for number, name in enumerate(servers)}
     colors = {name: number for number, name in enumerate(datasources)}

@@ -26,14 +26,15 @@ ROW_GROUP = 1_000
 
 @pytest.fixture(scope="module")
 def wide() -> tuple[RangedStorage, Segment]:
-    """One row group of four columns of bytes, which nothing compresses: a (small), b (far), c (small), d (huge)."""
+    """One row group of columns of bytes, which nothing compresses: b is a long gap, n a short one, d huge."""
     import io
     import random
 
     import pyarrow.parquet as pq
 
     storage, chance = RangedStorage(), random.Random(3)
-    sizes = {"a": 100, "b": (GAP_MAX_BYTES + 200_000) // ROW_GROUP, "c": 100, "d": 20_000}
+    long, short = ((GAP_MAX_BYTES + more) // ROW_GROUP for more in (200_000, -200_000))
+    sizes = {"a": 100, "b": long, "c": 100, "n": short, "e": 100, "d": 20_000}
     columns = {
         name: pa.array([chance.randbytes(size) for _ in range(ROW_GROUP)])
         for name, size in sizes.items()
@@ -67,6 +68,8 @@ def test_near_ranges_are_one_request_and_far_ones_two(wide: tuple[RangedStorage,
     assert (
         len(read(storage, segment, ["a", "c"])) == 2
     )  # what lies between is too much to read along
+    ((start, end),) = read(storage, segment, ["c", "e"])  # read along
+    assert end - start > GAP_MAX_BYTES - 200_000
     ((start, end),) = read(storage, segment, ["a", "b", "c"])
     assert end - start > GAP_MAX_BYTES
     ((start, end),) = read(storage, segment, ["c", "d"])

@@ -206,6 +206,8 @@ def _rows(path: Path, needed: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def _whole(value: object, what: str) -> int:
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        return int(value)  # another row's value is none, so the whole column was read as texts
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise Invalid(f"the {what} is {value!r}; it must be a whole number of bytes, 0 or more")
     return value

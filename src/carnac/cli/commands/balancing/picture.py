@@ -96,8 +96,11 @@ def _cloud_of_cluster(session: Session) -> Cloud:
     status, views = look_at_cluster(session, "there is no cluster to draw")
     live = {one.segment_id: one for one in status.live}
     return cloud_of(
-        (view.server_id, live[one].datasource, live[one].chunk.start_ms)
-        for view in views
-        for one in view.loaded
-        if one in live
+        (
+            (view.server_id, live[one].datasource, live[one].chunk.start_ms)
+            for view in views
+            for one in view.loaded
+            if one in live
+        ),
+        servers=[view.server_id for view in views],
     )
