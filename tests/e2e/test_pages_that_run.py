@@ -142,30 +142,26 @@ def test_the_tutorial_runs_as_it_stands_and_draws_its_pictures(demo: tuple[Path,
         check_same_picture(cwd / f"{name}.svg", committed)
 
 
-def test_the_tour_of_the_readme_runs_as_it_stands(tmp_path: Path) -> None:
-    run_page(ROOT / "README.md", tmp_path)
-
-
 def cpu_of_children() -> float:
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
-def test_no_step_of_the_readme_waits_but_the_one_that_starts_spark(tmp_path: Path) -> None:
-    """No Java is started, and no command does more than some times what `carnac --version` does."""
+def test_the_tour_of_the_readme_runs_as_it_stands_and_waits_for_spark_alone(tmp_path: Path) -> None:
+    """Before the step that starts Spark no Java is started, and no command does much more than `carnac --version`."""
     mark, java = tmp_path / "started", tmp_path / "home" / "bin" / "java"
     java.parent.mkdir(parents=True)
     java.write_text(f"#!/bin/sh\ntouch {mark}\nexit 1\n")
     java.chmod(0o755)
     paths = f"{java.parent}{os.pathsep}{os.environ['PATH']}"
-    env = {**os.environ, "JAVA_HOME": str(java.parent.parent), "PATH": paths}
+    no_java = {**os.environ, "JAVA_HOME": str(java.parent.parent), "PATH": paths}
     begun = cpu_of_children()
     assert run_process(["--version"], cwd=tmp_path).code == 0
     least = cpu_of_children() - begun
-    steps = [block for block in blocks(ROOT / "README.md") if block.language == "sh"]
-    (spark,) = (block for block in steps if "carnac ingest" in block.text)
+    steps = blocks(ROOT / "README.md")
+    (spark,) = (number for number, block in enumerate(steps) if "carnac ingest" in block.text)
     begun = cpu_of_children()
-    for block in run_blocks(steps[: steps.index(spark)], tmp_path, env):
+    for block in run_blocks(steps[:spark], tmp_path, no_java):
         cpu = cpu_of_children() - begun
         commands = len(re.findall(r"^carnac ", block.text, re.MULTILINE))
         print(f"{commands} commands, {cpu / least:.1f} times that of --version")
@@ -173,8 +169,10 @@ def test_no_step_of_the_readme_waits_but_the_one_that_starts_spark(tmp_path: Pat
         begun = cpu_of_children()
     assert not mark.exists(), "a step before the one that needs Spark starts Java"
     with pytest.raises(AssertionError):
-        next(run_blocks([spark], tmp_path, env))
+        next(run_blocks(steps[spark : spark + 1], tmp_path, no_java))
     assert mark.exists(), "Java would have been seen"
+    with_java = {**os.environ, "CARNAC_STORE": no_java["CARNAC_STORE"]}
+    assert len([*run_blocks(steps[spark:], tmp_path, with_java)]) == len(steps) - spark
 
 
 def test_the_demo_does_not_touch_a_folder_that_is_not_its_own(tmp_path: Path) -> None:

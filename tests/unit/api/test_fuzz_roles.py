@@ -28,7 +28,7 @@ from tests.clusters_live import live_cluster
 from tests.e2e.cli import make_store
 from tests.logs import append, segment
 from tests.unit.api.conftest import Overlord
-from tests.unit.api.test_fuzz import ROUTES, Answer, Door, Request, as_json, requests
+from tests.unit.api.test_fuzz import OWN, ROUTES, Answer, Door, Request, as_json, requests
 
 SQL = {
     "query": "SELECT carrier, count(*) FROM flights WHERE delay > ? GROUP BY 1 LIMIT 3",
@@ -101,11 +101,7 @@ def roles(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Roles]:
 
 def own_routes() -> list[tuple[str, str]]:
     """Return the routes of these roles: those that the tests of an overlord do not reach."""
-    return [
-        route
-        for route in ROUTES
-        if route[1].startswith(("/druid/v2", "/druid/coordinator", allocation.PATH))
-    ]
+    return [route for route in ROUTES if route not in OWN]
 
 
 @pytest.mark.parametrize("route", own_routes(), ids=" ".join)
