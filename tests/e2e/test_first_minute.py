@@ -77,7 +77,7 @@ def test_a_file_answers_without_a_spec_once_its_time_is_said(cwd: Path) -> None:
     args = ["append", "trips", "trips.csv", "--time", "pickup"]
     asked = run_process(args, cwd=cwd)
     assert asked.code == 2
-    assert "M/d/yyyy H:mm or d/M/yyyy H:mm; say so with --time-format" in asked.err
+    assert "M/d/yyyy H:mm, d/M/yyyy H:mm; say so with --time-format" in asked.err
     done = run_process([*args, "--time-format", "d/M/yyyy H:mm", "--spec-out", "k.yaml"], cwd=cwd)
     assert done.code == 0, done.err
     assert done.err.splitlines() == [
@@ -146,6 +146,15 @@ def test_a_person_at_a_terminal_is_asked(cwd: Path, run: Run) -> None:
     assert "1  pickup" in done.err
     found = run("sql", "SELECT min(__time) FROM trips", "--format", "csv")
     assert found.out.splitlines()[1] == "2024-02-01T10:00:00.000Z"
+
+
+def test_rows_without_a_time_get_one_at_a_terminal(cwd: Path, run: Run) -> None:
+    (cwd / "iris.json").write_text('[{"species": "setosa", "length": 5.1}]')
+    done = at_a_terminal(["append", "iris", "iris.json"], "2024-01-01\n", cwd)
+    assert done.code == 0, done.err
+    assert "time: 2024-01-01 for all rows; a time chunk for each day" in done.err
+    found = run("sql", "SELECT __time FROM iris", "--format", "csv")
+    assert found.out.splitlines()[1] == "2024-01-01T00:00:00.000Z"
 
 
 def test_a_new_spec_is_one_that_loads_and_is_never_written_over_a_file(cwd: Path, run: Run) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from carnac.named_files import write_named
 
 if TYPE_CHECKING:
     from carnac.rows.infer.sampling import Inferred
+    from carnac.specs.ingest.inference import Ambiguous
     from carnac.store.writing.loading import LoadPlan
 
 T = TypeVar("T")
@@ -169,13 +171,18 @@ def ask_and_load(
         except Ambiguous as error:
             if session.output.is_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
                 raise
-            time[error.option] = _ask(error.question, error.choices)
+            answer = _ask(error)
+            is_time = error.takes_time and re.match(r"\d{4}-", answer)
+            time["missingValue" if is_time else error.option] = answer
     return load(time or None)
 
 
-def _ask(question: str, choices: Sequence[str]) -> str:
+def _ask(asked: Ambiguous) -> str:
+    choices = asked.choices
     shown = "".join(f"\n  {number}  {one}" for number, one in enumerate(choices, start=1))
-    answer = str(typer.prompt(f"{question}?{shown}\nnumber or name", err=True)).strip()
+    answers = "number or name, or one time for all rows (2024-01-01)"
+    text = f"{asked.question}?{shown}\n{answers if asked.takes_time else 'number or name'}"
+    answer = str(typer.prompt(text, err=True)).strip()
     number = int(answer) if answer.isdecimal() else 0
     return choices[number - 1] if 0 < number <= len(choices) else answer
 
@@ -185,9 +192,9 @@ def show_plan(session: Session, plan: LoadPlan, *, spec_out: str | None) -> None
     if plan.inferred is not None:
         for line in plan_lines(plan.inferred, plan.spec.datasource):
             session.output.note(line)
-        for one in plan.inferred.columns:
-            if one.becomes is not None:
-                session.output.warning(f"column {one.name}: {one.becomes}")
+        for becomes in dict.fromkeys(one.becomes for one in plan.inferred.columns if one.becomes):
+            names = [one.name for one in plan.inferred.columns if one.becomes == becomes]
+            session.output.warning(f"{becomes}: {_first_of(names)}")
     if spec_out is not None:
         as_json = spec_out.lower().endswith(".json")
         text = spec_text(plan.spec.to_json_dict(), as_json=as_json)
@@ -199,19 +206,25 @@ def plan_lines(inferred: Inferred, datasource: str) -> list[str]:
     block = inferred.block
     timestamp = block["timestampSpec"]
     time = f"{timestamp['column']} ({timestamp.get('format', 'typed')})"
-    if "missingValue" in timestamp:
+    if timestamp["column"] not in {one.name for one in inferred.columns}:
+        time = f"{timestamp['missingValue']} for all rows"
+    elif "missingValue" in timestamp:
         time += f", {timestamp['missingValue']} where there is none"
     others = [one for one in inferred.columns if one.name != timestamp["column"]]
-    shown = ", ".join(f"{one.name} {one.type}" for one in others[:COLUMNS_SHOWN])
-    more = f" and {len(others) - COLUMNS_SHOWN} more" if len(others) > COLUMNS_SHOWN else ""
+    shown = _first_of([f"{one.name} {one.type}" for one in others])
     share = "all" if inferred.is_whole else "a sample"
     read = inferred.found_format or "rows in memory"
     chunk = block["granularitySpec"]["segmentGranularity"]
     return [
         f"into {datasource}: {read}; looked at {counted(inferred.sampled_rows, 'row')}, {share}",
         f"time: {time}; a time chunk for each {'decade' if chunk == 'P10Y' else chunk}",
-        f"columns: {shown}{more}",
+        f"columns: {shown}",
     ]
+
+
+def _first_of(columns: Sequence[str]) -> str:
+    more = f" and {len(columns) - COLUMNS_SHOWN} more" if len(columns) > COLUMNS_SHOWN else ""
+    return ", ".join(columns[:COLUMNS_SHOWN]) + more
 
 
 def spec_text(

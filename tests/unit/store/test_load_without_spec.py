@@ -33,8 +33,8 @@ def types(store: Store, name: str = "t") -> dict[str, str]:
     return {row["column_name"]: row["column_type"] for row in rows}
 
 
-def rows(store: Store, what: str = "*") -> list[tuple[object, ...]]:
-    found = store.sql(f"SELECT {what} FROM t ORDER BY ALL").arrow().to_pylist()
+def rows(store: Store, what: str = "*", name: str = "t") -> list[tuple[object, ...]]:
+    found = store.sql(f"SELECT {what} FROM {name} ORDER BY ALL").arrow().to_pylist()
     return [tuple(row.values()) for row in found]
 
 
@@ -126,7 +126,7 @@ def test_a_decimal_keeps_its_digits_or_says_what_becomes_of_them(store: Store) -
     store.append("t", table, on_plan=look)
     assert seen["short"] == ("double", None)
     assert seen["whole"] == ("long", None)
-    assert seen["long"] == ("double", "DECIMAL(38,10) is kept as double, about 16 digits")
+    assert seen["long"] == ("double", "DECIMAL(38,10) kept as double, about 16 digits")
 
 
 @pytest.mark.parametrize(
@@ -164,9 +164,11 @@ def test_formats_of_times_are_found(store: Store, values: list[object], expected
         ({"pickup_at": AT, "dropoff_at": AT}, "which column", ("pickup_at", "dropoff_at")),
         ({"name": "a", "n": 5}, "no column", ("name", "n")),
         ({"time": "01/02/2024"}, "'01/02/2024' in column 'time'", ("M/d/yyyy", "d/M/yyyy")),
-        ({"time": 17}, "'17' in column 'time'", ("posix", "millis", "micro", "nano")),
+        ({"time": 1.7e8}, "'170000000.0' in column", ("posix", "millis", "micro", "nano")),
+        ({"time": 0.71, "n": 5}, "no column of the rows is plainly the time", ("time", "n")),
+        ({"year": "1920-21"}, "no column of the rows is plainly the time", ("year",)),
     ],
-    ids=["two columns", "none", "day or month", "unit"],
+    ids=["two columns", "none", "day or month", "unit", "duration", "span of years"],
 )
 def test_what_is_not_plain_is_asked_and_nothing_is_published(
     store: Store, row: dict[str, object], question: str, choices: tuple[str, ...]
@@ -176,10 +178,23 @@ def test_what_is_not_plain_is_asked_and_nothing_is_published(
     assert caught.value.choices == choices
     assert store.head().revision == 0
     answer = {caught.value.option: choices[0]}
-    if answer.get("column") == "name":
+    if "no column" in question:
         answer = {"missingValue": "2024-01-01"}
     store.append("t", [row], time=answer)
     assert rows(store, "count(*)") == [(1,)]
+
+
+@pytest.mark.parametrize(
+    ("time", "message"),
+    [
+        ({"format": "7"}, "wrong time: pattern '7' has no letters"),
+        ({"missingValue": "31/12/2024"}, "wrong time: missingValue: "),
+        ({"timeZone": "Mars"}, "wrong time: timeZone: "),
+    ],
+)
+def test_a_wrong_time_is_named(store: Store, time: dict[str, str], message: str) -> None:
+    with pytest.raises(Invalid, match=message):
+        store.append("t", [{"time": "01/02/2024"}], time=time)
 
 
 def test_what_the_datasource_decided_holds_and_new_columns_come_in(store: Store) -> None:
@@ -217,11 +232,21 @@ def test_what_is_no_rows_is_refused_by_a_sentence(
     assert store.head().revision == 0
 
 
+def test_tabs_are_found_beside_quotes_that_are_none(store: Store, tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(f"'time'\t'n'\n{AT}\t7\n{AT}\t8\n")
+    store.append("t", path, time="'time'")
+    assert types(store)["'n'"] == "BIGINT"
+
+
 def test_headers_that_repeat_and_files_without_one_are_read(store: Store, tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text(f"time,a,a\n{AT},1,2\n")
     store.append("t", path)
     assert rows(store, "a, a_1") == [(1, 2)]
+    path.write_text(f"time,P95,p95\n{AT},1,2\n")
+    store.append("cases", path)
+    assert rows(store, "P95, p95_1", "cases") == [(1, 2)]
     bare = tmp_path / "u.csv"
     bare.write_text(f"{AT},1\n{AT},2\n")
     store.append("u", bare)

@@ -7,7 +7,8 @@ The expressions are those that read the rows later (`timestamps`): what fits her
   than 18 digits stay text. What R, pandas and databases write for null (`NULL_WORDS`) is null where a column is
   otherwise no text.
 - A time is what nine of ten values are (`TIME_SHARE`): the others go to quarantine.
-- Numbers are times where all count to the years 1980 to 2100 from 1970 in one unit, or are such years or days.
+- Numbers are times where all count to the years 1980 to 2100 from 1970 in one unit, or are such years or days. Those
+  that count to no other year than 1970 even in seconds (`_SECONDS_MIN`) are durations or numbers of rows.
 """
 
 from __future__ import annotations
@@ -42,11 +43,13 @@ _DIGITS_MAX = 17
 _EXACT_DECIMAL = 15
 _YEARS = (1000, 2999)
 _FIRST_S, _LAST_S = 315_532_800, 4_102_444_800  # 1980 to 2100
+_SECONDS_MIN = 365 * 86_400
 _EPOCHS = {"posix": 1, "millis": 1_000, "micro": 1_000_000, "nano": 1_000_000_000}
 _WHOLE = re.compile(r"\s*\d+(\.0+)?\s*")
 """A whole number as text; beside nulls it is often written as a double."""
 _MAYBE_TIME = re.compile(
-    r"(?=.{6,40}$)(?=.*\d)\s*(\d+[-/:. ,T]|[A-Za-z]{3,9}[ ,.-]|\d{8}).*", re.DOTALL
+    r"(?=.{6,40}$)(?=.*\d)(?!\s*\d{4}-(1[3-9]|[2-9]\d)\s*$)\s*(\d+[-/:. ,T]|[A-Za-z]{3,9}[ ,.-]|\d{8}).*",
+    re.DOTALL,
 )
 _PATTERNS = (
     ("yyyy/MM/dd HH:mm:ss",),
@@ -187,7 +190,7 @@ class _Column:
         elif numbers == there:
             self.type = ColumnType.DOUBLE
             if long_ones:
-                self._becomes = "keeps about 16 digits"
+                self._becomes = "kept as double, about 16 digits"
         elif booleans == there:
             self.type = ColumnType.BOOLEAN
         else:
@@ -219,6 +222,7 @@ class _Column:
             type=self.type.value,
             is_instant=is_instant,
             is_number=is_number,
+            may_count_time=is_number and any(abs(one) >= _SECONDS_MIN for one in _numbers(values)),
             formats=formats,
             has_nulls=self._has_nulls(),
             example=values[0][:40] if values else "",
@@ -239,17 +243,17 @@ class _Column:
         if kind == "FLOAT":
             return ColumnType.FLOAT
         if kind == "BLOB":
-            self._becomes = "becomes base64 text"
+            self._becomes = "bytes kept as base64 text"
         decimal = re.fullmatch(r"DECIMAL\((\d+),(\d+)\)", kind)
         if decimal is not None:
             digits, scale = int(decimal[1]), int(decimal[2])
             if not scale and digits <= 18:
                 return ColumnType.LONG
             if digits > _EXACT_DECIMAL:
-                self._becomes = f"{kind} is kept as double, about 16 digits"
+                self._becomes = f"{kind} kept as double, about 16 digits"
             return ColumnType.DOUBLE
         if "HUGEINT" in kind:
-            self._becomes = "keeps about 16 digits"
+            self._becomes = "kept as double, about 16 digits"
         return ColumnType(_family(kind))
 
     def _has_nulls(self) -> bool:
@@ -333,11 +337,16 @@ def _family(kind: str) -> str:
     return "string"
 
 
-def _number_formats(values: Sequence[str], *, is_text: bool) -> tuple[str, ...]:
+def _numbers(values: Sequence[str]) -> list[float]:
+    """Return values as numbers; none where one is no number."""
     try:
-        numbers = [float(value) for value in values]
+        return [float(value) for value in values]
     except ValueError:
-        return ()
+        return []
+
+
+def _number_formats(values: Sequence[str], *, is_text: bool) -> tuple[str, ...]:
+    numbers = _numbers(values)
     if not numbers:
         return ()
     low, high = min(numbers), max(numbers)

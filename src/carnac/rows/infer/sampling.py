@@ -54,8 +54,8 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
-SPACED_LINES_MAX = 1_000
-"""Lines that are looked at for spaces between their fields."""
+COUNTED_LINES_MAX = 1_000
+"""Lines that are looked at for what separates their fields, where DuckDB finds nothing."""
 SAMPLE_BYTES = 4 << 20
 SAMPLE_BYTES_MIN = 64 << 10
 """Minimum sample of each file, however many there are."""
@@ -353,7 +353,7 @@ def _dialect(
         path.unlink()
     delimiter, skipped, has_header = rows[0] if rows else (named.delimiter, 0, True)
     if delimiter not in {",", ";", "\t", "|"} or delimiter not in text:
-        delimiter, skipped = named.delimiter, 0
+        delimiter, skipped = _by_counts(text) or named.delimiter, 0
     kind: type[CsvFormat | TsvFormat] = TsvFormat if delimiter == "\t" else CsvFormat
     block: dict[str, Any] = {"type": "tsv" if delimiter == "\t" else "csv"}
     if kind.model_fields["delimiter"].default != delimiter:
@@ -368,9 +368,17 @@ def _dialect(
     if not has_header and any(map(_is_value, first)):
         return {**block, "columns": [f"column_{number}" for number, _ in enumerate(first, start=1)]}
     names = [name.strip() or f"column_{number}" for number, name in enumerate(first, start=1)]
-    if len(set(names)) < len(names):
-        return {**block, "columns": _distinct(names), "skipHeaderRows": skipped + 1}
+    if (distinct := _distinct(names)) != names:
+        return {**block, "columns": distinct, "skipHeaderRows": skipped + 1}
     return block
+
+
+def _by_counts(text: str) -> str | None:
+    """Return what all of the first lines have equally often, whatever quotes there are; None: nothing."""
+    lines = text.splitlines()[:COUNTED_LINES_MAX]
+    lines = lines[:-1] if len(lines) > 2 else lines  # the last one may be cut
+    counts = {one: {line.count(one) for line in lines if line} for one in ",\t;|"}
+    return next((one for one, found in counts.items() if len(found) == 1 and found != {0}), None)
 
 
 def _by_spaces(lines: Sequence[str], url: str) -> dict[str, Any] | None:
@@ -379,7 +387,7 @@ def _by_spaces(lines: Sequence[str], url: str) -> dict[str, Any] | None:
     Raises:
         Invalid: The fields stand under one another, with several spaces between them.
     """
-    some = [line.rstrip() for line in lines[:SPACED_LINES_MAX]]
+    some = [line.rstrip() for line in lines[:COUNTED_LINES_MAX]]
     some = some[:-1] if len(some) > 2 else some  # the last one may be cut
     if len(some) < 2:
         return None
@@ -398,8 +406,8 @@ def _by_spaces(lines: Sequence[str], url: str) -> dict[str, Any] | None:
     if any(map(_is_value, fields[0])):
         names = [f"column_{number}" for number, _ in enumerate(fields[0], start=1)]
         return {**block, "columns": names}
-    if len(set(fields[0])) < len(fields[0]):
-        return {**block, "columns": _distinct(fields[0]), "skipHeaderRows": 1}
+    if (distinct := _distinct(fields[0])) != fields[0]:
+        return {**block, "columns": distinct, "skipHeaderRows": 1}
     return block
 
 
@@ -410,14 +418,15 @@ def _is_value(text: str) -> bool:
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
-    taken: dict[str, None] = {}
+    """Return names that SQL, which knows no case, tells apart."""
+    taken: dict[str, str] = {}
     for name in names:
         candidate, number = name, 0
-        while candidate in taken:
+        while candidate.lower() in taken:
             number += 1
             candidate = f"{name}_{number}"
-        taken[candidate] = None
-    return list(taken)
+        taken[candidate.lower()] = candidate
+    return list(taken.values())
 
 
 # ---------------------------------------------------------------------------------------- columns

@@ -15,9 +15,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pydantic import ValidationError
+
 from carnac.core.time.periods import DAY_MS
 from carnac.errors import Invalid
-from carnac.specs.problems import suggest
+from carnac.specs.ingest.schema import TimestampSpec
+from carnac.specs.problems import explain, suggest
 
 CHUNKS_MAX = 31
 """Most days for chunks of a day, months for chunks of a month, years for chunks of a year."""
@@ -33,6 +36,7 @@ class SeenColumn:
         type: That of its dimension.
         is_instant: Its values are typed as times.
         is_number: Its values are numbers.
+        may_count_time: Its numbers are large enough to count from 1970 in some unit.
         formats: Those of `timestampSpec` in which its values are times; several: each would read them otherwise.
         has_nulls: Not every row has a value.
         example: One of its values.
@@ -43,6 +47,7 @@ class SeenColumn:
     type: str
     is_instant: bool = False
     is_number: bool = False
+    may_count_time: bool = False
     formats: tuple[str, ...] = ()
     has_nulls: bool = False
     example: str = ""
@@ -85,7 +90,13 @@ def as_hints(time: str | Mapping[str, object]) -> TimeHints:
         raise Invalid(
             f"time has a field '{other[0]}'{suggest(other[0], names)}; it takes {', '.join(names)}"
         )
-    return TimeHints(**{names[name]: str(value) for name, value in time.items() if value})
+    said = {name: str(value) for name, value in time.items() if value}
+    try:
+        TimestampSpec.model_validate(said)
+    except ValidationError as error:
+        found = "; ".join(str(explain(details, TimestampSpec)) for details in error.errors())
+        raise Invalid(f"wrong time: {found}") from None
+    return TimeHints(**{names[name]: value for name, value in said.items()})
 
 
 class Ambiguous(Invalid):
@@ -95,13 +106,24 @@ class Ambiguous(Invalid):
         question: To be asked where somebody can answer.
         option: Name of the hint that holds the answer: `column` or `format` of `TimeHints`.
         choices: Answers to offer.
+        takes_time: The answer may be one time for all rows, too.
     """
 
-    def __init__(self, question: str, remedy: str, *, option: str, choices: Sequence[str]) -> None:
-        super().__init__(f"{question}; {remedy}")
+    def __init__(
+        self,
+        question: str,
+        remedy: str,
+        *,
+        option: str,
+        choices: Sequence[str],
+        takes_time: bool = False,
+    ) -> None:
+        shown = f": {_listed(choices)}" if choices else ""
+        super().__init__(f"{question}{shown}; {remedy}")
         self.question = question
         self.option = option
         self.choices = tuple(choices)
+        self.takes_time = takes_time
 
 
 def decide_time(columns: Sequence[SeenColumn], hints: TimeHints, source: str) -> dict[str, Any]:
@@ -199,7 +221,7 @@ def _ranked(columns: Sequence[SeenColumn]) -> list[SeenColumn]:
 
 
 def _found(columns: Sequence[SeenColumn], source: str) -> SeenColumn:
-    found = _ranked(columns) or [one for one in columns if one.is_number and _RANKS[1](one)]
+    found = _ranked(columns) or [one for one in columns if one.may_count_time and _RANKS[1](one)]
     if len(found) == 1:
         return found[0]
     if not found and len(columns) == 1 and " " in columns[0].name:
@@ -209,20 +231,20 @@ def _found(columns: Sequence[SeenColumn], source: str) -> SeenColumn:
             " --time-default 2024-01-01 (in Python time={'missingValue': …})"
         )
     names = [one.name for one in found or columns]
-    shown = _listed(names)
     if found:
         raise Ambiguous(
-            f"which column of {source} is the time: {shown}",
+            f"which column of {source} is the time",
             "say so with --time COLUMN (in Python time=)",
             option="column",
             choices=names,
         )
     raise Ambiguous(
-        f"no column of {source} is plainly the time: {shown}",
+        f"no column of {source} is plainly the time",
         "name one with --time COLUMN, or give all rows one time with --time-default 2024-01-01"
         " (in Python time=)",
         option="column",
         choices=names,
+        takes_time=True,
     )
 
 
@@ -244,7 +266,7 @@ def _format_of(column: SeenColumn) -> str:
     remedy = "say so with --time-format FORMAT (in Python time={'format': …})"
     if choices:
         raise Ambiguous(
-            f"how is '{column.example}' in column '{column.name}' to be read: {' or '.join(choices)}",
+            f"how is '{column.example}' in column '{column.name}' to be read",
             remedy,
             option="format",
             choices=choices,

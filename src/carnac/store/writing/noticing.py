@@ -76,7 +76,7 @@ def with_notes(
     empty = find_empty_columns(spec.dimensions.names, result.segments)
     if empty := tuple(name for name in empty if name not in result.missing):
         notes.append(
-            f"nothing but nulls in {', '.join(empty)}: look whether the input calls it otherwise"
+            f"nothing but nulls in {', '.join(empty)}; if that is wrong, look what the input calls its fields"
         )
     if is_epoch(result.segments):
         notes.append(
