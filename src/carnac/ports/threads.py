@@ -46,6 +46,10 @@ class DaemonThreads:
 
     def __init__(self, name: str) -> None:
         self._name = name
+        self._begin()
+        os.register_at_fork(after_in_child=self._begin)  # threads stay with the parent
+
+    def _begin(self) -> None:
         self._mutex = threading.Lock()
         self._work: SimpleQueue[Callable[[], object]] = SimpleQueue()
         self._free = 0
@@ -87,18 +91,12 @@ class DaemonThreads:
             is_taken = self._free > 0
             if is_taken:
                 self._free -= 1
-                self._work.put(do)
+            self._work.put(do)  # a thread would keep what it is started with
         if not is_taken:
-            threading.Thread(
-                target=self._serve, args=(do,), name=f"carnac-{self._name}", daemon=True
-            ).start()
+            threading.Thread(target=self._serve, name=f"carnac-{self._name}", daemon=True).start()
 
-    def _serve(self, do: Callable[[], object]) -> None:
+    def _serve(self) -> None:
         while True:
-            do()
-            del do  # what it holds may go while nothing is to be done
-            with self._mutex:
-                self._free += 1
             try:
                 do = self._work.get(timeout=IDLE_S)
             except Empty:
@@ -107,6 +105,10 @@ class DaemonThreads:
                         self._free -= 1
                         return
                 do = self._work.get()
+            do()
+            del do  # what it holds may go while nothing is to be done
+            with self._mutex:
+                self._free += 1
 
 
 class _Watch:

@@ -5,6 +5,7 @@ Files whose columns are alike are read by one `read_parquet`; a datasource whose
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +26,13 @@ TIME_SQL_TYPE = "TIMESTAMP WITH TIME ZONE"
 
 NUMBER_COLUMN = "__carnac_number"
 """Says of which segment a row of several is, where they are kept together."""
+
+_WILD = str.maketrans({char: f"[{char}]" for char in "*?["})
+
+_BEGIN = re.compile(
+    r"(?P<explain>EXPLAIN (?:ANALYZE )?)?(?P<with>WITH (?:RECURSIVE )?)?(?P<select>SELECT\b|\()?"
+)
+"""Of a statement as DuckDB prints it; a description of rows has none of the three."""
 
 Signature = tuple[tuple[str, ColumnType], ...]
 
@@ -56,6 +64,27 @@ def quote(name: str) -> str:
 def literal(text: str) -> str:
     """Return an SQL text literal."""
     return "'" + text.replace("'", "''") + "'"
+
+
+def with_views(sql: str, views: Mapping[str, str]) -> str:
+    """Return a printed statement in which views stand, so that they are planned with it and not before as well.
+
+    Args:
+        views: The SELECT of each, by its name.
+    """
+    if not views:
+        return sql
+    begin = _BEGIN.match(sql)
+    if begin is None:
+        raise AssertionError("the pattern matches nothing, too")
+    listed = ", ".join(
+        f"{quote(name)} AS NOT MATERIALIZED ({select})" for name, select in views.items()
+    )
+    explain, recursive = begin["explain"] or "", begin["with"]
+    if recursive:
+        return f"{explain}{recursive}{listed}, {sql[begin.end('with') :]}"
+    rest = sql[len(explain) :]
+    return f"{explain}WITH {listed} {rest if begin['select'] else f'FROM ({rest})'}"
 
 
 def shown_columns(columns: Mapping[str, ColumnType]) -> dict[str, ColumnType]:
@@ -160,7 +189,7 @@ def _one_of(numbers: Sequence[int]) -> str:
 
 def escape_glob(path: str) -> str:
     """Return a path in which nothing is a wild card."""
-    return "".join(f"[{char}]" if char in "*?[" else char for char in path)
+    return path.translate(_WILD)
 
 
 def _select_list(columns: Mapping[str, ColumnType], stored: Mapping[str, ColumnType]) -> str:

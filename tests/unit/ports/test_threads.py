@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
+import weakref
 
 from carnac.ports.threads import DaemonThreads, stopped_after
 from tests.waiting import until
@@ -50,6 +53,43 @@ def test_what_an_asker_gave_up_is_waited_for_and_its_thread_used_again() -> None
     threads.wait()
     assert ended == [1]
     assert threads.submit(lambda: 2).result(30) == 2
+
+
+def test_a_thread_that_waits_holds_nothing_of_what_it_has_done() -> None:
+    threads = DaemonThreads("test")
+    for _ in range(2):  # the first one, and one that is used again
+        held = threading.Event()
+        gone = weakref.ref(held)
+        threads.submit(held.set).result(30)
+        del held
+        until(lambda: gone() is None, "what was done to be let go")  # noqa: B023 - before the next one
+        until(lambda: threads.free == 1, "the one thread to be free")
+
+
+FORKED = """
+import os
+from carnac.ports.threads import DaemonThreads
+
+threads = DaemonThreads("test")
+threads.submit(int).result(30)
+while not threads.free:
+    pass
+child = os.fork()
+if not child:
+    os._exit(7 + threads.submit(int).result(30))
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_forked_child_has_threads_of_its_own() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FORKED],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert ended.stdout.split() == ["7"]
 
 
 def test_what_takes_too_long_is_stopped_again_and_again() -> None:

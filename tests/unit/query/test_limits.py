@@ -6,11 +6,12 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
-from carnac.query.running.limits import may_grow_bytes
+from carnac.query.running.limits import apart, may_grow_bytes
 
 LIMIT_BYTES = 128 << 20
 EXPLOSIONS = (
@@ -100,6 +101,12 @@ def test_the_limit_of_the_process_is_put_back(tmp_path: Path) -> None:
     engine.run_query("SELECT 1", MemoryCatalog())
     engine.close()
     assert resource.getrlimit(resource.RLIMIT_DATA) == before
+
+
+def test_statements_one_after_the_other_start_no_thread_each() -> None:
+    threads = [apart(threading.current_thread, lambda _: []) for _ in range(20)]
+    assert threading.main_thread() not in threads
+    assert len(set(threads)) < len(threads)
 
 
 STUBBORN = """

@@ -33,7 +33,7 @@ from carnac.query.parameters import Parameters
 from carnac.query.planning import Plan, Planner, Scan
 from carnac.query.relations import Scope
 from carnac.query.results import arrow_table
-from carnac.query.scans import quote, scan_sql
+from carnac.query.scans import quote, scan_sql, with_views
 from carnac.query.streams.basis import basis_of
 from carnac.query.syntax import Node, base_table, cast, select_of, unparse, walk
 
@@ -327,10 +327,9 @@ class Distributor:
         """
         import duckdb
 
+        views = {stand.view: stand_sql(stand, []) for stand in stands}
         try:
-            for stand in stands:
-                self.cursor.execute(stand_sql(stand, []))
-            return bind(self.cursor, self._printed(statement))
+            return bind(self.cursor, with_views(self._printed(statement), views))
         except (duckdb.ProgrammingError, duckdb.NotSupportedError) as error:
             raise NotOneRound(
                 f"its parts do not fit together ({first_sentence(str(error))})"

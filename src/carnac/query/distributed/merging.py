@@ -9,6 +9,7 @@ from carnac.errors import Invalid, Unavailable
 from carnac.ports.distributed import Distribution, Stand
 from carnac.query.distributed.binding import empty_rows
 from carnac.query.results import batches_of, gives_of, plan_table, read_rows, tidy
+from carnac.query.scans import with_views
 
 if TYPE_CHECKING:
     import duckdb
@@ -85,16 +86,14 @@ def show_answers(
     _check_size(size_bytes, bytes_max)
     for name, table in plan.tables.items():
         cursor.register(name, table)
+    views = {}
     for stand in plan.stands:
         names = []
         for place, rows in enumerate(_together(answers.get(stand.leaf, ()), stand)):
             names.append(f"{stand.leaf}_{place}")
             cursor.register(names[-1], rows)
-        if len(plan.stands) == 1 and plan.final_sql.startswith("SELECT"):
-            # a view would be planned twice
-            return merge_sql(stand, names, plan.final_sql)
-        cursor.execute(stand_sql(stand, names))
-    return plan.final_sql
+        views[stand.view] = stand_sql(stand, names)
+    return with_views(plan.final_sql, views)
 
 
 def _check_size(size_bytes: int, bytes_max: int) -> None:
@@ -112,17 +111,8 @@ def _other_columns(found: int, wanted: int) -> str:
     )
 
 
-def merge_sql(stand: Stand, tables: Sequence[str], final_sql: str) -> str:
-    """Return a final statement of one round with its view in it, of tables as `stand_sql` wants them."""
-    return f"WITH {stand.view} AS NOT MATERIALIZED ({_select(stand, tables)}) {final_sql}"
-
-
 def stand_sql(stand: Stand, tables: Sequence[str]) -> str:
-    """Return the statement that makes a stand's view of tables whose columns are `p_0`, `p_1`, … by their places."""
-    return f"CREATE OR REPLACE TEMP VIEW {stand.view} AS {_select(stand, tables)}"
-
-
-def _select(stand: Stand, tables: Sequence[str]) -> str:
+    """Return the SELECT of a stand's view over tables whose columns are `p_0`, `p_1`, … by their places."""
     rows = " UNION ALL ".join(f"SELECT * FROM {name}" for name in tables) or empty_rows(stand.types)
     return f"SELECT {stand.select} FROM ({rows})"
 

@@ -24,15 +24,14 @@ from carnac.query.distributed.binding import bind, show_empty
 from carnac.query.distributed.distributing import Asked, Distributor
 from carnac.query.distributed.explaining import said_of_segments
 from carnac.query.distributed.leaves import checked_leaf
-from carnac.query.distributed.merging import merge_sql
+from carnac.query.distributed.merging import stand_sql
 from carnac.query.distributed.naming import NotOneRound
 from carnac.query.distributed.settling import settle
 from carnac.query.keeping.leaf import keys_of, rows_in
 from carnac.query.keeping.whole import key_of_whole, whole_answer
 from carnac.query.planning import Plan, Scan
 from carnac.query.results import arrow_table
-from carnac.query.running.query import view_sql
-from carnac.query.scans import scan_sql
+from carnac.query.scans import scan_sql, with_views
 from carnac.query.syntax import walk
 
 if TYPE_CHECKING:
@@ -105,10 +104,11 @@ class Embedded:
                 query.cursor.register(name, arrow_table(table))
             slices = [piece for scan in plan.scans for piece in scan.slices]
             with files.hot.held(slices, paths) as hot:
-                for scan in plan.scans:
-                    select = scan_sql(scan.columns, scan.slices, paths, None, hot)
-                    query.cursor.execute(view_sql(scan, select))
-                yield plan
+                views = {
+                    scan.view: scan_sql(scan.columns, scan.slices, paths, None, hot)
+                    for scan in plan.scans
+                }
+                yield replace(plan, sql=with_views(plan.sql, views))
 
     def _in_one_round(self, query: RunningQuery, plan: Plan, keeping: Keeping) -> Plan | None:
         """Run what a leaf would run; return the plan of what a broker makes of it, None: it is not worth it."""
@@ -123,7 +123,7 @@ class Embedded:
         stand = split.stand
         places = [f"p_{place}" for place in range(len(stand.types))]
         query.cursor.register(f"{stand.leaf}_0", rows.rename_columns(places))
-        sql = merge_sql(stand, [f"{stand.leaf}_0"], split.final_sql)
+        sql = with_views(split.final_sql, {stand.view: stand_sql(stand, [f"{stand.leaf}_0"])})
         return replace(plan, sql=sql, parameters=(), names=split.names, kept=hits)
 
     def _worth(self, query: RunningQuery, plan: Plan, keeping: Keeping) -> Round | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from carnac.query.keeping.store import KeptResult, KeptResults, Taken
+from carnac.query.scans import with_views
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -88,14 +89,13 @@ class KeptLeaf:
 
         Args:
             select: Gives the SELECT of the rows of slices.
-            view: Its name in the statement; shows all that is to be read.
+            view: Its name in the statement.
         """
-        if len(self._blocks) == 1:
-            return self._blocks[0].piece.sql
+        asked = [with_views(one.piece.sql, {view: select(one.slices)}) for one in self._blocks]
+        if len(asked) == 1:
+            return asked[0]
         return " UNION ALL ".join(
-            f'SELECT *, {place} AS {BLOCK_COLUMN} FROM (WITH "{view}" AS NOT MATERIALIZED ({select(one.slices)}) '
-            f"SELECT * FROM ({one.piece.sql}))"
-            for place, one in enumerate(self._blocks)
+            f"SELECT *, {place} AS {BLOCK_COLUMN} FROM ({one})" for place, one in enumerate(asked)
         )
 
     def answer(

@@ -12,6 +12,7 @@ from carnac.query.keeping.pieces import Piece, pieces_of
 from carnac.query.keeping.store import KeptResults
 from carnac.query.results import batches_of
 from carnac.query.running.query import ScanFiles
+from carnac.query.scans import with_views
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -96,8 +97,9 @@ class LeafRunner:
         scan, edge = task.scan, task.edge
         if not task.pieces:
             read = self.files.narrowed(scan, edge, query, files)
-            with self.files.showing(read, query, files):
-                schema, batches = batches_of(query.cursor.sql(task.request.sql))
+            with self.files.finding(read, query, files) as select:
+                sql = with_views(task.request.sql, {scan.view: select(read.slices)})
+                schema, batches = batches_of(query.cursor.sql(sql))
                 with closing(batches):
                     yield LeafRows(schema, batches, 0)
             return
@@ -106,7 +108,7 @@ class LeafRunner:
             yield LeafRows(*answer.answer(None, iter(())), answer.hits)
             return
         read = self.files.narrowed(replace(scan, slices=answer.read), edge, query, files)
-        with self.files.showing(read, query, files) as select:
+        with self.files.finding(read, query, files) as select:
             sql = answer.statement(select, scan.view)
             schema, batches = batches_of(query.cursor.sql(sql))
             with closing(batches):

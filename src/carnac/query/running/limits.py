@@ -11,14 +11,14 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, wait
+from concurrent.futures import wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from carnac.ports.threads import INTERRUPT_S, note_left, outlived
+from carnac.ports.threads import INTERRUPT_S, DaemonThreads, note_left, outlived
 
 T = TypeVar("T")
 
@@ -28,6 +28,7 @@ OVERHEAD_PART = 4
 """A limit is exceeded by this part of it at most, besides: for what DuckDB does not count of honest queries."""
 LOOK_S = 0.5
 """Between two looks whether a query is stuck."""
+_threads = DaemonThreads("query")
 _STATM = Path("/proc/self/statm")
 
 
@@ -141,7 +142,8 @@ def apart(work: Callable[[], T], running: Callable[[int], Sequence[Stoppable]]) 
 
     Python hands signals to its main thread, between two steps of it; while DuckDB looks for the next rows there is
     none. And DuckDB heeds no interrupt while one function computes one value. So whoever asks only waits, and neither
-    Ctrl-C nor a time limit has to be heeded by what runs. A thread that was left ends with its query, or its process.
+    Ctrl-C nor a time limit has to be heeded by what runs. A thread that was left ends with its query, or its process;
+    others are used again, as a new one costs more than a light statement.
 
     Args:
         running: Returns the queries that a thread has begun.
@@ -149,28 +151,25 @@ def apart(work: Callable[[], T], running: Callable[[int], Sequence[Stoppable]]) 
     Raises:
         TimedOut: A query was stopped and goes on.
     """
-    done: Future[T] = Future()
+    begun: list[int] = []
 
-    def run() -> None:
-        try:
-            done.set_result(work())
-        except BaseException as error:
-            done.set_exception(error)
+    def run() -> T:
+        begun.append(threading.get_ident())
+        return work()
 
-    thread = threading.Thread(target=run, name="carnac-query", daemon=True)
-    thread.start()
+    done = _threads.submit(run)
     queries: Sequence[Stoppable] = ()
     try:
         while not done.done():
             wait([done], LOOK_S)
-            queries = running(thread.ident or 0)
+            queries = [one for thread in begun for one in running(thread)]
             for one in queries:
                 if one.is_stuck:
                     raise outlived(one.limit_ms)
         return done.result()
     finally:
         while not done.done() and not any(one.is_stuck for one in queries):
-            queries = running(thread.ident or 0)
+            queries = [one for thread in begun for one in running(thread)]
             for one in queries:
                 one.interrupt()
             wait([done], INTERRUPT_S)

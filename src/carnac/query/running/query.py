@@ -17,7 +17,7 @@ from carnac.query.hot import HotSegments
 from carnac.query.intact import IntactFiles, Interrupted, Located
 from carnac.query.newest import TimeEdge, narrowed
 from carnac.query.planning import Scan
-from carnac.query.scans import escape_glob, literal, quote, scan_sql
+from carnac.query.scans import escape_glob, literal, scan_sql, with_views
 
 if TYPE_CHECKING:
     import duckdb
@@ -83,13 +83,6 @@ class ScanFiles:
         with self.held([scan], query.stop) as paths, self.hot.held(scan.slices, paths) as hot:
             yield lambda slices: scan_sql(scan.columns, slices, paths, None, hot)
 
-    @contextmanager
-    def showing(self, scan: Scan, query: RunningQuery, files: LeafFiles | None) -> Iterator[Select]:
-        """Let the view of a scan show the rows of its files until the block ends."""
-        with self.finding(scan, query, files) as select:
-            query.cursor.execute(view_sql(scan, select(scan.slices)))
-            yield select
-
     def narrowed(
         self, scan: Scan, edge: TimeEdge | None, query: RunningQuery, files: LeafFiles | None
     ) -> Scan:
@@ -100,15 +93,11 @@ class ScanFiles:
         def times_of(slices: Sequence[LeafSlice]) -> list[int]:
             order = "DESC" if edge.is_newest else "ASC"
             sql = f"SELECT * FROM ({edge.sql}) ORDER BY 1 {order} LIMIT {edge.rows}"
-            with self.showing(replace(scan, slices=slices), query, files):
-                return [time for (time,) in query.cursor.execute(sql).fetchall()]
+            with self.finding(replace(scan, slices=slices), query, files) as select:
+                shown = with_views(sql, {scan.view: select(slices)})
+                return [time for (time,) in query.cursor.execute(shown).fetchall()]
 
         return replace(scan, slices=narrowed(edge, scan.slices, times_of))
-
-
-def view_sql(scan: Scan, select: str) -> str:
-    """Return the statement that lets the view of a scan show rows."""
-    return f"CREATE OR REPLACE TEMP VIEW {quote(scan.view)} AS {select}"
 
 
 def settings_of(
