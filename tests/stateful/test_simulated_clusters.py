@@ -18,7 +18,7 @@ from carnac.simulation.cluster.swarm import USUAL, VERBS, draw_swarm
 from scripts.planted_bugs import first_seeds
 from tests.nightly import IS_FAST, IS_NIGHTLY
 
-SEEDS = 10_000 if IS_NIGHTLY else 20 if IS_FAST else 100
+SEEDS = 10_000 if IS_NIGHTLY else 20 if IS_FAST else 200
 GROUPS = 4
 STEPS = 6
 FEW_STEPS = 3
