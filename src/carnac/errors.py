@@ -93,7 +93,7 @@ class ReadOnly(Invalid):
 
 
 class AllRejected(Invalid):
-    """No row of a load could be read, so nothing was published: look at the reasons, mend the spec or the rows."""
+    """No row of a load could be read, so nothing was published: mend the rows, or give a spec that reads them."""
 
     kind = "all_rejected"
     exit_code = 9

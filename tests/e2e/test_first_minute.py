@@ -148,6 +148,25 @@ def test_a_person_at_a_terminal_is_asked(cwd: Path, run: Run) -> None:
     assert found.out.splitlines()[1] == "2024-02-01T10:00:00.000Z"
 
 
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (
+            ["trips.csv"],
+            "trips.csv is a file; name the datasource before it: carnac append trips trips.csv",
+        ),
+        (["trips.csv", "more.csv"], "carnac append trips trips.csv more.csv"),
+        (["trips"], "no file is named; say which: carnac append trips FILE..."),
+    ],
+    ids=["one file", "two files", "no file"],
+)
+def test_a_file_is_not_taken_for_a_datasource(run: Run, args: list[str], said: str) -> None:
+    done = run("append", *args)
+    assert done.code == 2
+    assert said in done.err
+    assert not run("datasources", "--format", "json").out.strip()
+
+
 def test_rows_without_a_time_get_one_at_a_terminal(cwd: Path, run: Run) -> None:
     (cwd / "iris.json").write_text('[{"species": "setosa", "length": 5.1}]')
     done = at_a_terminal(["append", "iris", "iris.json"], "2024-01-01\n", cwd)

@@ -53,6 +53,9 @@ MorePaths: TypeAlias = Annotated[
 Paths: TypeAlias = Annotated[
     list[str], argument("FILE...", "Files of JSON lines, CSV, Parquet or ORC.")
 ]
+Files: TypeAlias = Annotated[
+    list[str] | None, argument("FILE...", "Files of JSON lines, CSV, Parquet or ORC.")
+]
 Into: TypeAlias = Annotated[
     str | None,
     option(
@@ -153,6 +156,25 @@ def hints_of(column: str | None, time_format: str | None, default: str | None) -
     """Return what the options say of the time, as `time=` takes it."""
     said = {"column": column, "format": time_format, "missingValue": default}
     return {name: value for name, value in said.items() if value is not None}
+
+
+def files_of(datasource: str, files: list[str] | None) -> list[str]:
+    """Return the files that stand after a datasource's name.
+
+    Raises:
+        Invalid: There are none, or a file stands where the datasource is named.
+    """
+    from carnac.specs.ingest.inference import datasource_of
+
+    if files and (datasource in files or not Path(datasource).is_file()):
+        return files
+    names = [datasource, *(files or ())]
+    if not Path(datasource).is_file():
+        raise Invalid(f"no file is named; say which: carnac append {datasource} FILE...")
+    raise Invalid(
+        f"{datasource} is a file; name the datasource before it:"
+        f" carnac append {datasource_of(datasource)} {' '.join(names)}"
+    )
 
 
 def ask_and_load(

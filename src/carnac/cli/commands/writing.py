@@ -11,10 +11,10 @@ from carnac.cli.app import LOAD, UNDO, command, session_of
 from carnac.cli.completion.values import complete_moment
 from carnac.cli.loading import (
     BatchName,
+    Files,
     Inputs,
     Into,
     MorePaths,
-    Paths,
     Replace,
     Source,
     SpecFile,
@@ -24,6 +24,7 @@ from carnac.cli.loading import (
     TimeFormat,
     WriterName,
     ask_and_load,
+    files_of,
     hints_of,
     is_spec,
     refuse_beside_spec,
@@ -216,7 +217,7 @@ def append(
     ctx: typer.Context,
     *,
     datasource: Datasource,
-    paths: Paths,
+    files: Files = None,
     spec: SpecFile = None,
     time: TimeColumn = None,
     time_format: TimeFormat = None,
@@ -234,7 +235,7 @@ def append(
     quarantine. Use ingest for larger inputs, and for transforms and filters that need Spark.
     """
     session = session_of(ctx)
-    block = None
+    paths, block = files_of(datasource, files), None
     if spec is not None:
         block = load_spec_file(spec, inputs=paths).to_json_dict()
     with session.open_store() as store:

@@ -235,8 +235,8 @@ class IngestJob:
             for reason, number in list(rejected.by_reason.items())[:REASONS_SHOWN]
         )
         return AllRejected(
-            f"{rows} rejected: {reasons}; nothing was published, and the rows are in quarantine: mend the spec or the"
-            f" rows (carnac quarantine {self.quarantine_folder} shows them)",
+            f"{rows} rejected: {reasons}; nothing was published, and the rows are in quarantine: mend them, or give"
+            f" a spec that reads them (carnac quarantine {self.quarantine_folder} shows them)",
             rejected=count,
             path=self.quarantine_folder,
         )
