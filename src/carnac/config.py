@@ -24,8 +24,8 @@ DAY_MS = 86_400_000
 PREFIX = "CARNAC_"
 _NO_SETTINGS = frozenset({PREFIX + "CONFIG", PREFIX + "JDK_HOME"})
 """Variables that are not settings, and are read all the same."""
-NICENESS = 5
-"""Unix nice value of a Spark that nobody waits for."""
+NICENESS = 10
+"""Unix nice value of a Spark that nobody waits for: about a tenth of what another process gets where both want all."""
 
 
 _IN_JSON = {

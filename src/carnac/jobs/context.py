@@ -28,7 +28,7 @@ R = TypeVar("R")
 
 STAGING_FOLDER = "staging"
 LOCAL_FOLDER = "append"
-"""Folder of this process, for files that its own jobs stage and spill."""
+"""Folder of this process, for files that its own jobs stage and spill; in deep storage, of what they append."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +51,10 @@ class JobContext(ABC):
     @abstractmethod
     def cores(self) -> int:
         """Return how many tasks run at the same time, as far as that is known."""
+
+    def folder_of(self, job_id: str) -> str:
+        """Return the name of the folder for a job's segment files, below that of its datasource: its own."""
+        return job_id
 
     @abstractmethod
     def scratch(self, job_id: str) -> str:
@@ -123,6 +127,10 @@ class LocalJobContext(JobContext):
     """Tasks run one after another in the caller's process: for few rows, which no JVM is worth."""
 
     is_here: ClassVar[bool] = True
+
+    def folder_of(self, job_id: str) -> str:  # noqa: ARG002 - the same for all
+        """Return the folder that all appends share: a new one, durably made, would hold one file."""
+        return LOCAL_FOLDER
 
     def cores(self) -> int:
         """Return 1: the caller's thread does all the work."""

@@ -69,12 +69,19 @@ class SparkPipeline:
     ) -> None:
         self._verified: dict[str, str] | None = {} if verify_reads else None
         self._holder = spark if isinstance(spark, SparkHolder) else SparkHolder(spark)
+        memory_bytes = task_memory_bytes or default_task_memory_bytes()
         self._context: JobContext = SparkJobContext(
             holder=self._holder,
             clock=clock,
             ids=ids,
             output_url=output_url,
-            task_memory_bytes=task_memory_bytes or default_task_memory_bytes(),
+            task_memory_bytes=memory_bytes,
+        )
+        self._here = LocalJobContext(
+            clock=clock,
+            ids=ids,
+            output_url=output_url,
+            task_memory_bytes=memory_bytes,
         )
 
     def run_ingest(
@@ -109,14 +116,8 @@ class SparkPipeline:
         places: PlacePlan | None = None,
     ) -> JobResult:
         """Do what `run_ingest` does, by the same functions, in the caller's process."""
-        context = LocalJobContext(
-            clock=self._context.clock,
-            ids=self._context.ids,
-            output_url=self._context.output_url,
-            task_memory_bytes=self._context.task_memory_bytes,
-        )
         job = IngestJob(
-            context,
+            self._here,
             spec,
             layout,
             newest_before_ms=newest_before_ms,
@@ -124,7 +125,7 @@ class SparkPipeline:
             places=places,
         )
         read = reader_here(spec, rows)
-        with context.together():
+        with self._here.together():
             return job.run(read)
 
     def run_delete_where(

@@ -8,10 +8,11 @@ Nothing is read from disk here: give the text of a file, not its name.
 
 from __future__ import annotations
 
+import marshal
 import re
 from collections.abc import Hashable, Mapping
 from contextlib import suppress
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import yaml
@@ -30,6 +31,8 @@ from carnac.specs.problems import Problem, explain, raise_problems
 
 YAML_LENGTH_MAX = 1 << 18
 """Characters; so many take some seconds."""
+KEPT_MAX = 64
+"""Specs that a process keeps as they were read."""
 VALUES_MAX = 20_000
 """Values of a YAML text, once its aliases are followed: nine lines of aliases of aliases may stand for billions."""
 
@@ -61,6 +64,20 @@ def load_spec(
         return _load(parse_text(source), has_rows=has_rows)
     except Invalid as error:
         raise with_lines(error, source, name=name, root=IngestSpec) from None
+
+
+def load_again(source: Any, *, has_rows: bool = False) -> IngestSpec:
+    """Return what `load_spec` does; plain values that were read a moment ago are not read again."""
+    try:
+        plain = marshal.dumps(source, 2)  # 2: the same for equal values, and another for others
+    except ValueError:
+        return load_spec(source, has_rows=has_rows)
+    return _loaded(plain, has_rows)
+
+
+@lru_cache(maxsize=KEPT_MAX)
+def _loaded(plain: bytes, has_rows: bool) -> IngestSpec:
+    return load_spec(marshal.loads(plain), has_rows=has_rows)  # noqa: S302 - our own
 
 
 def with_input(

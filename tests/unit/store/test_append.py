@@ -103,6 +103,36 @@ def test_a_batch_is_appended_once(store: Store) -> None:
     assert len(pages(store)) == 2
 
 
+def test_appends_share_a_folder_and_one_that_fails_leaves_the_files_of_others(
+    store: Store, tmp_path: Path
+) -> None:
+    def files() -> set[Path]:
+        return set((tmp_path / "store").glob("**/segments/edits/*/*"))
+
+    store.append("edits", ROWS, spec=SPEC)
+    store.append("edits", ROWS, spec=SPEC)
+    kept = files()
+    assert (len(kept), len({one.parent for one in kept})) == (4, 1)
+    with pytest.raises(Invalid, match="declared column 'added'"):
+        store.append("edits", [{"time": ROWS[0]["time"], "page": "Cairn"}], spec=SPEC)
+    assert files() == kept
+
+
+def test_a_spec_that_was_changed_in_place_is_read_again(store: Store) -> None:
+    spec = {**SPEC, "dimensions": ["page"]}
+    store.append("edits", ROWS, spec=spec)
+    spec["dimensions"].append({"name": "added", "type": "long"})
+    store.append("edits", ROWS, spec=spec)
+    assert sorted(pages(store), key=str) == [
+        ("Dolmen", 7),
+        ("Dolmen", None),
+        ("Menhir", 120),
+        ("Menhir", None),
+    ]
+    store.append("edits", [{"time": "2024-03-07T00:00:00Z", "page": "C", "added": 1}])
+    assert ("C", 1) in pages(store), "the second one is declared"
+
+
 def test_rolled_up_rows_are_one_row(store: Store) -> None:
     spec = {
         **SPEC,

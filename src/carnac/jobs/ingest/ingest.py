@@ -29,7 +29,13 @@ from carnac.jobs.ingest.read_pass import (
     united_late,
     united_shape,
 )
-from carnac.jobs.ingest.write_pass import merge_all, pack, plan_merges, remove_others
+from carnac.jobs.ingest.write_pass import (
+    merge_all,
+    pack,
+    plan_merges,
+    remove_others,
+    remove_segments,
+)
 from carnac.ports import ChunkLayout, Clock, IdSource, JobReport, JobResult, RejectedRows
 from carnac.ports.jobs import APPEND_ROWS_MAX
 from carnac.ports.places import PlacePlan
@@ -126,7 +132,8 @@ class IngestJob:
         self.places = places
         self.job_id = context.ids.new_id()
         self.staging_url = context.staging_url(self.job_id)
-        self.folder = f"{SEGMENTS_FOLDER}/{safe_name(spec.datasource)}/{self.job_id}"
+        folder = context.folder_of(self.job_id)
+        self.folder = f"{SEGMENTS_FOLDER}/{safe_name(spec.datasource)}/{folder}"
         self.quarantine_folder = f"{QUARANTINE_FOLDER}/{safe_name(spec.datasource)}/{self.job_id}"
         self.timer = Timer(context.clock)
         self.shape = row_shape(spec)
@@ -151,6 +158,7 @@ class IngestJob:
             CarnacError: Nothing is left behind but rejected rows.
         """
         self.timer.start()
+        written: tuple[Segment, ...] = ()
         segments: tuple[Segment, ...] = ()
         try:
             results = read(self)
@@ -165,10 +173,7 @@ class IngestJob:
             raise of_task(error) from error
         finally:
             remove_staged(self.staging_url)
-            if not (self.context.is_here and segments):  # no attempt of this process left a file
-                remove_others(
-                    self.context.output_url, self.folder, [segment.path for segment in segments]
-                )
+            self._remove_all_but(segments, written)
         self.timer.lap("clean up")
         late = united_late(results)
         return JobResult(
@@ -180,6 +185,14 @@ class IngestJob:
             missing=absent.missing,
             fields=absent.fields,
         )
+
+    def _remove_all_but(self, kept: Sequence[Segment], written: Sequence[Segment]) -> None:
+        """Remove the files that this job has written and not kept, those of attempts that died among them."""
+        url = self.context.output_url
+        if not self.context.is_here:
+            remove_others(url, self.folder, [segment.path for segment in kept])
+        elif not kept:  # what a task of this process does not return it has removed
+            remove_segments(written, url)
 
     def common(self, *, tasks: int) -> PassOne:
         """Return what all tasks of pass 1 have in common, if there are so many."""

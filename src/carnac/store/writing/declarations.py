@@ -25,12 +25,31 @@ NOT_DECLARED = (
 """Fields that belong to one load and say nothing of the datasource."""
 
 
+class _Last:
+    pair: tuple[IngestSpec | None, Mapping[str, str]] = (None, {})
+
+
+_last = _Last()
+
+
 def remember(metadata: MetadataStore, spec: IngestSpec, kept: Mapping[str, str]) -> None:
     """Keep what the spec declares; where the database does not answer, the next load does it.
 
     Args:
         kept: The store's settings.
     """
+    wanted = _texts_of(spec)
+    changed = {key: value for key, value in wanted.items() if kept.get(key) != value}
+    if changed:
+        with suppress(Unavailable):  # the commit is there: the caller must not take it for failed
+            metadata.put_settings(changed)
+
+
+def _texts_of(spec: IngestSpec) -> Mapping[str, str]:
+    """Return the settings that keep what the spec declares; those of the last one are at hand."""
+    last_spec, texts = _last.pair
+    if spec is last_spec:
+        return texts
     block = spec.to_json_dict()
     source = block.get("input")
     for name in NOT_DECLARED:
@@ -43,14 +62,12 @@ def remember(metadata: MetadataStore, spec: IngestSpec, kept: Mapping[str, str])
         tuning.pop("allowTypeChange", None)
         tuning.pop("allowMissing", None)
     granularity_text = str(spec.granularity.segment_granularity)
-    wanted = {
+    texts = {
         granularity_key(spec.datasource): granularity_text,
         _key(spec.datasource): json.dumps(block, ensure_ascii=False, separators=(",", ":")),
     }
-    changed = {key: value for key, value in wanted.items() if kept.get(key) != value}
-    if changed:
-        with suppress(Unavailable):  # the commit is there: the caller must not take it for failed
-            metadata.put_settings(changed)
+    _last.pair = spec, texts
+    return texts
 
 
 def find(metadata: MetadataStore, datasource: str) -> dict[str, object] | None:

@@ -59,18 +59,18 @@ def plan_load(
         Ambiguous: The data shows too little: a person must choose.
         Invalid: Spec, time and rows do not go together.
     """
-    from carnac.specs.load import load_spec, with_input
+    from carnac.specs.load import load_again, with_input
 
     paths, inferred = _paths(rows), None
     if spec is not None:
-        found = load_spec(spec, has_rows=True)
-        kept: object = found.input.to_json_dict()
+        found = load_again(spec, has_rows=True)
+        kept: object = None if paths is None else found.input.to_json_dict()
     else:
         block = declarations.find(metadata, datasource)
         if block is None:
             inferred, rows = _infer(datasource, rows, paths, _hints(time))
             block = inferred.block
-        found, kept = load_spec({**block, "input": NO_INPUT}), block.get("input")
+        found, kept = load_again({**block, "input": NO_INPUT}), block.get("input")
     if inferred is None and time is not None:
         _require_same(time, found, datasource if spec is None else "the spec")
     if found.datasource != datasource:
