@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -13,7 +14,7 @@ from starlette.exceptions import HTTPException
 
 from carnac.core.texts import one_line
 from carnac.errors import CarnacError, Conflict, Invalid, NotFound, Revoked, Unavailable
-from carnac.specs.druid.elsewhere import find_order, what_instead
+from carnac.specs.druid.elsewhere import HERE, find_order, what_instead
 
 if TYPE_CHECKING:
     from fastapi import FastAPI, Request
@@ -93,8 +94,13 @@ def body_of_problem(
         "persona": "USER" if is_theirs else "OPERATOR",
         "category": category,
         "host": None,
-        "context": {key: one_line(str(value)) for key, value in (ids or {}).items()},
+        "context": {key: one_line(_as_text(value)) for key, value in (ids or {}).items()},
     }
+
+
+def _as_text(value: object) -> str:
+    """Return a value as Druid's clients take it, which know texts only: lists and objects as JSON."""
+    return json.dumps(value, default=str) if isinstance(value, list | dict) else str(value)
 
 
 def shown_path(scope: Mapping[str, Any]) -> str:
@@ -139,9 +145,9 @@ def _of_framework(request: Request, error: Exception) -> JSONResponse:
     method, path = request.method, request.url.path
     instead = find_order(method, path)
     if error.status_code == HTTPStatus.NOT_FOUND:
-        message = f"there is no path {path} here: {instead or what_instead(path)}"
+        message = f"there is no path {path}: {instead or what_instead(path)}"
     elif error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
-        message = f"{path} takes no {method}{f': {instead}' if instead else ''}"
+        message = f"{path} takes no {method}: {instead or HERE}"
     else:
         message = str(error.detail)
     answer = problem(error.status_code, message, kind="refused")

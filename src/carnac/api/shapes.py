@@ -170,5 +170,12 @@ def ingestion_report(task: Task, report: Mapping[str, object]) -> dict[str, obje
     }
 
 
+def no_report(task: Task) -> str:
+    """Return why there is no report of a task."""
+    if not task.state.is_over:
+        return f"task {task.task_id} has no report yet; it is {task.state}"
+    return f"task {task.task_id} has no report; it is {task.state}: {_error(task)}"
+
+
 def _error(task: Task) -> str | None:
     return task.error if task.state.is_over else None

@@ -23,6 +23,7 @@ from carnac.api.shapes import (
     TaskStatusResponse,
     full_status,
     ingestion_report,
+    no_report,
     sendable,
     short_status,
 )
@@ -166,7 +167,7 @@ def _add_texts(router: APIRouter, services: Services) -> None:
         task = tasks.get(task_id)
         report = tasks.report(task_id)
         if report is None:
-            raise NotFound(f"task {task_id} has no report yet; it is {task.state}", task_id=task_id)
+            raise NotFound(no_report(task), task_id=task_id)
         return ingestion_report(task, sendable(report))
 
     @router.get(

@@ -125,6 +125,8 @@ def test_a_form_is_the_statement_encoded(door: InProcessClient) -> None:
 
 def test_pages_of_strangers_stop_no_query(door: InProcessClient) -> None:
     assert door.request("DELETE", f"{SQL}/q", headers={}).status_code == 404
+    stored = door.post(f"{SQL}/statements", json={"query": "SELECT 7"})
+    assert (stored.status_code, "carnac sql -o FILE" in stored.json()["error"]) == (405, True)
     strange = {"origin": "http://evil.example"}
     assert door.request("DELETE", f"{SQL}/q", headers=strange).status_code == 403
 

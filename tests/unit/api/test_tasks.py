@@ -110,6 +110,8 @@ def test_statuses_of_several_tasks(overlord: Overlord, submit: Submit) -> None:
     submit("a")
     overlord.start_next()
     overlord.finish("a", error="no such column")
+    report = overlord.http.get(f"{API}/task/a/reports").json()
+    assert report["error"] == "task a has no report; it is failed: no such column"
     answer = overlord.http.post(f"{API}/taskStatus", json=["a", "unknown"])
     assert answer.json() == {
         "a": {
@@ -250,12 +252,12 @@ def test_a_log_that_is_elsewhere(overlord: Overlord, submit: Submit) -> None:
             "GET",
             "/nothing",
             404,
-            "there is no path /druid/indexer/v1/nothing here: ask an overlord",
+            "there is no path /druid/indexer/v1/nothing: ask an overlord",
         ),
-        ("POST", "/supervisor", 404, "supervisor here: streams are not read by supervisors"),
+        ("POST", "/supervisor", 404, "supervisor: streams are not read by supervisors"),
         ("GET", "/supervisor/x/status", 404, "Structured Streaming appends each batch once"),
         ("POST", "/sampler", 404, "carnac spec check FILE"),
-        ("DELETE", "/tasks", 405, "/druid/indexer/v1/tasks takes no DELETE"),
+        ("DELETE", "/tasks", 405, "/druid/indexer/v1/tasks takes no DELETE: GET /docs lists"),
     ],
 )
 def test_mistakes_are_one_sentence_in_druid_s_shape(
@@ -314,6 +316,8 @@ def test_a_wrong_task_is_refused_with_the_lines_of_its_body(overlord: Overlord) 
     answer = overlord.http.request("POST", f"{API}/task", content=json.dumps(task, indent=1))
     assert answer.status_code == 400
     assert answer.json()["error"].startswith("wrong spec: interval (line 4): ")
+    (wrong,) = json.loads(answer.json()["context"]["problems"])
+    assert (wrong["path"], wrong["line"]) == ("interval", 4)
     spec = {"dataSource": "events", "input": "a.json", "transformSpec": {"filter": "a = (1"}}
     task = {"type": "index_parallel", "spec": spec}  # type: ignore[dict-item]
     answer = overlord.http.request("POST", f"{API}/task", content=json.dumps(task, indent=1))
@@ -330,9 +334,9 @@ def test_paths_of_druid_that_are_not_here_say_what_does_it(overlord: Overlord) -
         answer = overlord.http.get(f"{path}/x")
         assert (answer.status_code, answer.json()["error"]) == (
             404,
-            f"there is no path {path}/x here: {advice}",
+            f"there is no path {path}/x: {advice}",
         )
     assert (
         overlord.http.get("/x").json()["error"]
-        == "there is no path /x here: GET /docs lists what is here"
+        == "there is no path /x: GET /docs lists what is here"
     )

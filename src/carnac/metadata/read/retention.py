@@ -204,9 +204,10 @@ def require_whole(commits: Sequence[Commit], after: int, newest: int) -> tuple[C
 
 def no_such_name(text: str, tags: Iterable[str]) -> NotFound:
     """Return the error for what is neither a revision, nor a tag, nor a time."""
-    names = ", ".join(sorted(tags)[:10]) or "none"
+    names = ", ".join(sorted(tags)[:10])
+    there = f"; the tags are {names}" if names else ""
     return NotFound(
-        f"'{text}' is neither a revision, nor a tag (there are: {names}), nor a time like 2013-01-31T18:30:00Z",
+        f"'{text}' is neither a revision, nor a tag, nor a time like 2013-01-31T18:30:00Z{there}",
         at=text,
     )
 

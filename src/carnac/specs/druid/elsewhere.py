@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 _KILL = "files of what was deleted are collected by carnac gc, or by a task of the type kill"
 _USED = "what was deleted comes back with carnac revert REVISION; carnac log lists the commits"
+_AT_ONCE = "a query is answered at once: carnac sql -o FILE writes results of any size"
 _DATASOURCES = "/druid/(?:coordinator|indexer)/v1/datasources/[^/]+"
 ORDERS: Sequence[tuple[str, re.Pattern[str], str]] = tuple(
     (method, re.compile(pattern), advice)
@@ -15,9 +16,10 @@ ORDERS: Sequence[tuple[str, re.Pattern[str], str]] = tuple(
         ("POST", _DATASOURCES, _USED),
         ("POST", f"{_DATASOURCES}/segments/[^/]+", _USED),
         ("DELETE", f"{_DATASOURCES}/intervals/[^/]+", _KILL),
+        ("POST", "/druid/v2/sql/statements", _AT_ONCE),
     )
 )
-"""Requests that change what is seen in Druid and not here: method, path, and what to do instead.
+"""Requests of Druid's at paths that take others here: method, path, and what to do instead.
 
 Source: Druid's documentation of its HTTP API.
 """
@@ -44,10 +46,7 @@ ELSEWHERE: Sequence[tuple[str, str]] = (
         "/druid/indexer/v1/action",
         "tasks act on the store themselves; locks are at POST /lockedIntervals",
     ),
-    (
-        "/druid/v2/sql/statements",
-        "a query is answered at once: carnac sql -o FILE writes results of any size",
-    ),
+    ("/druid/v2/sql/statements", _AT_ONCE),
     (
         "/druid/v2/sql/task",
         "INSERT and REPLACE are not run: submit an index_parallel task, or use carnac ingest",
@@ -98,7 +97,7 @@ HERE = "GET /docs lists what is here"
 
 
 def find_order(method: str, path: str) -> str | None:
-    """Return what to do in place of a request that changes something in Druid; None: it is none of these."""
+    """Return what to do in place of a request that only Druid takes at a path; None: it is none of these."""
     found = (advice for of, pattern, advice in ORDERS if of == method and pattern.fullmatch(path))
     return next(found, None)
 
