@@ -246,6 +246,11 @@ def _groups_json(groups: Sequence[GroupReport]) -> dict[str, Any]:
         "groupCounts": {
             str(outcome): sum(one.outcome is outcome for one in groups) for outcome in GroupOutcome
         },
+        "rowStats": {
+            "read": sum(one.rows_in for one in done),
+            "written": sum(one.rows_out for one in done),
+        },
+        "sizeBytes": sum(one.bytes_out for one in done),
         "bytesIn": sum(one.bytes_in for one in done),
         "bytesOut": sum(one.bytes_out for one in groups),
         "bytesWasted": sum(one.bytes_wasted for one in groups),

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from carnac.api.shapes import ingestion_report
 from carnac.core.compaction.plan.groups import CompactionTarget, GroupKind, Partitioning
 from carnac.core.log.commits import CommitKind
 from carnac.core.segments.segment import ColumnType, Metric, MetricKind, Segment
@@ -197,6 +198,9 @@ def test_a_compact_task_that_meets_damage_fails_and_commits_its_other_groups(
     assert report is not None
     assert [one["outcome"] for one in report["groups"]] == ["committed", "failed", "committed"]
     assert damaged.segment_id in report["groups"][1]["error"]
+    assert report["rowStats"] == {"read": 4, "written": 4}, "of the groups that were committed"
+    druid: Any = ingestion_report(ended, report)["ingestionStatsAndErrors"]
+    assert druid["payload"]["rowStats"]["buildSegments"]["processed"] == 4
     assert len(office.store.segments("events")) == 4
 
 
