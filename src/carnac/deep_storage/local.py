@@ -15,6 +15,7 @@ from carnac.deep_storage.paths import checked_path, checked_prefix
 from carnac.durable import make_folders, sync
 from carnac.errors import CarnacError, DiskFull, NotFound, Unavailable
 from carnac.ports import StoredFile
+from carnac.ports.segment_files import require_file
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
@@ -62,13 +63,13 @@ class LocalDeepStorage:
     def open_read(self, path: str) -> BinaryIO:
         """Open for reading."""
         with _clear_errors(f"read '{path}'", self._root):
-            return self._place(path).open("rb")
+            return require_file(self._place(path)).open("rb")
 
     def read_range(self, path: str, start: int, end: int) -> bytes:
         """Return the bytes `[start, end)` of a file."""
         with (
             _clear_errors(f"read '{path}'", self._root),
-            self._place(path).open("rb", buffering=0) as file,
+            require_file(self._place(path)).open("rb", buffering=0) as file,
         ):
             return os.pread(file.fileno(), end - start, start)
 

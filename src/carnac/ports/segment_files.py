@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import os
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
 from carnac.errors import Corrupt
@@ -60,6 +63,17 @@ class Readable(Protocol):
     def read(self, size: int, /) -> bytes:
         """Return the next bytes; none at its end."""
         ...
+
+
+def require_file(place: Path) -> Path:
+    """Return a place where a file is, not a pipe or a device, whose end may never come.
+
+    Raises:
+        FileNotFoundError: There is none.
+    """
+    if not place.is_file():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(place))
+    return place
 
 
 def blocks_of(file: Readable) -> Iterator[bytes]:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from carnac.core.segments.segment import Segment
 from carnac.errors import Unavailable
-from carnac.ports.segment_files import blocks_of, damaged, find_damage
+from carnac.ports.segment_files import blocks_of, damaged, find_damage, require_file
 
 FILES_MAX = 1 << 18
 """Remembered at most, about 50 MB; beyond, those that were found first are forgotten."""
@@ -88,11 +88,11 @@ class IntactFiles:
     def _read(self, segment: Segment, place: Path, stop: threading.Event) -> str | None:
         """Read a file and return what is wrong with it."""
         try:
-            with place.open("rb", buffering=0) as file:
+            with require_file(place).open("rb", buffering=0) as file:
                 before = os.fstat(file.fileno())
                 damage = find_damage(segment, _until(stop, blocks_of(file)))
                 after = os.fstat(file.fileno())
-        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+        except FileNotFoundError:
             _require_storage(segment, place)
             return "is not there"
         except OSError as error:

@@ -109,14 +109,16 @@ def test_the_file_of_another_segment_of_the_same_size_is_noticed(
     assert first.segment_id in found.message
 
 
-@pytest.mark.parametrize("how", ["truncated", "longer", "empty", "gone"])
+@pytest.mark.parametrize("how", ["truncated", "longer", "empty", "gone", "pipe"])
 def test_a_file_that_is_too_short_too_long_or_gone_is_noticed(
     filled: Store, segments: list[Segment], how: str
 ) -> None:
     place = place_of(filled, segments[2])
     data = place.read_bytes()
     place.unlink()
-    if how != "gone":
+    if how == "pipe":
+        os.mkfifo(place)
+    elif how != "gone":
         place.write_bytes({"truncated": data[:-1], "longer": data + b"x", "empty": b""}[how])
     found = answers(filled)
     assert isinstance(found, Corrupt)

@@ -26,7 +26,7 @@ from carnac.core.time.granularity import NONE, parse_granularity
 from carnac.core.time.intervals import Interval, IntervalSet
 from carnac.errors import CarnacError, NotFound, Unavailable
 from carnac.ports import SegmentInput
-from carnac.ports.segment_files import REMEDY, blocks_of, check_file, damaged
+from carnac.ports.segment_files import REMEDY, blocks_of, check_file, damaged, require_file
 from carnac.rows.normalise.shape import quote
 from carnac.rows.output import NO_SPACE, NO_TEMPORARY_ROOM, local_root
 from carnac.rows.segment_writer import ARROW_TYPE, TIME_TYPE
@@ -206,7 +206,7 @@ def _opened(
     if root is not None:
         path = root / segment.path
         if is_checked:
-            with path.open("rb", buffering=0) as raw:
+            with require_file(path).open("rb", buffering=0) as raw:
                 if os.fstat(raw.fileno()).st_size <= READ_AT_ONCE_BYTES:
                     content = raw.read()
                     check_file(segment, [content])
