@@ -109,7 +109,7 @@ def shown_path(scope: Mapping[str, Any]) -> str:
 
 
 def add_handlers(app: FastAPI) -> None:
-    """Let every failure of the app be a `problem`."""
+    """Let every failure of the app be a `problem`, for which no thread is needed: there may be no memory for one."""
     app.add_exception_handler(CarnacError, _ours)
     app.add_exception_handler(Refused, _refused)
     app.add_exception_handler(RequestValidationError, _not_valid)
@@ -117,7 +117,7 @@ def add_handlers(app: FastAPI) -> None:
     app.add_exception_handler(Exception, _bug)
 
 
-def _ours(request: Request, error: Exception) -> JSONResponse:
+async def _ours(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, CarnacError)  # noqa: S101 - as registered
     status = status_of(error)
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
@@ -125,13 +125,13 @@ def _ours(request: Request, error: Exception) -> JSONResponse:
     return problem(status, error.message, kind=error.kind, ids=error.ids)
 
 
-def _refused(request: Request, error: Exception) -> JSONResponse:
+async def _refused(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, Refused)  # noqa: S101 - as registered
     _log.warning("%s %s: %s", request.method, shown_path(request.scope), error.message)
     return problem(error.status, error.message, kind="refused")
 
 
-def _not_valid(_request: Request, error: Exception) -> JSONResponse:
+async def _not_valid(_request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)  # noqa: S101 - as registered
     first = error.errors()[0]
     where = " ".join(str(part) for part in first["loc"])
@@ -140,7 +140,7 @@ def _not_valid(_request: Request, error: Exception) -> JSONResponse:
     )
 
 
-def _of_framework(request: Request, error: Exception) -> JSONResponse:
+async def _of_framework(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)  # noqa: S101 - as registered
     method, path = request.method, request.url.path
     instead = find_order(method, path)
@@ -155,7 +155,7 @@ def _of_framework(request: Request, error: Exception) -> JSONResponse:
     return answer
 
 
-def _bug(request: Request, error: Exception) -> JSONResponse:
+async def _bug(request: Request, error: Exception) -> JSONResponse:
     _log.error("%s %s", request.method, shown_path(request.scope), exc_info=error)
     text = (
         f"internal error: {type(error).__name__}; the overlord's log says where, please report it"

@@ -385,11 +385,7 @@ class QueryEngine:
             self._has_sketches = False
             spill_folder, self._spill_folder = self._spill_folder, None
         self.hot.forget()
-        if connection is not None:
-            import duckdb
-
-            with suppress(duckdb.Error):  # a query that still runs keeps it, and takes it along
-                connection.close()
+        self._let_go(connection)
         if spill_folder is not None:
             with suppress(OSError):  # a query that still runs has files there
                 spill_folder.rmdir()
@@ -418,7 +414,7 @@ class QueryEngine:
             self._running.add(query)
         try:
             with (
-                memory_held(self, may_grow_bytes(self._memory_bytes)),
+                memory_held(connection, may_grow_bytes(self._memory_bytes)) as query.release,
                 stopped_after(limit_ms, query.interrupt) as timed_out,
             ):
                 yield query
@@ -445,10 +441,15 @@ class QueryEngine:
         finally:
             with self._lock:
                 self._running.discard(query)
-            with suppress(
-                duckdb.Error
-            ):  # what was interrupted may not have stopped yet: it goes with its cursor
+            with suppress(duckdb.Error):  # interrupted, it may go on: it ends with its cursor
                 query.cursor.close()
+            self._let_go(connection)
+
+    def _let_go(self, connection: duckdb.DuckDBPyConnection | None) -> None:
+        """Close what is not the engine's any more and no query runs on: their cursors would be closed with it."""
+        users = [self._connection, *(one.connection for one in self._now())]
+        if connection is not None and connection not in users:
+            connection.close()
 
     def _leave_stuck(self) -> None:
         """Let what does not end have its connection for itself: its threads are taken.

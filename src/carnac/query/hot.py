@@ -92,7 +92,7 @@ class HotSegments:
         self,
         bytes_max: int,
         connect: Callable[[], duckdb.DuckDBPyConnection | None],
-        limited: Callable[[], AbstractContextManager[None]],
+        limited: Callable[[], AbstractContextManager[object]],
     ) -> None:
         self._bytes_max = bytes_max
         self._connect = connect

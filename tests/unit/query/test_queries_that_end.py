@@ -94,6 +94,25 @@ def test_the_memory_limit_is_kept(storage: DeepStorage, catalog: MemoryCatalog) 
     engine.close()
 
 
+def test_who_takes_too_much_ends_no_other_s_query(
+    storage: DeepStorage, catalog: MemoryCatalog
+) -> None:
+    """The engine begins anew with another connection; what was planned over the old one still runs there."""
+    engine = QueryEngine(storage, threads=1, memory_limit_bytes=64 << 20)
+    planned = engine.open_query(LIGHT, catalog)
+    with pytest.raises(Unavailable, match="more memory"):
+        engine.run_query("SELECT list(i) FROM range(100000000) t(i)", catalog)
+    engine.interrupt()  # nor does it keep the engine from stopping what runs
+    with pytest.raises(Unavailable, match="was interrupted"):
+        planned.start()
+    planned = engine.open_query(LIGHT, catalog)
+    with pytest.raises(Unavailable, match="more memory"):
+        engine.run_query("SELECT list(i) FROM range(100000000) t(i)", catalog)
+    planned.start()
+    assert [row for batch in planned.batches() for row in batch.to_pylist()] == [{"n": 3}]
+    engine.close()
+
+
 def test_a_result_that_memory_does_not_hold_is_refused(
     storage: DeepStorage, catalog: MemoryCatalog
 ) -> None:

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from carnac.ports.threads import INTERRUPT_S, DaemonThreads, note_left, outlived
 
@@ -29,7 +29,10 @@ OVERHEAD_PART = 4
 LOOK_S = 0.5
 """Between two looks whether a query is stuck."""
 _threads = DaemonThreads("query")
+_DEFAULT_STACK_BYTES = 2 << 20
+"""Of a thread where stacks have no limit, as glibc has it on most machines."""
 _STATM = Path("/proc/self/statm")
+_THREADS = Path("/proc/self/task")
 
 
 def default_memory_bytes() -> int:
@@ -42,55 +45,74 @@ def may_grow_bytes(memory_limit_bytes: int) -> int:
     return memory_limit_bytes + memory_limit_bytes // OVERHEAD_PART + OVERHEAD_BYTES
 
 
+class _Usage(NamedTuple):
+    """What a process has of data, the stacks of its threads apart: they grow in number beside queries, and not by them.
+
+    Attributes:
+        data_bytes: Mapped.
+        unused_bytes: Of these, what is not in memory.
+    """
+
+    data_bytes: int
+    unused_bytes: int
+    stacks_bytes: int
+
+
 @dataclass(slots=True)
 class _Ceilings:
     """The process's limit of data, lowered while somebody holds a ceiling: to the highest one.
 
     Attributes:
-        held: Ceilings in bytes, and how many hold each.
+        held: Ceilings in bytes, without stacks, and who holds each for an owner.
         before: The limits to return to; None: nobody holds a ceiling.
         unused_bytes: Of the process's data, before the first ceiling: mapped, but not in memory.
     """
 
     lock: threading.Lock = field(default_factory=threading.Lock)
-    held: dict[object, list[int]] = field(default_factory=dict)
+    held: dict[object, tuple[int, set[object]]] = field(default_factory=dict)
     before: tuple[int, int] | None = None
     unused_bytes: int | None = None
 
-    def enter(self, owner: object, grow_bytes: int) -> None:
-        """Hold a ceiling; an owner that holds one already keeps it."""
+    def enter(self, owner: object, holder: object, grow_bytes: int) -> None:
+        """Hold a ceiling; an owner that has one already keeps it."""
         import resource
 
         with self.lock:
-            data_bytes, unused_bytes = _usage()
+            now = _usage()
             if self.unused_bytes is None:
-                self.unused_bytes = unused_bytes
+                self.unused_bytes = now.unused_bytes
             if self.before is None:
                 self.before = resource.getrlimit(resource.RLIMIT_DATA)
-            if owner in self.held:
-                self.held[owner][1] += 1
-                return
-            # what earlier queries gave back to the allocator is used again without being asked for
-            spare = min(max(0, unused_bytes - self.unused_bytes), grow_bytes * 3 // 4)
-            self.held[owner] = [data_bytes + grow_bytes - spare, 1]
-            self._set()
+            if owner not in self.held:
+                # what earlier queries gave back to the allocator is used again without being asked for
+                spare = min(max(0, now.unused_bytes - self.unused_bytes), grow_bytes * 3 // 4)
+                self.held[owner] = (now.data_bytes + grow_bytes - spare, set())
+            self.held[owner][1].add(holder)
+            self._set(now.stacks_bytes)
 
-    def leave(self, owner: object) -> None:
-        """End what `enter` began."""
+    def leave(self, owner: object, holder: object) -> None:
+        """End what `enter` began. Idempotent."""
         with self.lock:
-            self.held[owner][1] -= 1
-            if not self.held[owner][1]:
-                del self.held[owner]
-                self._set()
+            if owner not in self.held:
+                return
+            self.held[owner][1].discard(holder)
+            if self.held[owner][1]:
+                return
+            del self.held[owner]
+            now = _usage() if self.held else _Usage(0, 0, 0)
+            # what it leaves mapped does not take the room of what goes on, nor that of the process
+            for other, (ceiling, holders) in self.held.items():
+                self.held[other] = max(ceiling, now.data_bytes + OVERHEAD_BYTES), holders
+            self._set(now.stacks_bytes)
 
-    def _set(self) -> None:
+    def _set(self, stacks_bytes: int) -> None:
         import resource
 
         if self.before is None:
             return
         soft, hard = self.before
         if self.held:
-            highest = max(ceiling for ceiling, _ in self.held.values())
+            highest = max(ceiling for ceiling, _ in self.held.values()) + stacks_bytes
             soft = highest if soft == resource.RLIM_INFINITY else min(soft, highest)
             soft = soft if hard == resource.RLIM_INFINITY else min(soft, hard)
         else:
@@ -103,20 +125,24 @@ _CEILINGS = _Ceilings()
 
 
 @contextmanager
-def memory_held(owner: object, grow_bytes: int) -> Iterator[None]:
+def memory_held(owner: object, grow_bytes: int) -> Iterator[Callable[[], None]]:
     """Let the process grow by no more than that until the block ends, also if it is entered several times at once.
+
+    Give what ends it earlier, for what goes on unattended: else nothing in the process could grow meanwhile.
 
     Args:
         owner: Whose limit it is.
     """
     if not _is_enforced():
-        yield
+        yield lambda: None
         return
-    _CEILINGS.enter(owner, grow_bytes)
+    holder = object()
+    _CEILINGS.enter(owner, holder, grow_bytes)
+    leave = partial(_CEILINGS.leave, owner, holder)
     try:
-        yield
+        yield leave
     finally:
-        _CEILINGS.leave(owner)
+        leave()
 
 
 class Stoppable(Protocol):
@@ -177,11 +203,12 @@ def apart(work: Callable[[], T], running: Callable[[int], Sequence[Stoppable]]) 
             note_left()
 
 
-def _usage() -> tuple[int, int]:
-    """Return the bytes of the process's data, and how much of them is not in memory."""
+def _usage() -> _Usage:
     _, resident, shared, _, _, data, *_ = map(int, _STATM.read_bytes().split())
     page = _page_bytes()
-    return data * page, max(0, data - (resident - shared)) * page
+    stacks_bytes = (_THREADS.stat().st_nlink - 2) * _stack_bytes()  # a folder for each thread
+    data_bytes = data * page - stacks_bytes
+    return _Usage(data_bytes, max(0, data_bytes - (resident - shared) * page), stacks_bytes)
 
 
 @cache
@@ -192,3 +219,11 @@ def _is_enforced() -> bool:
 @cache
 def _page_bytes() -> int:
     return os.sysconf("SC_PAGE_SIZE")
+
+
+@cache
+def _stack_bytes() -> int:
+    import resource
+
+    soft, _ = resource.getrlimit(resource.RLIMIT_STACK)
+    return _DEFAULT_STACK_BYTES if soft == resource.RLIM_INFINITY else soft

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -145,6 +145,7 @@ class RunningQuery:
         limit_ms: After which it is stopped; None: never.
         thread: The thread that has begun it.
         told: How often it was told to stop, `INTERRUPT_S` apart.
+        release: Ends the limit of memory that holds for it.
     """
 
     cursor: duckdb.DuckDBPyConnection
@@ -154,12 +155,18 @@ class RunningQuery:
     told: int = 0
     stop: threading.Event = field(default_factory=threading.Event)
     is_cancelled: threading.Event = field(default_factory=threading.Event)
+    release: Callable[[], None] = field(default=lambda: None)
 
     def interrupt(self) -> None:
         """Stop it, whatever it does now."""
         self.stop.set()
         self.told += 1
-        self.cursor.interrupt()
+        import duckdb
+
+        with suppress(duckdb.ConnectionException):  # it has just ended
+            self.cursor.interrupt()
+        if self.is_stuck:
+            self.release()
 
     @property
     def is_stuck(self) -> bool:
