@@ -47,7 +47,7 @@ class TimeEdge:
     """The rows at one end of time that a statement wants.
 
     Attributes:
-        sql: Gives the epoch microseconds of the rows that match.
+        sql: Gives the epoch microseconds of the rows that match, from that end on; a limit may be added.
         rows: How many are wanted, with those to skip among them.
     """
 
@@ -67,7 +67,8 @@ def find_edge(
     kinds = {one["type"]: one for one in node["modifiers"]}
     if kinds.keys() != {"ORDER_MODIFIER", "LIMIT_MODIFIER"} or len(scope.relations) != 1:
         return None
-    first, limit = kinds["ORDER_MODIFIER"]["orders"][0], kinds["LIMIT_MODIFIER"]
+    order, limit = kinds["ORDER_MODIFIER"], kinds["LIMIT_MODIFIER"]
+    first = order["orders"][0]
     rows, skipped = _count(limit["limit"]), _count(limit["offset"]) if limit["offset"] else 0
     if limit["limit_type"] != "ROW_COUNT" or not rows or skipped is None:
         return None
@@ -75,7 +76,8 @@ def find_edge(
         return None
     wanted = copy.deepcopy(node)
     wanted["select_list"] = [call("epoch_us", [copy.deepcopy(first["expression"])])]
-    wanted["modifiers"] = []
+    # by `__time` itself, of which DuckDB finds the end in its own tables
+    wanted["modifiers"] = [copy.deepcopy(order | {"orders": [first]})]
     is_newest = first["type"] == "DESCENDING"
     sql = printed(statement | {"node": wanted})
     return TimeEdge(sql=sql, rows=rows + skipped, is_newest=is_newest)

@@ -91,8 +91,7 @@ class ScanFiles:
             return scan
 
         def times_of(slices: Sequence[LeafSlice]) -> list[int]:
-            order = "DESC" if edge.is_newest else "ASC"
-            sql = f"SELECT * FROM ({edge.sql}) ORDER BY 1 {order} LIMIT {edge.rows}"
+            sql = f"{edge.sql} LIMIT {edge.rows}"
             with self.finding(replace(scan, slices=slices), query, files) as select:
                 shown = with_views(sql, {scan.view: select(slices)})
                 return [time for (time,) in query.cursor.execute(shown).fetchall()]
