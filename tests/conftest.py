@@ -37,8 +37,7 @@ IS_ARCHIVE_WORTH_IT = pytest.StashKey[bool]()
 # No deadline: the machines that run this share their cores, and a slow example is not a wrong one.
 COMMON = {"deadline": None, "print_blob": True}
 settings.register_profile("fast", max_examples=10, stateful_step_count=15, **COMMON)  # make check
-settings.register_profile("dev", max_examples=50, stateful_step_count=25, **COMMON)
-settings.register_profile("ci", max_examples=75, stateful_step_count=30, **COMMON)
+settings.register_profile("day", max_examples=40, stateful_step_count=25, **COMMON)
 settings.register_profile(
     "nightly",
     max_examples=3000,
@@ -46,9 +45,7 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
     **COMMON,
 )
-settings.load_profile(
-    os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if os.environ.get("CI") else "dev")
-)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or "day")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -20,7 +20,7 @@ from tests.support.same_hour import (
     run_interleaving,
 )
 
-RUNS = {"nightly": 10_000, "ci": 600, "fast": 60}.get(os.environ.get("HYPOTHESIS_PROFILE", ""), 200)
+RUNS = {"nightly": 10_000, "fast": 60}.get(os.environ.get("HYPOTHESIS_PROFILE", ""), 200)
 WITHOUT_WAITING = [Mode.DEFAULT, Mode.SEGMENT]
 
 

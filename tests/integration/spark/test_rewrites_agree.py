@@ -22,6 +22,7 @@ from carnac.errors import CarnacError, Corrupt, Invalid
 from carnac.jobs.pipeline import SparkPipeline
 from carnac.ports import RewriteJob, RewriteResult, SegmentInput
 from carnac.spark.session import SparkHolder
+from tests.nightly import IS_NIGHTLY
 from tests.support.segments import write_segment
 from tests.unit.jobs.rewrite_cases import (
     KINDS,
@@ -32,7 +33,7 @@ from tests.unit.jobs.rewrite_cases import (
 )
 from tests.unit.rows.rows import CHUNK, read
 
-SEEDS = 3
+SEEDS = 10 if IS_NIGHTLY else 2
 
 
 class OnSpark:
