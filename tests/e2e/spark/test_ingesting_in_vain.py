@@ -96,5 +96,11 @@ def test_spark_reads_the_expressions_of_a_spec_where_it_is_asked_to(
     assert "as far as it was checked" in run("spec", "check", "spec.json").out
     done = run("spec", "check", "spec.json", "--spark", code=2)
     assert "transform 'x' is wrong" in one_sentence(done)
+    write("uper(page)")
+    done = run("spec", "check", "spec.json")
+    assert "function uper; did you mean 'upper'?" in done.err
+    assert done.out.endswith("the spec is right, as far as it was checked\n")
+    done = run("spec", "check", "spec.json", "--spark", code=2)
+    assert "transform 'x' is wrong: Spark has no function uper" in one_sentence(done)
     write("page rlike 'x'")
     assert run("spec", "check", "spec.json", "--spark").out.endswith("the spec is right\n")

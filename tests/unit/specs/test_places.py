@@ -166,6 +166,8 @@ def test_what_is_no_expression_whoever_reads_it_is_refused(expression: str, says
         "~a",
         "case when a then b",
         "x NOT RLIKE 'y'",
+        "a + uper(page)",
+        "upper(page, page)",
     ],
 )
 def test_what_spark_may_read_is_left_to_spark(expression: str) -> None:

@@ -69,7 +69,7 @@ def check(
     else:
         session.output.facts(plan_facts(loaded))
         for one in unchecked:
-            session.output.note(f"not checked, only Spark can read it (--spark): {one}")
+            session.output.note(f"not checked, for Spark to read (--spark): {one}")
         session.output.line(
             "the spec is right" + (", as far as it was checked" if unchecked else "")
         )

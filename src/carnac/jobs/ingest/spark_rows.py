@@ -69,6 +69,7 @@ SETTINGS: Mapping[str, str] = {
 }
 """Settings while the job plans and runs; the session's own settings come back afterwards."""
 _SETTINGS_LOCK = RLock()
+_NO_FUNCTION = "UNRESOLVED_ROUTINE"
 _CODE = re.compile(r"^\[[A-Z0-9_.]+\]\s*|\s*SQLSTATE: \w+.*$", re.DOTALL)
 
 
@@ -362,8 +363,10 @@ def _check_syntax(session: SparkSession, spec: IngestSpec) -> None:
                 _ = session.range(1).select(F.expr(sql)).schema
             except ParseException:
                 raise
-            except AnalysisException:  # its columns are not there yet
-                continue
+            except AnalysisException as error:
+                if error.getCondition() == _NO_FUNCTION:
+                    raise
+                continue  # its columns are not there yet
 
 
 @contextlib.contextmanager
@@ -380,6 +383,9 @@ def one_sentence(what: str) -> Iterator[None]:
     except (AnalysisException, ParseException) as error:
         if error.getCondition() == "INVALID_WHERE_CONDITION":
             raise Invalid(f"{what} is wrong: an aggregate is not about one row") from error
+        if error.getCondition() == _NO_FUNCTION:
+            name = (error.getMessageParameters() or {}).get("routineName", "").strip("`")
+            raise Invalid(f"{what} is wrong: Spark has no function {name}") from error
         text = next(line for line in str(error).splitlines() if line.strip())
         reason = _CODE.sub("", _CODE.sub("", text)).strip().rstrip(".")
         raise Invalid(f"{what} is wrong: {reason[:1].lower()}{reason[1:]}") from error

@@ -16,8 +16,8 @@ from carnac.specs.base import TIME_COLUMN
 from carnac.specs.druid.expressions import CompiledExpression, compile_expression
 from carnac.specs.druid.filters import compile_filter
 from carnac.specs.ingest.spec import IngestSpec, Transform
-from carnac.specs.problems import Problem
-from carnac.specs.spark_sql.syntax import Beyond, Mistake, parse
+from carnac.specs.problems import Problem, suggest
+from carnac.specs.spark_sql.syntax import Beyond, Mistake, find_calls, parse
 
 _WORD = re.compile(
     r"""`((?:[^`]|``)*)`|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|--[^\n]*|([A-Za-z_][A-Za-z0-9_]*)(\s*\()?""",
@@ -108,11 +108,25 @@ def compile_transforms(spec: IngestSpec, types: Mapping[str, str] | None = None)
 
 def find_unchecked(spec: IngestSpec) -> list[Problem]:
     """Return the expressions of a spec of which only Spark can say whether they are right, and why."""
-    return [
-        Problem(path, error.message)
-        for path, text in _spark_texts(spec)
-        if isinstance(error := _parse_error(text), Beyond)
-    ]
+    return [Problem(path, why) for path, text in _spark_texts(spec) for why in _beyond_this(text)]
+
+
+def _beyond_this(text: str) -> Iterator[str]:
+    """Yield what only Spark can say of an expression: whether it is one, whether there are its functions."""
+    from carnac.specs.spark_sql.duck import FUNCTIONS
+
+    error = _parse_error(text)
+    if isinstance(error, Beyond):
+        yield error.message
+    if error is not None:
+        return
+    calls = ((one.name, len(one.arguments)) for one in find_calls(parse(text)))
+    for name, count in dict.fromkeys(calls):
+        known = FUNCTIONS.get(name)
+        if known is None:
+            yield f"function {name}{suggest(name, FUNCTIONS)}"
+        elif count not in known.counts:
+            yield f"{name} with {count} arguments"
 
 
 def _spark_texts(spec: IngestSpec) -> Iterator[tuple[str, str]]:

@@ -10,6 +10,7 @@ Source: the grammar `SqlBaseParser.g4` of Apache Spark 4.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -200,6 +201,14 @@ def _check_tree(node: Node) -> None:
         if not level:
             return
     raise Beyond(f"it has more than {TREE_DEPTH_MAX} operators in a row")
+
+
+def find_calls(node: Node) -> Iterator[Call]:
+    """Yield the calls of functions in a tree that `parse` gave."""
+    if isinstance(node, Call):
+        yield node
+    for child in _children(node):
+        yield from find_calls(child)
 
 
 def _children(node: Node) -> tuple[Node, ...]:
