@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from decimal import Decimal
 from math import isclose
@@ -139,20 +140,21 @@ class WhyFinder:
                 raise Invalid(
                     f"revision {start} is later than {end}; give the earlier one as --from (first=…)"
                 )
-            basis, after_table = self._run(self._at(end))
-            numbers = _places(basis, after_table)
+            planned, basis, table = self._plan(start, end)
+            numbers = _places(basis, table)
             touching = self._touching(basis, start, end)
-            before, after = self._before(basis, numbers, start), _answer(after_table, numbers)
+            before = self._answer_at(basis, numbers, start)
+            after = _answer(table, numbers) if planned == end else {}
             changes, way = None, ""
             if basis.sums is not None and len(basis.columns) == 1:
-                changes = self._by_segments(basis, touching, numbers, end)
+                changes = self._by_segments(basis, touching, numbers, planned)
                 way = "from the segments that each commit added and dropped, alone"
                 if not _adds_up(before, after, changes):
                     changes = None  # a column took another type meanwhile, say
             if changes is None:
-                changes = self._by_revisions(touching, numbers, start, before)
+                changes = self._by_revisions(basis, touching, numbers, start, before)
                 way = "by running the statement at each revision that changed what it reads"
-        names = after_table.column_names
+        names = table.column_names
         return WhyReport(
             first_revision=start,
             last_revision=end,
@@ -165,10 +167,22 @@ class WhyFinder:
             way=way,
         )
 
-    def _before(self, basis: QueryBasis, numbers: Sequence[int], revision: int) -> Answer:
+    def _plan(self, start: int, end: int) -> tuple[int, QueryBasis, pa.Table]:
+        """Run the statement at the last revision, or the first if what it reads is gone; return which."""
         try:
-            return _answer(self._run(self._at(revision))[1], numbers)
-        except NotFound:  # nothing is counted where there is no such datasource or column yet
+            return end, *self._run(self._at(end))
+        except NotFound as error:
+            with suppress(NotFound):
+                return start, *self._run(self._at(start))
+            raise error from None
+
+    def _answer_at(self, basis: QueryBasis, numbers: Sequence[int], revision: int) -> Answer:
+        catalog = self._at(revision)
+        if not basis.columns.keys() <= set(catalog.datasource_names()):
+            return {}  # nothing is counted where there is no such datasource yet, or any more
+        try:
+            return _answer(self._run(catalog)[1], numbers)
+        except NotFound:  # nor where there is no such column yet
             if basis.sums is None:
                 raise
             return {}
@@ -224,10 +238,10 @@ class WhyFinder:
     # ------------------------------------------------------------------------------------------ from segments alone
 
     def _by_segments(
-        self, basis: QueryBasis, commits: Sequence[Commit], numbers: Sequence[int], end: int
+        self, basis: QueryBasis, commits: Sequence[Commit], numbers: Sequence[int], planned: int
     ) -> list[Why]:
         [datasource] = basis.columns
-        whole = self._at(end)
+        whole = self._at(planned)
         schema = whole.columns(datasource)
         found = []
         for commit in commits:
@@ -270,7 +284,12 @@ class WhyFinder:
     # ------------------------------------------------------------------------------------------ at each revision
 
     def _by_revisions(
-        self, commits: Sequence[Commit], numbers: Sequence[int], start: int, before: Answer
+        self,
+        basis: QueryBasis,
+        commits: Sequence[Commit],
+        numbers: Sequence[int],
+        start: int,
+        before: Answer,
     ) -> list[Why]:
         if len(commits) > RUNS_MAX:
             raise Invalid(
@@ -280,7 +299,7 @@ class WhyFinder:
             )
         found = []
         for commit in commits:
-            after = _answer(self._run(self._at(commit.revision))[1], numbers)
+            after = self._answer_at(basis, numbers, commit.revision)
             deltas: Counter[tuple[Key, int]] = Counter()
             for answer, sign in ((after, 1), (before, -1)):
                 for key, values in answer.items():

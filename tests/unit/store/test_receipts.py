@@ -139,6 +139,22 @@ def test_other_numbers_are_found_by_running_at_each_revision(store: carnac.Store
     assert [(one.commit.revision, one.deltas) for one in found.changes] == [(4, {(): [5]})]
 
 
+@pytest.mark.parametrize("number", ["max(n)", "sum(n)"])
+def test_a_datasource_that_is_gone_for_a_while_counts_as_nothing(
+    store: carnac.Store, number: str
+) -> None:
+    text = f"SELECT {number} AS m FROM events"
+    value = next(iter(store.sql(text).rows()[0].values()))
+    store.delete("events", interval="2013-01-01/2014-01-01")
+    store.revert(3)
+    gone, whole = store.why(text, 2, 3), store.why(text, 2)
+    assert (gone.before[()], gone.after) == ([value], {})
+    assert [(one.commit.revision, one.deltas) for one in gone.changes] == [(3, {(): [-value]})]
+    assert [one.deltas for one in whole.changes] == [{(): [-value]}, {(): [value]}]
+    with pytest.raises(NotFound, match="at revision 4"):
+        store.why("SELECT count(*) FROM nothing", 2)
+
+
 def test_a_part_of_a_segment_counts_as_it_is_seen(store: carnac.Store) -> None:
     """A segment is carved: its entry goes, and one that shows less comes."""
     store.delete("events", interval="2013-01-01T00:00:02Z/2013-01-01T00:00:04Z")
