@@ -23,6 +23,7 @@ FORK.set_forkserver_preload(
         "tests.integration.compaction_children",
         "tests.integration.lock_children",
         "tests.integration.metadata_children",
+        "tests.integration.store.children",
     ]
 )
 """There is one fork server in a process of the run, so all tests say here what their children need."""

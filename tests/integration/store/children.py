@@ -1,4 +1,4 @@
-"""What the processes of `test_store_processes` do. Spawned: nothing of the parent's but the arguments."""
+"""What the processes of `test_store_processes` do. They are forked from one that has nothing of a test's."""
 
 from __future__ import annotations
 

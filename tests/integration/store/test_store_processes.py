@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 from collections import Counter
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
@@ -15,6 +14,7 @@ import pytest
 from carnac.clock import RandomIds, SystemClock
 from carnac.config import Settings
 from carnac.store import Store
+from tests.forking import FORK
 from tests.integration.store import children
 from tests.support.stores import open_local_store
 from tests.unit.store.events import fast_folder, files_of, hour, ids, rows_of, spec
@@ -32,7 +32,6 @@ TTL_MS = 600_000
 LEEWAY_MS = 300_000
 """More than what a test of this file takes."""
 WRITERS, APPENDS, REPLACEMENTS, DELETIONS = 16, 4, 8, 3
-CONTEXT = multiprocessing.get_context("spawn")
 
 
 @pytest.fixture
@@ -42,8 +41,8 @@ def folder() -> Iterator[Path]:
 
 
 def spawn(work: Callable[..., None], *args: Any) -> tuple[BaseProcess, Connection]:
-    ours, theirs = CONTEXT.Pipe()
-    process = CONTEXT.Process(target=work, args=(*args, theirs), daemon=True)
+    ours, theirs = FORK.Pipe()
+    process = FORK.Process(target=work, args=(*args, theirs), daemon=True)
     process.start()
     theirs.close()
     return process, ours
