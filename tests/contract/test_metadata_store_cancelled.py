@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
@@ -64,7 +63,7 @@ class Meeting:
 
     def _is_awaited(self) -> bool:
         if self.url.startswith("sqlite"):
-            return any(one.name == "carnac-queue" for one in threading.enumerate())
+            return self.second._database._queue._waiter is not None
         with psycopg.connect(self.url) as link:
             waits = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
             return link.execute(waits).fetchone() != (0,)

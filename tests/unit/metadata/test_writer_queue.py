@@ -84,6 +84,35 @@ def test_a_turn_that_is_not_used_ends(
     patient.leave()
 
 
+def test_a_turn_ends_with_its_last_commit(
+    new_queue: Callable[[int], WriterQueue], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer_queue, "TURN_MS", 10 * LONG_MS)
+    monkeypatch.setattr(writer_queue, "IDLE_MS", 10 * LONG_MS)
+    queue, other = new_queue(LONG_MS), new_queue(NO_TIME_MS)
+    wait_for_turn(queue, new_queue(LONG_MS))
+    for _ in range(writer_queue.TURN_COMMITS - 1):
+        assert is_taken(other)
+        queue.enter()
+        queue.leave()
+    until(lambda: not is_taken(other), "the end of the turn")
+
+
+def test_a_turn_that_was_not_used_is_not_kept_the_next_time(
+    new_queue: Callable[[int], WriterQueue], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue, first, other = new_queue(LONG_MS), new_queue(LONG_MS), new_queue(NO_TIME_MS)
+    wait_for_turn(queue, first)
+    until(lambda: not is_taken(other), "the end of a turn that is not used")
+    monkeypatch.setattr(writer_queue, "TURN_MS", 10 * LONG_MS)
+    monkeypatch.setattr(writer_queue, "IDLE_MS", 10 * LONG_MS)
+    for _ in range(writer_queue.UNKEPT_TURNS):
+        wait_for_turn(queue, first)
+        until(lambda: not is_taken(other), "the end of a turn that is not kept")
+    wait_for_turn(queue, first)
+    assert is_taken(other), "it is tried again"
+
+
 def test_a_turn_ends_though_it_is_used_all_the_time(
     new_queue: Callable[[int], WriterQueue],
 ) -> None:

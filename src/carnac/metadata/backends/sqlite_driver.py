@@ -107,6 +107,8 @@ def connect(
 
 def _look(connection: apsw.Connection, path: Path, *, watches: bool, is_read_only: bool) -> None:
     """Read the file's first page: what is in its way shows here, before a transaction begins."""
+    # Else a statement whose parameters bound a range is prepared anew whenever it runs: its plan might change.
+    connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     connection.pragma("schema_version")
     if watches:
         watch_log(connection, path)

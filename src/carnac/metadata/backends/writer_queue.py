@@ -5,8 +5,9 @@ wait for ever, and a process that is stopped (SIGSTOP) inside a transaction hold
 end here, and says which process it was for.
 
 Passing the lock from process to process takes longer than a commit does, since whoever takes it reads again what others
-have written. So a process that had to wait keeps the lock between its commits for a while (`TURN_MS`), if the next one
-follows at once (`IDLE_MS`).
+have written. So a process that had to wait keeps the lock between its commits, some of them (`TURN_COMMITS`) and for a
+while (`TURN_MS`), if the next one follows at once (`IDLE_MS`). One whose next commit does not, as of appends that write
+a file first, does not try again at once (`UNKEPT_TURNS`): while it keeps the lock, others wait for nothing.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import fcntl
 import os
 import socket
 import threading
+from _thread import start_new_thread  # without waiting until it has begun
 from pathlib import Path
 
 from carnac.errors import Unavailable
@@ -23,10 +25,15 @@ from carnac.errors import Unavailable
 NAME_BYTES = 300
 """Size of the line that names the writer; a host's name has at most 253."""
 
-TURN_MS = 2
+TURN_COMMITS = 10
+"""How many times a process may write in its turn. It ends the turn by itself: a thread beside it would have to wait for
+Python's lock, several times as long as a turn."""
+TURN_MS = 4
 """How long a process may keep the lock between its commits while others wait."""
 IDLE_MS = 1
 """How long it waits for its next commit at most."""
+UNKEPT_TURNS = 16
+"""So many turns end with their first commit after one in which no second one came."""
 
 
 class WriterQueue:
@@ -46,6 +53,8 @@ class WriterQueue:
         self._keeper: _Waiter | None = None  # while we keep the lock between commits
         self._is_inside = False
         self._left = 0  # how often
+        self._to_come = 0  # commits of this turn; negative outside of turns
+        self._unkept = 0  # turns that are yet to end with their first commit
 
     def enter(self) -> None:
         """Wait for our turn; however it ends, `leave` is to be called.
@@ -70,6 +79,9 @@ class WriterQueue:
         with self._mutex:
             self._is_inside = False
             self._left += 1
+            self._to_come -= 1
+            if not self._to_come:
+                self._keeper = None
             if self._keeper is None:
                 self._release()
 
@@ -112,13 +124,13 @@ class WriterQueue:
         with self._mutex:
             waiter = self._waiter or _Waiter()
             if self._waiter is None:
-                threading.Thread(  # there may be none to be had: then nobody stands there
-                    target=self._stand, args=(waiter,), name="carnac-queue", daemon=True
-                ).start()
+                start_new_thread(
+                    self._stand, (waiter,)
+                )  # or there is none: then nobody stands there
                 self._waiter = waiter
             waiter.is_wanted = True
         try:
-            waiter.turn.wait(self._patience_ms / 1000)
+            waiter.turn.acquire(timeout=self._patience_ms / 1000)
         finally:  # Ctrl-C, too
             with self._mutex:
                 waiter.is_wanted = False
@@ -134,22 +146,30 @@ class WriterQueue:
         with self._mutex:
             self._waiter = None
             waiter.has_lock = self._is_inside = is_locked and waiter.is_wanted
-            if waiter.has_lock:
-                self._keeper = waiter
+            keeps = waiter.has_lock and not self._unkept
+            if keeps:
+                self._keeper, self._to_come = waiter, TURN_COMMITS
+            elif waiter.has_lock:
+                self._unkept -= 1
             elif is_locked:
                 self._release()
+            first = self._left
             if waiter.closes:
                 os.close(self._file)
-        waiter.turn.set()
-        if waiter.has_lock:
-            self._keep(waiter)
+        waiter.turn.release()
+        if keeps:
+            self._keep(waiter, first)
 
-    def _keep(self, waiter: _Waiter) -> None:
-        """Keep the lock until the turn that a waiter got is over, or nobody uses it."""
-        pause = threading.Event()  # never set
+    def _keep(self, waiter: _Waiter, first: int) -> None:
+        """Keep the lock until the turn that a waiter got is over, or nobody uses it.
+
+        Args:
+            first: How often we had left before.
+        """
+        pause = _taken()
         for _ in range(TURN_MS // IDLE_MS):
             left = self._left
-            pause.wait(IDLE_MS / 1000)
+            pause.acquire(timeout=IDLE_MS / 1000)
             with self._mutex:
                 if self._keeper is not waiter:
                     return
@@ -160,13 +180,14 @@ class WriterQueue:
                 self._keeper = None
                 if not self._is_inside:
                     self._release()
+                    self._unkept = 0 if self._left > first + 1 else UNKEPT_TURNS
 
 
 class _Waiter:
     """Somebody who stands in the queue.
 
     Attributes:
-        turn: Set when it has the lock, or had it and nobody wanted it.
+        turn: Released when it has the lock, or had it and nobody wanted it.
         is_wanted: Somebody waits for it.
         has_lock: Its turn came while somebody waited.
         closes: The queue was closed behind its back.
@@ -175,7 +196,14 @@ class _Waiter:
     __slots__ = ("closes", "has_lock", "is_wanted", "turn")
 
     def __init__(self) -> None:
-        self.turn = threading.Event()
+        self.turn = _taken()
         self.is_wanted = False
         self.has_lock = False
         self.closes = False
+
+
+def _taken() -> threading.Lock:
+    """Return a lock that is taken: to wait for it costs less than for an event."""
+    lock = threading.Lock()
+    lock.acquire()
+    return lock
