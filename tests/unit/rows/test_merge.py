@@ -310,9 +310,9 @@ def test_progress_counts_all_rows(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_chunk_ten_times_as_large_as_memory(tmp_path: Path) -> None:
-    """0.35 GB of rows in 32 MiB: they must go through the disk."""
+    """0.17 GB of rows in 16 MiB: they must go through the disk."""
     shape = RowShape(dimensions=dimensions(word="string", n="long"), sort_columns=("word",))
-    count, files = 700_000, 2
+    count, files = 350_000, 2
     parts, wanted = [], []
     for index in range(files):
         table = pa.table(
@@ -331,11 +331,11 @@ def test_a_chunk_ten_times_as_large_as_memory(tmp_path: Path) -> None:
         shape,
         parts,
         chunk=Interval(0, DAY_MS),
-        memory_bytes=32 << 20,
-        partitions=DynamicPartitions(max_rows_per_segment=250_000),
+        memory_bytes=16 << 20,
+        partitions=DynamicPartitions(max_rows_per_segment=125_000),
     )
     segments = merge_parts(one)
-    assert [segment.rows for segment in segments] == [233_334, 233_334, 233_332]
+    assert [segment.rows for segment in segments] == [116_667, 116_667, 116_666]
     last = ""
     for segment in segments:
         words = pq.read_table(tmp_path / "store" / segment.path, columns=["word"])["word"]
