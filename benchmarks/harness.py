@@ -104,11 +104,6 @@ def _keep_orphans() -> None:
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def median_of(work: Callable[[], float], runs: int = RUNS) -> float:
-    """Return the median of what `work` measures, over `runs` runs."""
-    return statistics.median(work() for _ in range(runs))
-
-
 def percentiles_ms(latencies_s: Sequence[float]) -> dict[str, float]:
     """Return p50, p99 and max in milliseconds; the latencies are in seconds and not empty."""
     ordered = sorted(latencies_s)
