@@ -92,6 +92,7 @@ class Contents:
         loaded: By segment id.
         store_id: Whose segments they are; empty: no line says.
         order: Fence and number of the newest that was taken.
+        format: How the lines are written.
         lines: As many the journal has.
         is_damaged: Some of them are torn or have rotted, and were passed over.
     """
@@ -100,6 +101,7 @@ class Contents:
     loaded: dict[str, Loaded] = field(default_factory=dict)
     store_id: str = ""
     order: tuple[int, int] = (0, 0)
+    format: int = FORMAT
     lines: int = 0
     is_damaged: bool = False
 
@@ -112,23 +114,25 @@ class Contents:
         yield from self.loaded.values()
 
     def add(self, line: Line) -> None:
-        """Take in one more line."""
-        match line:
-            case Assigned():
-                self.assigned[line.segment_id] = line
-                self.loaded.pop(line.segment_id, None)
-            case Loaded():
-                if line.segment_id in self.assigned:
-                    self.loaded[line.segment_id] = line
-            case Unassigned():
-                self.assigned.pop(line.segment_id, None)
-                self.loaded.pop(line.segment_id, None)
-            case Fenced():
-                self.order = max(self.order, (line.fence, line.number))
-            case Store():
-                self.store_id = line.store_id
-            case Format():
-                pass
+        """Take in one more line.
+
+        By exact types: to ask a class of msgspec for its instances costs more than to read the line.
+        """
+        if type(line) is Assigned:
+            self.assigned[line.segment_id] = line
+            self.loaded.pop(line.segment_id, None)
+        elif type(line) is Loaded:
+            if line.segment_id in self.assigned:
+                self.loaded[line.segment_id] = line
+        elif type(line) is Unassigned:
+            self.assigned.pop(line.segment_id, None)
+            self.loaded.pop(line.segment_id, None)
+        elif type(line) is Fenced:
+            self.order = max(self.order, (line.fence, line.number))
+        elif type(line) is Store:
+            self.store_id = line.store_id
+        elif type(line) is Format:
+            self.format = line.number
 
 
 class Journal:
@@ -234,17 +238,17 @@ def _read(path: Path) -> Contents:
     except FileNotFoundError:
         return contents
     contents.is_damaged = texts[-1] != b""
+    contents.lines = len(texts) - texts.count(b"")
     for line in _decoded(texts):
         if line is None:
             passed_over += 1
-        elif isinstance(line, Format) and line.number > FORMAT:
-            raise Corrupt(
-                f"{path} has format {line.number}, newer than {FORMAT} which this Carnac reads; "
-                "use the version that wrote it, or give this historical an empty folder"
-            )
         else:
             contents.add(line)
-        contents.lines += 1
+    if contents.format > FORMAT:
+        raise Corrupt(
+            f"{path} has format {contents.format}, newer than {FORMAT} which this Carnac reads; "
+            "use the version that wrote it, or give this historical an empty folder"
+        )
     if passed_over:
         contents.is_damaged = True
         _log.warning("%s: %d damaged lines are passed over", path, passed_over)
