@@ -57,6 +57,7 @@ def test_a_seed_is_one_trace(has_servers: bool, has_overlords: bool) -> None:
     assert run(6, steps=3, **who).digest != one.digest
 
 
+@pytest.mark.slow
 def test_a_seed_is_one_trace_however_a_process_hashes() -> None:
     """Leases of writers were renewed in the order of a set."""
     code = "from carnac.bootstrap.simulated.run import run; print(run(0, steps=6).digest)"
@@ -73,6 +74,7 @@ def test_a_seed_is_one_trace_however_a_process_hashes() -> None:
     assert made[0] == made[1]
 
 
+@pytest.mark.slow
 def test_overlords_have_tasks_run_under_locks_and_compaction_follows() -> None:
     lines: list[str] = []
     for seed in range(2):
@@ -83,6 +85,7 @@ def test_overlords_have_tasks_run_under_locks_and_compaction_follows() -> None:
         assert what in told
 
 
+@pytest.mark.slow
 def test_a_cluster_that_serves_answers() -> None:
     found = run(1, steps=STEPS, has_servers=True)
     assert not found.violations
@@ -93,6 +96,7 @@ def test_the_page_has_a_seed_for_each_planted_bug() -> None:
     assert [*FIRST_SEEDS] == [one.name for one in BUGS]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [one for one, seed in FIRST_SEEDS.items() if IS_NIGHTLY or seed < SOON]
 )

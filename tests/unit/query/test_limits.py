@@ -175,6 +175,7 @@ print(json.dumps([*said, resource.getrlimit(resource.RLIMIT_DATA) == before]))
 """
 
 
+@pytest.mark.slow
 def test_whoever_asks_waits_for_no_function_over_one_huge_value(tmp_path: Path) -> None:
     """Others go on beside a few of them, no more, and may take memory; the process ends with all of them."""
     ended = subprocess.run(
