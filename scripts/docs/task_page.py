@@ -54,7 +54,6 @@ The context controls dispatch, retries and locks of the task:
 | `forceTimeChunkLock` | false | lock whole time chunks ([locking](../concepts/locking.md)) |
 | `taskLockType` | by type | `EXCLUSIVE`, `SHARED`, `REPLACE` or `APPEND` |
 | `sparkConf` | | settings of the task's own Spark driver, by name |
-
 | `origin` | | `http` if a task that reads files [came over HTTP](../concepts/overlord.md#what-is-open-to-whom) |
 
 Other keys are carried along.

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from carnac.core.segments.segment import ColumnType
 from carnac.errors import Invalid
+from carnac.rows.infer.sampling import infer_from_files
 from carnac.rows.normalise.shape import row_shape
 from carnac.rows.read.discover import (
     SeenFields,
@@ -27,6 +28,7 @@ from carnac.rows.read.discover import (
 )
 from carnac.rows.read.inputs import InputFile
 from carnac.rows.read.reading import ReadTask
+from carnac.specs.ingest.inference import TimeHints
 from carnac.specs.ingest.inputs import (
     CsvFormat,
     FlattenSpec,
@@ -91,6 +93,30 @@ def columns(seen: SeenFields, **dimensions: Any) -> dict[str, str]:
 def test_json_with_types() -> None:
     seen = see(JsonFormat(), inline(LINES))
     assert list(columns(seen, useSchemaDiscovery=True).items()) == list(TYPED.items())
+
+
+def test_a_field_whose_name_the_engine_would_cut_is_refused() -> None:
+    """A NUL ends a name in DuckDB: the field would be another one's."""
+    with pytest.raises(Invalid, match=r"a field of the rows holds a control character \(U\+0000\)"):
+        see(JsonFormat(), inline('{"a":1}\n{"a\\u0000b":2}\n'))
+
+
+@pytest.mark.parametrize("names", [["t", "a\0b"], ["t", "a\0b", "a"]])
+def test_nor_is_a_column_of_that_kind(tmp_path: Path, names: list[str]) -> None:
+    table = pa.table({name: ["2024-01-01"] for name in names})
+    pq.write_table(table, tmp_path / "a.parquet")
+    file = InputFile(url=str(tmp_path / "a.parquet"), size_bytes=1)
+    with pytest.raises(Invalid, match=r"holds a control character \(U\+0000\)"):
+        see(ParquetFormat(), file)
+    with pytest.raises(Invalid, match=r"holds a control character \(U\+0000\)"):
+        infer_from_files("d", [str(tmp_path / "a.parquet")], TimeHints(), str(tmp_path / "x"))
+
+
+def test_a_sample_that_memory_does_not_hold_is_told(tmp_path: Path) -> None:
+    fields = ",".join(f'"c{number}":1' for number in range(8_000))
+    (tmp_path / "wide.jsonl").write_text(f'{{"t":"2024-01-01",{fields}}}\n')
+    with pytest.raises(Invalid, match=r"so many or so long fields .* give a spec"):
+        infer_from_files("d", [str(tmp_path / "wide.jsonl")], TimeHints(), str(tmp_path / "x"))
 
 
 def test_json_without_types_and_with_exclusions() -> None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,7 @@ from carnac.rows.normalise.projection import RAW
 from carnac.rows.normalise.shape import quote
 from carnac.rows.normalise.timestamps import quote_text
 from carnac.rows.read.arrays import HEAD_BYTES, begins_array
-from carnac.rows.read.columnar import orc_batches, unreadable
+from carnac.rows.read.columnar import orc_batches, require_own_names, unreadable
 from carnac.rows.read.csv import CsvReader, Header
 from carnac.rows.read.discover import discover_fields, type_of
 from carnac.rows.read.inputs import InputFile, local_file, resolve_input
@@ -114,13 +115,29 @@ def infer_from_files(
         NotFound: There are none.
     """
     source = " and ".join(paths[:2]) + (" …" if len(paths) > 2 else "")
-    with connect(temp_dir=scratch_dir, memory_bytes=MEMORY_BYTES) as con:
+    with (
+        _memory_told(source),
+        connect(temp_dir=scratch_dir, memory_bytes=MEMORY_BYTES) as con,
+    ):
         sample = _sample_files(con, paths, scratch_dir)
         if not sample.table.num_rows:
             raise Invalid(
                 f"{source} has no rows, which would say how it is to be read; give a spec"
             )
         return _infer(con, datasource, sample, hints, source)
+
+
+@contextmanager
+def _memory_told(source: str) -> Iterator[None]:
+    import duckdb
+
+    try:
+        yield
+    except duckdb.OutOfMemoryException as error:
+        raise Invalid(
+            f"rows of {source} have so many or so long fields that {MEMORY_BYTES >> 20} MiB do not hold a sample of"
+            " them; give a spec with the columns that are needed"
+        ) from error
 
 
 def infer_from_table(
@@ -459,6 +476,7 @@ def _columnar(
             raise Invalid(
                 f"input file {file.url} is no Parquet file, or damaged: {error}"
             ) from None
+    require_own_names(tables[0].column_names, file.url)
     return pa.concat_tables(tables), rows <= SAMPLE_ROWS
 
 

@@ -73,7 +73,7 @@ def parquet_source(
     with unreadable(name, "Parquet"):
         types = describe(con, relation)
     del types["file_row_number"]
-    if any(_OF_ENGINE.fullmatch(column) for column in types):
+    if any("\0" in column or _OF_ENGINE.fullmatch(column) for column in types):
         import pyarrow.parquet as pq
 
         require_own_names(pq.read_schema(path).names, name)

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from carnac.core.segments.segment import TIME_COLUMN, ColumnType
+from carnac.core.texts import check_keepable
 from carnac.rows.normalise.projection import FILE, OFFSET, RAW
 from carnac.rows.normalise.timestamps import quote_text
 from carnac.rows.read.columnar import describe, locate, orc_batches, parquet_source
@@ -186,6 +187,8 @@ def _in_json(
                 " GROUP BY k HAVING k IS NOT NULL ORDER BY first"
             ).fetchall()
         root = dict.fromkeys(key for found, _ in keys for key in found if key)
+        for key in root:
+            check_keepable(key, "a field of the rows")
         places = {**{key: (key,) for key in root}, **places}
     if not places:
         return SeenFields()
