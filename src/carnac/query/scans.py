@@ -128,11 +128,10 @@ def scan_sql(
     for signature, members in groups.items():
         names = _select_list(columns, dict(signature))
         for clip_sql, files in _by_clip(members):
-            where = f" WHERE {clip_sql}" if clip_sql else ""
-            selects += [
-                f"SELECT {names} FROM {source}{where}"
-                for source in _sources(files, paths, tables or {}, kept or {})
-            ]
+            for source, part_sql in _sources(files, paths, tables or {}, kept or {}):
+                conditions = " AND ".join(f"({one})" for one in (part_sql, clip_sql) if one)
+                where = f" WHERE {conditions}" if conditions else ""
+                selects.append(f"SELECT {names} FROM {source}{where}")
     if not selects:
         nulls = [f"CAST(NULL AS {TIME_SQL_TYPE}) AS {quote(TIME_COLUMN)}"]
         nulls += [
@@ -147,8 +146,8 @@ def _sources(
     paths: Mapping[str, Path],
     tables: Mapping[str, str],
     kept: Mapping[str, KeptRows],
-) -> Iterator[str]:
-    """Yield what holds the rows of files of one schema."""
+) -> Iterator[tuple[str, str]]:
+    """Yield what holds the rows of files of one schema, and the condition on those that are theirs; empty: all are."""
     together: dict[str, list[KeptRows]] = {}
     places: list[Path] = []
     for one in files:
@@ -159,16 +158,13 @@ def _sources(
             places.append(paths[one.segment_id])
     for table, some in together.items():
         numbers = sorted(rows.number for rows in some)
-        if len(numbers) == some[0].of:
-            yield table
-        else:
-            yield f"(FROM {table} WHERE {_one_of(numbers)})"
+        yield table, "" if len(numbers) == some[0].of else _one_of(numbers)
     if places:
         listed = ", ".join(literal(escape_glob(str(place))) for place in places)
-        yield f"read_parquet([{listed}], hive_partitioning = false)"
+        yield f"read_parquet([{listed}], hive_partitioning = false)", ""
     for one in files:
         if one.segment_id in tables and one.segment_id not in kept:
-            yield tables[one.segment_id]
+            yield tables[one.segment_id], ""
 
 
 def _one_of(numbers: Sequence[int]) -> str:
