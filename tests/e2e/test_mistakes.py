@@ -214,6 +214,7 @@ def test_what_is_no_spec_at_all_is_one_sentence(
     [
         (["log", "--bla"], "no such option: --bla; for help: carnac log --help"),
         (["blog"], "no such command 'blog'"),
+        (["apend"], "no such command 'apend'; did you mean 'append'? for help: carnac --help"),
         (["sql", "--max-rows", "-1", "SELECT 1"], "invalid value for '--max-rows'"),
         (["show"], "missing argument 'REVISION'; for help: carnac show --help"),
         (["picture", "flights"], "missing option '--output' / '-o'"),

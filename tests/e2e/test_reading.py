@@ -324,7 +324,7 @@ def test_doctor_tells_what_scrubbing_has_found(run: Run, store: Path) -> None:
 
 def test_a_whole_datasource_is_dropped_and_taken_back(run: Run, store: Path) -> None:
     dropped = run("drop", "flights", "--yes", "--store", str(store))
-    assert dropped.out == "published revision 4: 3 segments of flights dropped or clipped\n"
+    assert dropped.out == "published revision 4: flights dropped, 3 segments\n"
     assert dropped.err == "carnac revert 4 takes it back\n"
     assert run("datasources", "--store", str(store), "--json").json["datasources"] == []
     assert count(run, store, "3") == ROWS

@@ -135,9 +135,11 @@ def _sentence(error: Any, context: Any) -> str:
         " ".join(error.format_message().split())
         .rstrip(".")
         .replace(": Input should", ": it should")
+        .replace(". Did you mean", "; did you mean")
     )
     page = "carnac" if context is None else context.command_path
-    return f"{text[:1].lower()}{text[1:]}; for help: {page} --help"
+    end = " " if text.endswith("?") else "; "
+    return f"{text[:1].lower()}{text[1:]}{end}for help: {page} --help"
 
 
 def _hoist(args: Sequence[str]) -> list[str]:

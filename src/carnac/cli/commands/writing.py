@@ -335,7 +335,11 @@ def drop(
     if session.output.is_json:
         session.output.json({"datasource": datasource, **outcome_json(outcome)})
         return
-    session.output.line(_deleted(datasource, outcome))
+    if outcome.revision is None:
+        session.output.line(_deleted(datasource, outcome))
+        return
+    segments = counted(outcome.segments_dropped, "segment")
+    session.output.line(f"published revision {outcome.revision}: {datasource} dropped, {segments}")
     session.output.note(f"carnac revert {outcome.revision} takes it back")
 
 
