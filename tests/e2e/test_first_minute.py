@@ -167,6 +167,13 @@ def test_a_file_is_not_taken_for_a_datasource(run: Run, args: list[str], said: s
     assert not run("datasources", "--format", "json").out.strip()
 
 
+def test_a_dry_run_of_a_file_starts_no_spark(run: Run) -> None:
+    done = run("ingest", "trips.csv", "--time", "dropoff", "--dry-run")
+    assert done.code == 0, done.err
+    assert "time chunks" in done.out
+    assert "Spark" not in done.err
+
+
 def test_rows_without_a_time_get_one_at_a_terminal(cwd: Path, run: Run) -> None:
     (cwd / "iris.json").write_text('[{"species": "setosa", "length": 5.1}]')
     done = at_a_terminal(["append", "iris", "iris.json"], "2024-01-01\n", cwd)

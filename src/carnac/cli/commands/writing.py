@@ -172,7 +172,7 @@ def _ingest_files(
     with session.open_store() as store:
 
         def load(hints: dict[str, object] | None) -> WriteOutcome:
-            with job_progress(session, opening=STARTING) as on_progress:
+            with job_progress(session, opening=None if dry_run else STARTING) as on_progress:
                 return store.ingest(
                     name,
                     paths,
