@@ -18,13 +18,13 @@ from carnac.deep_storage import open_deep_storage
 from carnac.errors import CarnacError
 from carnac.rows.output import OutputFile
 from carnac.store import Store
-from tests.nightly import IS_NIGHTLY
+from tests.nightly import IS_FAST, IS_NIGHTLY
 from tests.support.clock import FakeClock, SequentialIds
 from tests.support.crashes import Event, FolderSynced, Recording, Synced, disk_of, recorded
 from tests.support.pipeline import LocalPipeline
 from tests.unit.store.events import HASTY, NOW_MS, append, fast_folder, hour, ids, rows_of, spec
 
-STATES = 20_000 if IS_NIGHTLY else 1_000
+STATES = 20_000 if IS_NIGHTLY else 200 if IS_FAST else 1_000
 LOOKED_AT = 25
 """Of so many states one is queried, and appended to."""
 PARTS = 2

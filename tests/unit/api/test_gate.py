@@ -287,6 +287,7 @@ def test_a_body_that_is_too_long_is_refused_and_never_held(
     assert len(lines()) == 3
 
 
+@pytest.mark.slow
 def test_the_worst_body_that_is_read_has_a_limit_in_memory() -> None:
     """30 MiB took a gigabyte once: the number of values is bounded, not their bytes alone."""
     body = b"[" + b"{}," * (VALUES_MAX // 2 - 2) + b"{}]"

@@ -446,6 +446,7 @@ def test_a_broker_plans_on_what_it_is_told(served: ServedStore) -> None:
     )
 
 
+@pytest.mark.slow
 def test_servers_die_and_come_amid_queries(served: ServedStore) -> None:
     """Under a constant load one historical at a time is gone: no query fails, and none is wrong."""
     queries = served.open_broker().queries

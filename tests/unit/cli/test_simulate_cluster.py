@@ -73,6 +73,7 @@ def test_the_bugs_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert len({one["name"] for one in bugs}) == len(bugs) >= 25
 
 
+@pytest.mark.slow
 def test_a_planted_bug_ends_the_search_with_its_exit_code(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

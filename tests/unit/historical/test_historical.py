@@ -172,6 +172,7 @@ def test_a_damaged_file_in_deep_storage_is_named(folder: Path, storage: DeepStor
         server.close()
 
 
+@pytest.mark.slow
 def test_cold_reads_fetch_what_the_query_needs_and_no_more(folder: Path) -> None:
     storage = RangedStorage()
     chance = random.Random(1)

@@ -131,6 +131,7 @@ def test_what_fits_is_kept_and_the_rest_stays_in_files(
     engine.close()
 
 
+@pytest.mark.slow
 def test_many_ask_while_segments_are_loaded_and_put_out(
     storage: LocalDeepStorage, hours: MemoryCatalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:

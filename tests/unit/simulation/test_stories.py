@@ -95,6 +95,7 @@ def test_lost_copies_come_back_no_faster_than_the_throttle_allows() -> None:
     assert waiting[-1] == 0
 
 
+@pytest.mark.slow
 def test_decommissioning_servers_are_emptied_and_leave() -> None:
     outcome = simulate("tiers", ("cost",), days=5, history={"days": 11}, measureEveryHours=24)
     (cold,) = [tier for tier in outcome.futures[0].measures[-1].tiers if tier.name == "cold"]
