@@ -122,7 +122,7 @@ def look_at(
     con.register(TABLE, table)
     try:
         found = [
-            _Column(con, name, str(kind), (types or {}).get(name))
+            _Column(con, table.select([name]), str(kind), (types or {}).get(name))
             for name, kind in describe(con, TABLE).items()
         ]
         if is_text:
@@ -157,14 +157,24 @@ def span_ms(
 
 
 class _Column:
-    """One column while it is looked at."""
+    """One column while it is looked at.
+
+    Args:
+        rows: The column alone: a statement over all of them takes longer the more there are.
+        known: What is known of its type otherwise.
+    """
 
     def __init__(
-        self, con: duckdb.DuckDBPyConnection, name: str, sql_type: str, known: ColumnType | None
+        self,
+        con: duckdb.DuckDBPyConnection,
+        rows: pa.Table,
+        sql_type: str,
+        known: ColumnType | None,
     ) -> None:
         self._con = con
-        self._name = name
-        self._sql = quote(name)
+        self._rows = rows
+        (self._name,) = rows.column_names
+        self._sql = quote(self._name)
         self._sql_type = sql_type
         self._becomes: str | None = None
         self.nulls: tuple[str, ...] = ()
@@ -173,6 +183,7 @@ class _Column:
 
     def type_text(self) -> None:
         """Find the type of text."""
+        self._con.register(TABLE, self._rows)
         x = f"trim({self._sql})"
         words = ", ".join(map(quote_text, NULL_WORDS))
         ((there, whole, numbers, booleans, long_ones),) = self._con.execute(
@@ -205,6 +216,7 @@ class _Column:
 
     def seen(self) -> SeenColumn:
         """Return what the column shows."""
+        self._con.register(TABLE, self._rows)
         is_instant = self._sql_type.startswith(("TIMESTAMP", "DATE"))
         is_number = self.type in {ColumnType.LONG, ColumnType.DOUBLE, ColumnType.FLOAT}
         values = self._values() if self._is_text or is_number else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ def arrow_table(rows: Any) -> pa.Table:
         ) from error
     if not table.num_columns:
         raise Invalid("the rows have no columns; give at least the one that holds the time")
-    repeated = sorted({name for name in table.column_names if table.column_names.count(name) > 1})
+    repeated = sorted(name for name, times in Counter(table.column_names).items() if times > 1)
     if repeated:
         raise Invalid(f"the rows have the column {', '.join(repeated)} more than once; rename one")
     return _readable(table)
