@@ -75,7 +75,9 @@ class TestAt:
     def test_what_is_not_there_says_what_is(self, store: Store, clock: FakeClock) -> None:
         with pytest.raises(NotFound, match="there is no revision 4 yet; the newest is 3"):
             store.sql("SELECT 1", at=4)
-        with pytest.raises(NotFound, match=r"'first' is neither .* tag \(there are: second\)"):
+        with pytest.raises(
+            NotFound, match=r"'first' is neither .*, nor a tag, .*; the tags are second$"
+        ):
             store.sql("SELECT 1", at="first")
         with pytest.raises(NotFound, match="the store was created at"):
             store.sql("SELECT 1", at=format_ms(self.created_ms - 1))
