@@ -25,7 +25,7 @@ from carnac.errors import Unavailable
 NAME_BYTES = 300
 """Size of the line that names the writer; a host's name has at most 253."""
 
-TURN_COMMITS = 10
+TURN_COMMITS = 7
 """How many times a process may write in its turn. It ends the turn by itself: a thread beside it would have to wait for
 Python's lock, several times as long as a turn."""
 TURN_MS = 4
