@@ -51,9 +51,8 @@ class Member:
         self._used_bytes = 0
         self._others = 0  # what it ran for others when it was heard last
         self._asked = 0
-        self._most_asked = self._most_before = (
-            0  # at a time since the last answer, and the one before
-        )
+        # at a time: since the last answer, and since the one before
+        self._most_asked = self._most_before = 0
         self._loop = Loop(
             f"inventory of {record.server_id}",
             self._ask_on,
@@ -95,9 +94,8 @@ class Member:
             self._states[one.segment_id] = one.state
         self._epoch, self._number = answer.epoch, answer.number
         self._used_bytes = answer.used_bytes
-        mine = max(
-            self._most_asked, self._most_before
-        )  # what has ended here may run there for a moment
+        # what has ended here may run there for a moment
+        mine = max(self._most_asked, self._most_before)
         self._others = max(0, answer.running - mine)
         self._most_asked, self._most_before = self._asked, self._most_asked
 

@@ -90,8 +90,7 @@ class EmbeddedExecution:
         self._query = query
         self._steps = steps
         # the engine opens every file that it needs, or fails
-        segments = len({segment_id for segment_id, _ in query.basis.slices})
-        self.reach = Reach(segments_read=segments, is_complete=True)
+        self.reach = Reach(segments_read=query.basis.segments_read, is_complete=True)
 
     @property
     def basis(self) -> QueryBasis:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, cast
 
 from carnac.broker.distributed import cast_rows
 from carnac.broker.execution import Reach
-from carnac.errors import Cancelled, CarnacError, Invalid, TimedOut
+from carnac.errors import Cancelled, CarnacError, Invalid
 from carnac.ports.answers import Engine, OnMissing, Statement
-from carnac.ports.distributed import SparkAsked
+from carnac.ports.distributed import SparkAsked, late_on_spark
 from carnac.ports.threads import stopped_after
 
 if TYPE_CHECKING:
@@ -138,10 +138,7 @@ class SparkExecution:
         if not self._is_cancelled:
             return None
         if self._is_late.is_set():
-            return TimedOut(
-                f"the query took longer than {self._timeout_ms} ms on Spark and was stopped; "
-                "select a shorter time or fewer rows, or raise query_timeout_ms"
-            )
+            return late_on_spark(self._timeout_ms)
         return Cancelled(f"query '{self._plan.merge.query_id}' was cancelled")
 
     def cancel(self) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
-from carnac.errors import Invalid
+from carnac.errors import Invalid, TimedOut
 
 if TYPE_CHECKING:
     from carnac.core.segments.segment import ColumnType
@@ -210,6 +210,14 @@ class SparkAsked:
     parameters: Sequence[object] | Mapping[str, object] = ()
     query_id: str = ""
     timeout_ms: int | None = None
+
+
+def late_on_spark(timeout_ms: int) -> TimedOut:
+    """Return what is said of a statement that took too long on Spark."""
+    return TimedOut(
+        f"the query took longer than {timeout_ms} ms on Spark and was stopped; "
+        "select a shorter time or fewer rows, or raise query_timeout_ms"
+    )
 
 
 class SparkRunner(Protocol):

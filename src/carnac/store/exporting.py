@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 from carnac.core.texts import check_text
 from carnac.errors import Invalid
 from carnac.named_files import is_stream, named_file
-from carnac.store.querying import READ_ATTEMPTS_MAX, Reads, RevisionCatalog, SparkWriter
+from carnac.store.querying import READ_ATTEMPTS_MAX, OnSpark, Reads, RevisionCatalog
 
 if TYPE_CHECKING:
     from carnac.ports import ExportResult
+    from carnac.query.engine import QueryEngine
 
 FORMS = ("csv", "jsonl", "parquet", "arrow")
 _ENDINGS = {
@@ -29,6 +30,7 @@ HINT = ", or --overwrite it (overwrite=True)"
 
 def export(
     reads: Reads,
+    engine: QueryEngine | OnSpark,
     text: str,
     target: object,
     *,
@@ -37,19 +39,15 @@ def export(
     parameters: Sequence[object] | Mapping[str, object],
     rows_max: int | None,
     overwrite: bool,
-    spark: SparkWriter | None = None,
 ) -> ExportResult:
-    """Run a statement over one revision and write its rows; see `StoreReading.export`.
-
-    Args:
-        spark: Runs it on Spark; None: the embedded engine does.
-    """
+    """Run a statement over one revision and write its rows; see `StoreReading.export`."""
     place = _as_place(target)
     form = form_of(form, place)
 
     def write(file: BinaryIO, catalog: RevisionCatalog) -> ExportResult:
-        run = reads.engine.export_query if spark is None else spark.write
-        return run(text, catalog, file, form=form, parameters=parameters, rows_max=rows_max)
+        return engine.export_query(
+            text, catalog, file, form=form, parameters=parameters, rows_max=rows_max
+        )
 
     def write_place(catalog: RevisionCatalog) -> ExportResult:
         if place is None:

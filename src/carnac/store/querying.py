@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from carnac.errors import CarnacError, Corrupt, NotFound, TimedOut
-from carnac.ports.distributed import SparkAsked
+from carnac.ports.distributed import SparkAsked, late_on_spark
 from carnac.ports.memo import Memo
 from carnac.ports.threads import stopped_after
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from carnac.ports.distributed import SparkPlan, SparkRunner
     from carnac.ports.serving import Held
     from carnac.query.engine import QueryEngine
+    from carnac.query.parameters import Parameters
     from carnac.store.leases import LeaseKeeper
 
 T = TypeVar("T")
@@ -142,35 +143,10 @@ class Reads:
                         raise
         raise AssertionError("unreachable")
 
-    def run_on_spark(
-        self,
-        runner: SparkRunner,
-        text: str,
-        *,
-        at: int | str | None,
-        parameters: Sequence[object] | Mapping[str, object],
-        timeout_ms: int,
-    ) -> QueryResult:
-        """Run a statement on Spark.
-
-        Args:
-            timeout_ms: After which it is stopped; 0: no limit.
-        """
-
-        def work(catalog: RevisionCatalog) -> QueryResult:
-            import pyarrow as pa
-
-            asked = _SparkRun(self.engine, runner, timeout_ms)
-            with asked.pieces(text, catalog, parameters) as (plan, pieces):
-                tables = [pa.Table.from_batches([one]) for one in pieces]
-            return self.engine.run_final(plan.merge, {plan.rows: tables} if tables else {})
-
-        return self.run(at, work)
-
 
 @dataclass(frozen=True, slots=True)
-class SparkWriter:
-    """Writes the rows of statements that run on Spark, as they come.
+class OnSpark:
+    """Runs statements on Spark, as `QueryEngine` runs them here.
 
     Attributes:
         timeout_ms: After which a statement is stopped; 0: no limit.
@@ -180,55 +156,49 @@ class SparkWriter:
     runner: SparkRunner
     timeout_ms: int
 
-    def write(
+    def run_query(
+        self, sql: str, catalog: RevisionCatalog, *, parameters: Parameters = ()
+    ) -> QueryResult:
+        """Run a statement; see `QueryEngine.run_query`."""
+        import pyarrow as pa
+
+        with self._pieces(sql, catalog, parameters) as (plan, pieces):
+            tables = [pa.Table.from_batches([one]) for one in pieces]
+        return self.engine.run_final(plan.merge, {plan.rows: tables} if tables else {})
+
+    def export_query(
         self,
-        text: str,
+        sql: str,
         catalog: RevisionCatalog,
         target: BinaryIO,
         *,
         form: str,
-        parameters: Sequence[object] | Mapping[str, object],
-        rows_max: int | None,
+        parameters: Parameters = (),
+        rows_max: int | None = None,
     ) -> ExportResult:
-        """Run a statement and write its rows; see `QueryEngine.export_query`."""
-        run = _SparkRun(self.engine, self.runner, self.timeout_ms)
-        with run.pieces(text, catalog, parameters) as (plan, pieces):
+        """Run a statement and write its rows as they come; see `QueryEngine.export_query`."""
+        with self._pieces(sql, catalog, parameters) as (plan, pieces):
             readers = _as_readers(pieces)
             answers = {plan.rows: readers} if readers else {}
             return self.engine.export_final(
                 plan.merge, answers, target, form=form, rows_max=rows_max
             )
 
-
-@dataclass(frozen=True, slots=True)
-class _SparkRun:
-    engine: QueryEngine
-    runner: SparkRunner
-    timeout_ms: int
-
     @contextmanager
-    def pieces(
-        self,
-        text: str,
-        catalog: RevisionCatalog,
-        parameters: Sequence[object] | Mapping[str, object],
+    def _pieces(
+        self, sql: str, catalog: RevisionCatalog, parameters: Parameters
     ) -> Iterator[tuple[SparkPlan, Iterator[pa.RecordBatch]]]:
         """Give a plan and the rows that Spark makes of it; none for EXPLAIN.
 
         What the rows raise leaves the block, whoever takes them.
         """
         asked = SparkAsked(reason="Spark was asked for", parameters=parameters)
-        plan = self.engine.plan_spark(text, catalog, asked)
+        plan = self.engine.plan_spark(sql, catalog, asked)
         failures: list[CarnacError] = []
         with stopped_after(self.timeout_ms or None, lambda: None) as is_late:
 
             def stop() -> TimedOut | None:
-                if not is_late.is_set():
-                    return None
-                return TimedOut(
-                    f"the query took longer than {self.timeout_ms} ms on Spark and was stopped; "
-                    "select a shorter time or fewer rows, or raise query_timeout_ms"
-                )
+                return late_on_spark(self.timeout_ms) if is_late.is_set() else None
 
             def rows() -> Generator[pa.RecordBatch, None, None]:
                 try:

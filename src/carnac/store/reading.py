@@ -13,7 +13,7 @@ from carnac.core.time.intervals import IntervalSet, as_interval
 from carnac.core.time.moments import as_moment
 from carnac.errors import Invalid
 from carnac.ports import SegmentInput
-from carnac.store.querying import Reads, SparkWriter
+from carnac.store.querying import OnSpark, Reads
 from carnac.store.results import Result
 
 if TYPE_CHECKING:
@@ -84,15 +84,22 @@ class StoreReading:
         parameters: Sequence[object] | Mapping[str, object],
         engine: str | None,
     ) -> QueryResult:
-        reads = self._reads
-        if not _is_spark(engine):
-            return reads.run(
-                at, lambda catalog: reads.engine.run_query(text, catalog, parameters=parameters)
-            )
-        timeout_ms = self.settings.query_timeout_ms
-        return reads.run_on_spark(
-            self._pipeline(), text, at=at, parameters=parameters, timeout_ms=timeout_ms
+        chosen = self._engine_named(engine)
+        return self._reads.run(
+            at, lambda catalog: chosen.run_query(text, catalog, parameters=parameters)
         )
+
+    def _engine_named(self, name: str | None) -> QueryEngine | OnSpark:
+        """Return what runs statements.
+
+        Raises:
+            Invalid: There is nothing of that name.
+        """
+        if name not in {None, "embedded", "spark"}:
+            raise Invalid(f"engine must be embedded or spark, not '{name}'")
+        if name != "spark":
+            return self._engine()
+        return OnSpark(self._engine(), self._pipeline(), self.settings.query_timeout_ms)
 
     @property
     def _reads(self) -> Reads:
@@ -188,12 +195,9 @@ class StoreReading:
         """
         from carnac.store.exporting import export
 
-        spark: SparkWriter | None = None
-        if _is_spark(engine):
-            timeout_ms = self.settings.query_timeout_ms
-            spark = SparkWriter(self._engine(), self._pipeline(), timeout_ms)
         return export(
             self._reads,
+            self._engine_named(engine),
             text,
             target,
             form=format,
@@ -201,7 +205,6 @@ class StoreReading:
             parameters=parameters,
             rows_max=max_rows,
             overwrite=overwrite,
-            spark=spark,
         )
 
     def read_spark(
@@ -384,14 +387,3 @@ class StoreReading:
 def _as_set(interval: Interval | str | None) -> IntervalSet | None:
     parsed = as_interval(interval)
     return None if parsed is None else IntervalSet((parsed,))
-
-
-def _is_spark(engine: str | None) -> bool:
-    """Whether an engine that is asked for is Spark.
-
-    Raises:
-        Invalid: There is none of that name.
-    """
-    if engine not in {None, "embedded", "spark"}:
-        raise Invalid(f"engine must be embedded or spark, not '{engine}'")
-    return engine == "spark"

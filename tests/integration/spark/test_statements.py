@@ -22,7 +22,7 @@ from carnac.ports.distributed import SparkAsked, SparkPlan, TooMuch
 from carnac.query import QueryEngine
 from carnac.query.spark_sql.kinds import NotInSpark
 from carnac.spark.session import SparkHolder
-from carnac.store.querying import RevisionCatalog, SparkWriter
+from carnac.store.querying import OnSpark, RevisionCatalog
 from tests.nightly import IS_NIGHTLY
 from tests.support.merging import asked, check_same, fill, rank, rows_of
 from tests.support.served import ServedStore
@@ -233,8 +233,8 @@ class Files:
 
     def of_spark(self, sql: str, form: str, rows_max: int | None = None) -> bytes:
         target = io.BytesIO()
-        writer = SparkWriter(self.world.engine, self.world.runner, timeout_ms=0)
-        done = writer.write(
+        spark = OnSpark(self.world.engine, self.world.runner, timeout_ms=0)
+        done = spark.export_query(
             sql, self.world.catalog, target, form=form, parameters=(), rows_max=rows_max
         )
         assert done.is_cut == (rows_max is not None)
@@ -283,9 +283,9 @@ def test_a_file_of_a_statement_that_fails_midway_says_what_spark_said(world: Wor
 
 def test_a_file_of_a_statement_that_takes_too_long_is_not_written(world: World) -> None:
     """The limit is that of the store."""
-    writer = SparkWriter(world.engine, world.runner, timeout_ms=1)
+    spark = OnSpark(world.engine, world.runner, timeout_ms=1)
     with pytest.raises(TimedOut, match="longer than 1 ms on Spark"):
-        writer.write(
+        spark.export_query(
             "SELECT count(*) FROM events",
             world.catalog,
             io.BytesIO(),

@@ -124,9 +124,8 @@ class WriterQueue:
         with self._mutex:
             waiter = self._waiter or _Waiter()
             if self._waiter is None:
-                start_new_thread(
-                    self._stand, (waiter,)
-                )  # or there is none: then nobody stands there
+                # there may be no thread to be had: then nobody stands there
+                start_new_thread(self._stand, (waiter,))
                 self._waiter = waiter
             waiter.is_wanted = True
         try:

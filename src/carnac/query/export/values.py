@@ -6,7 +6,7 @@ import base64
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING
@@ -22,7 +22,7 @@ _BYTES_SHOWN = 12
 _QUOTED = re.compile(r'[",\r\n]')
 
 
-def unique_names(names: list[str]) -> list[str]:
+def unique_names(names: Sequence[str]) -> list[str]:
     """Return the names with `_1`, `_2`, … after those that repeat, so that an object can hold them."""
     taken: set[str] = set()
     result = []

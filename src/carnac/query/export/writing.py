@@ -91,7 +91,7 @@ class Export:
 
     def write_json_lines(self) -> None:
         """Write an object for each row."""
-        names = unique_names(list(self.names))
+        names = unique_names(self.names)
         made = json_expression(self._types, names)
         if made is not None:
             self._write_lines(made)
@@ -151,7 +151,7 @@ class Export:
         import pyarrow as pa
 
         found, batches = batches_of(self.relation, GROUP_ROWS)
-        names = unique_names(list(self.names))
+        names = unique_names(self.names)
         schema = pa.schema(
             [
                 pa.field(name, pa.int64() if is_huge(column.type) else column.type)

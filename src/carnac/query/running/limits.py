@@ -51,6 +51,7 @@ class _Usage(NamedTuple):
     Attributes:
         data_bytes: Mapped.
         unused_bytes: Of these, what is not in memory.
+        stacks_bytes: Of all threads together, mapped.
     """
 
     data_bytes: int

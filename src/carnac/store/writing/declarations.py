@@ -26,6 +26,8 @@ NOT_DECLARED = (
 
 
 class _Last:
+    """The spec that was written down last in this process, and its settings: appends repeat one spec object."""
+
     pair: tuple[IngestSpec | None, Mapping[str, str]] = (None, {})
 
 
