@@ -20,7 +20,7 @@ from carnac.ports import Clock, SegmentInput
 from carnac.spark.failures import of_spark
 from carnac.spark.interrupts import hold_signals
 from carnac.spark.progress import Phase, Watch
-from carnac.spark.session import SparkHolder, first_line
+from carnac.spark.session import SparkHolder, reason_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -167,7 +167,7 @@ class _Run:
                     self._holder.wait_for_cores(watch.is_busy)
                     raise verdict from error
                 if isinstance(error, PySparkException) and _is_of_statement(error):
-                    raise Invalid(f"Spark cannot run the statement: {_told(error)}") from error
+                    raise Invalid(f"Spark cannot run the statement: {reason_of(error)}") from error
                 raise of_spark(error, self._holder.keep_log) from error
             finally:
                 for name in [*(one.view for one in self._plan.scans), *self._plan.tables]:
@@ -239,7 +239,3 @@ def _is_of_statement(error: Exception) -> bool:
         | errors.ArrayIndexOutOfBoundsException
         | errors.SparkRuntimeException,
     )
-
-
-def _told(error: Exception) -> str:
-    return first_line(error).removesuffix(".")

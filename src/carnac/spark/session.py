@@ -63,6 +63,8 @@ BUSY_S = 0.1
 """Between two looks."""
 
 _log = logging.getLogger(__name__)
+_CODE = re.compile(r"^\[[A-Z0-9_.]+\]\s*|\s*SQLSTATE: \w+.*$", re.DOTALL)
+"""What Spark puts around its sentences."""
 _LOCAL_MASTER = re.compile(r"local(?:\[(\*|\d+)(?:,(\d+))?\])?")
 _DEFAULTS = {
     "spark.app.name": "carnac",
@@ -369,6 +371,11 @@ def first_line(error: BaseException) -> str:
     """Return the first line of an error's text, or its type if it has none."""
     lines = str(error).strip().splitlines()
     return lines[0].strip() if lines else type(error).__name__
+
+
+def reason_of(error: BaseException) -> str:
+    """Return the first line of what Spark says, without its codes and its full stop."""
+    return _CODE.sub("", _CODE.sub("", first_line(error))).strip().rstrip(".")
 
 
 def _with_defaults(conf: SparkConf) -> SparkConf:

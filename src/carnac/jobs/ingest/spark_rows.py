@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import contextlib
 import pickle
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -48,7 +47,7 @@ from carnac.rows.read.discover import SeenFields, discovered_columns, needs_disc
 from carnac.rows.read.tables import arrow_table
 from carnac.spark.interrupts import hold_signals
 from carnac.spark.progress import Watch
-from carnac.spark.session import SparkHolder, first_line
+from carnac.spark.session import SparkHolder, first_line, reason_of
 from carnac.spark.tasks import RESULT_SCHEMA, collect
 from carnac.specs.ingest.transforms import Transforms, compile_transforms, declared_types
 
@@ -70,7 +69,6 @@ SETTINGS: Mapping[str, str] = {
 """Settings while the job plans and runs; the session's own settings come back afterwards."""
 _SETTINGS_LOCK = RLock()
 _NO_FUNCTION = "UNRESOLVED_ROUTINE"
-_CODE = re.compile(r"^\[[A-Z0-9_.]+\]\s*|\s*SQLSTATE: \w+.*$", re.DOTALL)
 
 
 def is_spark_frame(rows: object) -> bool:
@@ -386,8 +384,7 @@ def one_sentence(what: str) -> Iterator[None]:
         if error.getCondition() == _NO_FUNCTION:
             name = (error.getMessageParameters() or {}).get("routineName", "").strip("`")
             raise Invalid(f"{what} is wrong: Spark has no function {name}") from error
-        text = next(line for line in str(error).splitlines() if line.strip())
-        reason = _CODE.sub("", _CODE.sub("", text)).strip().rstrip(".")
+        reason = reason_of(error)
         raise Invalid(f"{what} is wrong: {reason[:1].lower()}{reason[1:]}") from error
 
 
