@@ -171,12 +171,12 @@ class Leaf:
             raise Invalid("a leaf request names each segment once; write all of its clip there")
         unknown: list[tuple[Item | None, Located]] = []
         for segment in segments.values():
-            item = self._hold(segment)
             place = self._sources.storage.local_path(segment.path)
-            if item is not None:
+            if (found := self._hold(segment)) is not None:
+                item, is_intact = found
                 held = self._sources.shelf.place_of(segment.segment_id)
                 self._found.places[segment.segment_id] = held
-                if not item.is_known:
+                if not is_intact:
                     unknown.append((item, (segment, held)))
             elif place is not None:
                 self._found.cold_ids.add(segment.segment_id)
@@ -186,8 +186,11 @@ class Leaf:
                 self._read_cold(segment)
         self._check(unknown)
 
-    def _hold(self, segment: Segment) -> Item | None:
-        """Keep the file of a segment that is held; None: it is not, or not as the request's record says."""
+    def _hold(self, segment: Segment) -> tuple[Item, bool] | None:
+        """Keep the file of a segment that is held, and say whether it is the one that was checked.
+
+        None: it is not held, or not as the request's record says.
+        """
         shelf = self._sources.shelf
         item = shelf.hold(segment.segment_id)
         if item is None:
@@ -197,8 +200,9 @@ class Leaf:
         if (record.checksum, record.size_bytes) != (segment.checksum, segment.size_bytes):
             return None
         try:
-            if shelf.place_of(segment.segment_id).stat().st_size == record.size_bytes:
-                return item
+            status = shelf.place_of(segment.segment_id).stat()
+            if status.st_size == record.size_bytes:
+                return item, item.is_intact(status)
         except OSError:
             pass
         self._sources.mistrust(item)

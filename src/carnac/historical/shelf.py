@@ -34,13 +34,18 @@ class Item:
         record: Which file is its.
         state: How it is held.
         error: One sentence if it failed.
-        is_known: The bytes of its file are right, and nobody has written to it since that was seen.
+        checked: Which file had the right bytes when it was read; None: none was read.
     """
 
     record: Assigned
     state: HoldState
     error: str = ""
-    is_known: bool = False
+    checked: Loaded | None = None
+
+    def is_intact(self, found: os.stat_result) -> bool:
+        """Whether a file is the one whose bytes were right, and nobody has written to it since."""
+        checked = self.checked
+        return checked is not None and (checked.inode, checked.changed_ns) == _identity(found)
 
     def holding(self) -> Holding:
         """Return it as others are told of it."""
@@ -87,7 +92,7 @@ class Shelf:
         self._number = 0
         self._used_bytes = 0
         self._readers: Counter[str] = Counter()
-        self._doomed: dict[str, Assigned] = {}
+        self._doomed: dict[str, Item] = {}
         self._abandoned: deque[list[str]] = deque()
         self._is_closed = False
         self._restore()
@@ -98,17 +103,17 @@ class Shelf:
         contents = self._journal.contents
         for segment_id, record in contents.assigned.items():
             loaded = contents.loaded.get(segment_id)
-            size_bytes, *seen = there.pop(local_name(segment_id), (-1,))
-            if loaded is None or size_bytes != record.size_bytes:
-                item = Item(record, HoldState.LOADING)
+            name = local_name(segment_id)
+            if loaded is not None and name in there:
+                item = Item(record, HoldState.LOADED, checked=loaded)
             else:
-                is_known = seen == [loaded.inode, loaded.changed_ns]
-                item = Item(record, HoldState.LOADED, is_known=is_known)
+                item = Item(record, HoldState.LOADING)
+            there.discard(name)
             self._items[segment_id] = item
             self._used_bytes += record.size_bytes
         self._number = len(self._items)  # nobody has an earlier number of this epoch: none is noted
         for stranger in there:
-            with suppress(OSError):  # a folder, which nobody of us has made
+            with suppress(OSError):  # the next start finds it again
                 (self._folder / stranger).unlink()
 
     @property
@@ -156,8 +161,8 @@ class Shelf:
                 if item.state is HoldState.FAILED:
                     continue
                 lines.append(record)
-                if item.state is HoldState.LOADED:  # it was to go, and its bytes still count
-                    lines.append(self._line_of_loaded(record.segment_id))
+                if item.checked is not None:  # it was to go, and its bytes still count
+                    lines.append(item.checked)
                 else:
                     used_bytes += record.size_bytes
             if lines:
@@ -171,8 +176,8 @@ class Shelf:
     def _decide(self, record: Assigned, used_bytes: int) -> Item:
         """Return how a segment that is assigned now is held."""
         doomed = self._doomed.get(record.segment_id)
-        if doomed == record:
-            return Item(record, HoldState.LOADED, is_known=True)
+        if doomed is not None and doomed.record == record:
+            return Item(record, HoldState.LOADED, checked=doomed.checked)
         if doomed is not None:
             error = f"another file of segment {record.segment_id} is still being read; assign it again later"
             return Item(record, HoldState.FAILED, error)
@@ -214,7 +219,7 @@ class Shelf:
         if item.state is HoldState.FAILED:
             return None
         if self._readers[segment_id]:
-            self._doomed[segment_id] = item.record
+            self._doomed[segment_id] = item
             return None
         self._used_bytes -= item.record.size_bytes
         return item
@@ -235,9 +240,10 @@ class Shelf:
             if fetched is not None:
                 fetched.replace(self.place_of(segment_id))
                 sync(self._folder)
-            self._journal.append([self._line_of_loaded(segment_id)])
+            line = self._line_of_loaded(segment_id)
+            self._journal.append([line])
             with self._changed:
-                item.state, item.error, item.is_known = HoldState.LOADED, "", True
+                item.state, item.error, item.checked = HoldState.LOADED, "", line
                 self._note(segment_id)
                 self._changed.notify_all()
             return True
@@ -250,16 +256,15 @@ class Shelf:
         """
         with self._writing:
             held = [item for item in items if self._items.get(item.record.segment_id) is item]
-            for item in held:
-                item.is_known = True
-            if held:
-                lines = [self._line_of_loaded(item.record.segment_id) for item in held]
+            lines = [self._line_of_loaded(item.record.segment_id) for item in held]
+            for item, line in zip(held, lines, strict=True):
+                item.checked = line
+            if lines:
                 self._journal.append(lines)
 
     def _line_of_loaded(self, segment_id: str) -> Loaded:
         with suppress(OSError):
-            found = self.place_of(segment_id).stat()
-            return Loaded(segment_id, found.st_ino, found.st_mtime_ns)
+            return Loaded(segment_id, *_identity(self.place_of(segment_id).stat()))
         return Loaded(segment_id)
 
     def fail(self, item: Item, error: str) -> None:
@@ -305,12 +310,12 @@ class Shelf:
                 with self._changed:
                     if self._readers[segment_id] or segment_id in self._items:
                         continue
-                    record = self._doomed.pop(segment_id, None)
-                    if record is None:
+                    item = self._doomed.pop(segment_id, None)
+                    if item is None:
                         continue
-                    self._used_bytes -= record.size_bytes
+                    self._used_bytes -= item.record.size_bytes
                     self._changed.notify_all()
-                self._remove_file(record)
+                self._remove_file(item.record)
 
     def abandon(self, segment_ids: list[str]) -> None:
         """Let go of files soon: for those who are collected as garbage, at a time when anybody may have the locks."""
@@ -420,11 +425,19 @@ class Shelf:
             self.place_of(record.segment_id).unlink(missing_ok=True)
 
 
-def _files(folder: Path) -> dict[str, tuple[int, int, int]]:
-    """Return size, inode and time of the last change of each file, by name: all that is said of 100,000 is much."""
+def _files(folder: Path) -> set[str]:
+    """Return the names of the files of a folder.
+
+    None is asked for its size or its inode: for 100,000 that would take as long as everything else that a start does,
+    and a query that reads a file asks for both.
+    """
     with os.scandir(folder) as entries:
-        found = ((entry.name, entry.stat(follow_symlinks=False)) for entry in entries)
-        return {name: (one.st_size, one.st_ino, one.st_mtime_ns) for name, one in found}
+        return {entry.name for entry in entries if entry.is_file(follow_symlinks=False)}
+
+
+def _identity(found: os.stat_result) -> tuple[int, int]:
+    """Return what tells a file from another one in its place: its inode and the time of its last change."""
+    return found.st_ino, found.st_mtime_ns
 
 
 def _record_of(segment: Recorded) -> Assigned:

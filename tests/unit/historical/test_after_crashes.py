@@ -102,6 +102,9 @@ def test_half_written_files_are_never_believed(folder: Path, storage: DeepStorag
     assert set(states(settled(again)).values()) == {"loaded"}
     assert sorted((folder / "segments").iterdir()) == places
     assert list((folder / "loading").iterdir()) == []
+    rows, report = rows_of(again, request_of(segments))
+    assert (rows, report.cold) == ([{"rows": 30, "total": sum(range(30))}], 1)  # the one cut short
+    assert set(states(settled(again)).values()) == {"loaded"}
     assert rows_of(again, request_of(segments))[1].cold == 0
     again.close()
 
@@ -174,6 +177,25 @@ def test_a_restart_reads_no_file_that_nobody_has_written_to(
         assert rows_of(again, request_of(segments))[1].cold == 0
         assert len(checks.looked_at) == hashed
         again.close()
+
+
+def test_a_file_that_is_written_to_while_its_server_runs_is_read_before_it_is_believed(
+    folder: Path, storage: DeepStorage
+) -> None:
+    (segment,) = write_hours(storage, 1)
+    checks = Counting()
+    server = open_historical(folder, storage, checks=checks)
+    server.assign([segment], fence=1, number=0)
+    settled(server)
+    (place,) = (folder / "segments").iterdir()
+    flip(place)
+    os.utime(place)
+    rows, report = rows_of(server, request_of([segment]))
+    assert (rows, report.cold) == ([{"rows": 10, "total": 45}], 1)
+    assert place in checks.looked_at
+    assert set(states(settled(server)).values()) == {"loaded"}
+    assert rows_of(server, request_of([segment]))[1].cold == 0
+    server.close()
 
 
 class Counting(IntactFiles):
