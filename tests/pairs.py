@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 
 import numpy as np
@@ -10,12 +11,28 @@ from hypothesis import strategies as st
 
 from carnac.core.balancing.cost.columns import Room, SegmentColumns, segment_columns
 from carnac.core.balancing.cost.index import TIE
-from carnac.core.balancing.cost.joint import DAY_MS, SAME_DATASOURCE, joint_cost
+from carnac.core.balancing.cost.joint import (
+    DAY_MS,
+    SAME_DATASOURCE,
+    scaled_cost,
+    square_hours,
+)
 from carnac.core.time.intervals import ETERNITY, Interval
 
 HOUR_MS = 3_600_000
 Held = Counter[tuple[int, int, Interval]]
 """How often (or how heavily) a server holds a segment of a datasource and an interval."""
+
+
+def joint_cost(x: Interval, y: Interval, *, half_life_ms: int = DAY_MS) -> float:
+    """Return the joint cost of two intervals in hours², without the factor for equal datasources.
+
+    The relative error is below 1e-14 for gaps of up to a hundred half-lives, and below 1e-12 at any distance at which
+    the result is a normal double; beyond about a thousand half-lives it underflows to 0.
+    """
+    rate = math.log(2) / half_life_ms
+    scaled = scaled_cost(x.start_ms, x.end_ms, y.start_ms, y.end_ms, rate)
+    return scaled * square_hours(half_life_ms)
 
 
 def brute_cost(

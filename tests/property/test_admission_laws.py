@@ -16,7 +16,7 @@ from carnac.core.answers.admission import (
     apply_departure,
     estimate_retry_s,
 )
-from carnac.core.answers.laws import check_queue
+from tests.support.laws.answers import check_queue
 
 LANES = {"slow": 1, "wide": 2}
 CLIENTS = st.sampled_from(["ann", "bob", "eve"])

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from carnac.core.balancing.cost.joint import DAY_MS, HOUR_MS, joint_cost
+from carnac.core.balancing.cost.joint import DAY_MS, HOUR_MS
 from carnac.core.time.intervals import ETERNITY, Interval
-from tests.pairs import any_interval, hours, off_grid, on_grid
+from tests.pairs import any_interval, hours, joint_cost, off_grid, on_grid
 
 half_lives = st.sampled_from([1_000, HOUR_MS, DAY_MS, 365 * DAY_MS])
 EXACT = 1e-12

@@ -6,9 +6,9 @@ import hypothesis.strategies as st
 from hypothesis import given
 
 from carnac.core.rollout.deciding import decide_rollout
-from carnac.core.rollout.laws import check_rollout
 from carnac.core.rollout.lives import SegmentLives
 from carnac.core.rollout.model import Broker, Historical, RolloutState, Surplus
+from tests.support.laws.rollout import check_rollout
 from tests.support.rollouts import commit_of
 
 SEGMENTS = "abcdef"

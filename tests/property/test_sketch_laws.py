@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from carnac import sketches
+from tests.support.estimates import count_quantiles, estimate_hll, estimate_theta
 
 ITEMS = st.lists(
     st.one_of(st.text(max_size=5), st.integers(-(2**63), 2**63 - 1), st.none()), max_size=60
@@ -30,10 +31,8 @@ def test_distinct_counts_of_merged_parts_are_those_of_all_values(
     everything = [item for part in parts for item in part]
     hll = sketches.merge_hll([sketches.build_hll(part) for part in parts])
     theta = sketches.merge_theta([sketches.build_theta(part) for part in parts])
-    assert math.isclose(
-        sketches.estimate_hll(hll), distinct(everything), rel_tol=1e-3
-    )  # few: still exact
-    assert sketches.estimate_theta(theta) == distinct(everything)
+    assert math.isclose(estimate_hll(hll), distinct(everything), rel_tol=1e-3)  # few: still exact
+    assert estimate_theta(theta) == distinct(everything)
 
 
 @given(ITEMS, ITEMS, ITEMS)
@@ -42,10 +41,8 @@ def test_theta_knows_the_algebra_of_sets(
 ) -> None:
     sets = [{(type(item), item) for item in items if item not in (None, "")} for items in (a, b, c)]
     states = [sketches.build_theta(items) for items in (a, b, c)]
-    assert sketches.estimate_theta(sketches.intersect_theta(states)) == len(
-        sets[0] & sets[1] & sets[2]
-    )
-    assert sketches.estimate_theta(sketches.subtract_theta(states[0], states[1:])) == len(
+    assert estimate_theta(sketches.intersect_theta(states)) == len(sets[0] & sets[1] & sets[2])
+    assert estimate_theta(sketches.subtract_theta(states[0], states[1:])) == len(
         sets[0] - sets[1] - sets[2]
     )
 
@@ -56,7 +53,7 @@ def test_quantiles_of_merged_parts_are_exact_while_they_are_few(
 ) -> None:
     values = sorted(value for part in parts for value in part if value is not None)[:150]
     merged = sketches.merge_quantiles([sketches.build_quantiles(values[i::3]) for i in range(3)])
-    assert sketches.count_quantiles(merged) == len(values)
+    assert count_quantiles(merged) == len(values)
     found = sketches.quantile(merged, fraction)
     if not values:
         assert found is None

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 import hypothesis.strategies as st
 from hypothesis import example, given
 
-from carnac.core.locks import laws
 from carnac.core.locks.events import (
     BeginPublish,
     EndPublish,
@@ -24,10 +23,12 @@ from carnac.core.locks.events import (
     RequestLock,
     Waits,
 )
+from carnac.core.locks.laws import check_locks
 from carnac.core.locks.model import LockState, LockType
 from carnac.core.tasks.model import RetryPolicy
 from carnac.core.time.intervals import Interval
 from tests.locks import Box, hours, wants
+from tests.support.laws import locks as laws
 
 STEP_MS = 10
 STEPS_MAX = 20_000
@@ -75,7 +76,7 @@ class Crowd:
         before = list(self.box.table)
         reply = self.box(event)
         after = list(self.box.table)
-        laws.check_locks(after)
+        check_locks(after)
         laws.check_grants(before, after)
         for lock in after:
             if lock.state is LockState.WAITING:

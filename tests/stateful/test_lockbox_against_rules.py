@@ -7,7 +7,6 @@ from dataclasses import replace
 import hypothesis.strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from carnac.core.locks import laws
 from carnac.core.locks.events import (
     BeginPublish,
     BreakLock,
@@ -22,8 +21,10 @@ from carnac.core.locks.events import (
     RequestLock,
     Waits,
 )
+from carnac.core.locks.laws import check_locks
 from carnac.core.locks.model import Lock, LockState, LockType, Reason
 from tests.locks import LEASE_MS, Box, Oracle, hours, wants
+from tests.support.laws import locks as laws
 
 TASKS = {
     "a": ("g", 50),
@@ -150,7 +151,7 @@ class LockboxMachine(RuleBasedStateMachine):
         if not hasattr(self, "box"):
             return
         locks = list(self.box.table)
-        laws.check_locks(locks)
+        check_locks(locks)
         for lock in locks:
             assert lock.heartbeat_at_ms <= self.box.at_ms
             assert (lock.revocation is not None) == (lock.state is LockState.REVOKED)

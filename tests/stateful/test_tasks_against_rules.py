@@ -21,11 +21,12 @@ from carnac.core.tasks.events import (
     TaskEvent,
     TaskReply,
 )
-from carnac.core.tasks.laws import check_capacity, check_order, check_tasks
+from carnac.core.tasks.laws import check_tasks
 from carnac.core.tasks.leadership import Leadership, decide_leader
 from carnac.core.tasks.machine import OVERLORD, decide
 from carnac.core.tasks.model import TaskState
 from carnac.errors import CarnacError
+from tests.support.laws.tasks import check_capacity, check_order
 from tests.support.task_table import TaskTable
 from tests.tasks import LEASE_MS, Oracle, candidacy, dispatch, wants
 

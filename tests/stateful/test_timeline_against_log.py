@@ -15,11 +15,11 @@ from carnac.core.time.intervals import ETERNITY, Interval, IntervalSet
 from carnac.core.timeline import (
     Timeline,
     Visibility,
-    check_timeline,
     find_disagreements,
     timeline_of,
 )
 from tests.stateful.test_log_against_rows import DATASOURCE, HOUR_MS, START_MS, LogMachine
+from tests.support.laws.timeline import check_timeline
 from tests.support.told_timelines import Told
 
 

@@ -9,9 +9,8 @@ from carnac.core.log.entries import Entry
 from carnac.core.time.intervals import Interval, IntervalSet
 from carnac.core.timeline import (
     Timeline,
-    check_timeline,
-    check_unchanged,
 )
+from tests.support.laws.timeline import check_timeline, check_unchanged
 from tests.timelines import HOUR_MS, Oracle, assert_agrees, entry, hours
 
 HORIZON = range(8)

@@ -9,8 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from carnac.core import invariants
-from carnac.core.log.commits import Commit, DatasourceCommit, LookupChange
+from carnac.core.log.appending import plan_append
+from carnac.core.log.commits import Commit, DatasourceCommit, LookupChange, Publication
 from carnac.core.log.entries import Entry
+from carnac.core.log.publish_view import PublishView
+from carnac.core.log.publishing import plan_any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +28,14 @@ class State:
     revision: int = 0
     entries: Mapping[str, Mapping[int, Entry]] = field(default_factory=dict)
     lookups: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+
+def plan_commit(
+    view: PublishView, publication: Publication, *, revision: int, at_ms: int
+) -> Commit:
+    """Return the commit that the publication becomes: the short way where it is a plain append, as the store does."""
+    simple = plan_append(view, publication, revision=revision, at_ms=at_ms)
+    return simple or plan_any(view, publication, revision=revision, at_ms=at_ms)
 
 
 def apply_commit(state: State, commit: Commit) -> State:

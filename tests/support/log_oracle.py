@@ -20,7 +20,6 @@ from carnac.core.log.commits import (
     Publication,
 )
 from carnac.core.log.entries import Chunk, Entry, EntryLife, VisibleSegment
-from carnac.core.log.publishing import plan_commit
 from carnac.core.segments.schema import unite_columns
 from carnac.core.segments.segment import ColumnType, Segment
 from carnac.core.time.intervals import Interval, IntervalSet
@@ -38,6 +37,7 @@ from carnac.ports import (
     TrashedSegment,
     TrimReport,
 )
+from tests.support.log_algebra import plan_commit
 
 
 @dataclass

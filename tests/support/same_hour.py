@@ -1,6 +1,6 @@
 """Many writers on one hour, in any order that a seed says: appenders and compactors, as steps of one thread.
 
-Locks are decided by the real `core.locks.machine.decide`, commits by the real `core.publishing.plan_commit`; only the
+Locks are decided by the real `core.locks.machine.decide`, commits by the real `plan_append` and `plan_any`; only the
 files and the database are not there. A writer is a generator that yields wherever another process might come between.
 Writers may die (and start anew, with the same batch) or be stopped for longer than their lease and wake up late.
 
@@ -46,12 +46,12 @@ from carnac.core.log.commits import (
     Publication,
 )
 from carnac.core.log.entries import Entry
-from carnac.core.log.publishing import plan_commit
 from carnac.core.segments.segment import Segment
 from carnac.core.segments.version import IdRanges, id_ranges
 from carnac.core.time.intervals import IntervalSet
 from carnac.errors import Conflict, Revoked
 from tests.support.hour_log import DATASOURCE, HOUR, Hour
+from tests.support.log_algebra import plan_commit
 
 LEASE_MS = 60_000
 STEP_MAX_MS = 500

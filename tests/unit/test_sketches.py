@@ -8,6 +8,7 @@ import pytest
 
 from carnac import sketches
 from carnac.errors import Invalid
+from tests.support.estimates import count_quantiles, estimate_hll, estimate_theta
 
 
 @pytest.mark.parametrize("lg_k", [8, 12, 14])
@@ -16,22 +17,22 @@ def test_distinct_counts_stay_within_four_standard_errors(lg_k: int) -> None:
     error = 4 * 1.04 / 2 ** (lg_k / 2)
     hll = sketches.merge_hll([sketches.build_hll(part, lg_k) for part in states], lg_k)
     theta = sketches.merge_theta([sketches.build_theta(part, lg_k) for part in states], lg_k)
-    assert sketches.estimate_hll(hll) == pytest.approx(220_000, rel=error)
-    assert sketches.estimate_theta(theta) == pytest.approx(220_000, rel=error)
+    assert estimate_hll(hll) == pytest.approx(220_000, rel=error)
+    assert estimate_theta(theta) == pytest.approx(220_000, rel=error)
 
 
 def test_quantiles_of_very_many_values_stay_within_the_rank_error() -> None:
     rng = np.random.default_rng(3)
     values = np.concatenate([np.arange(700_003.0), rng.permutation(700_000) + 700_003.0])
     state = sketches.build_quantiles(values)
-    assert sketches.count_quantiles(state) == len(values)
+    assert count_quantiles(state) == len(values)
     assert (sketches.quantile(state, 0), sketches.quantile(state, 1)) == (0, len(values) - 1)
     for value in range(0, len(values), len(values) // 50):
         assert abs((sketches.rank(state, value) or 0) - value / len(values)) < 0.0165
     doubled = sketches.merge_quantiles([state, sketches.build_quantiles(values)])
-    assert sketches.count_quantiles(doubled) == 2 * len(values)
+    assert count_quantiles(doubled) == 2 * len(values)
     values[5] = np.nan
-    assert sketches.count_quantiles(sketches.build_quantiles(values)) == len(values) - 1
+    assert count_quantiles(sketches.build_quantiles(values)) == len(values) - 1
 
 
 def test_quantiles_stay_within_the_rank_error() -> None:
@@ -53,9 +54,9 @@ def test_the_smallest_and_the_largest_value_are_exact() -> None:
 
 
 def test_nothing_makes_an_empty_sketch() -> None:
-    assert sketches.estimate_hll(sketches.merge_hll([None])) == 0
-    assert sketches.estimate_theta(sketches.merge_theta([])) == 0
-    assert sketches.estimate_theta(sketches.intersect_theta([None])) == 0
+    assert estimate_hll(sketches.merge_hll([None])) == 0
+    assert estimate_theta(sketches.merge_theta([])) == 0
+    assert estimate_theta(sketches.intersect_theta([None])) == 0
     assert sketches.quantile(sketches.merge_quantiles([]), 0.5) is None
     assert sketches.rank(sketches.build_quantiles([None]), 0.5) is None
     for kind in ("hll", "theta", "quantiles"):
@@ -67,13 +68,13 @@ def test_bytes_of_another_family_are_named() -> None:
     classic = datasketches.quantiles_doubles_sketch()
     classic.update(1.0)
     with pytest.raises(Invalid, match="classic quantiles"):
-        sketches.count_quantiles(classic.serialize())
+        sketches.merge_quantiles([classic.serialize()])
     with pytest.raises(Invalid, match="they are a theta sketch"):
-        sketches.estimate_hll(sketches.build_theta([1]))
+        sketches.merge_hll([sketches.build_theta([1])])
     with pytest.raises(Invalid, match="no sketch"):
-        sketches.estimate_theta(b"")
+        sketches.merge_theta([b""])
     with pytest.raises(Invalid, match="cannot be read"):
-        sketches.estimate_hll(sketches.build_hll(range(1000))[:40])
+        sketches.merge_hll([sketches.build_hll(range(1000))[:40]])
 
 
 def test_sizes_and_fractions_out_of_bounds_are_refused() -> None:
@@ -93,4 +94,4 @@ def test_the_kind_and_its_parameters_choose_the_functions() -> None:
         merged = sketches.merge(kind, [small, None, small], params)
         assert sketches.merge(kind, [merged], params) == merged  # it can be read as what it is
         assert len(small) < len(sketches.build(kind, range(10_000), {}))
-    assert sketches.count_quantiles(merged) == 20_000
+    assert count_quantiles(merged) == 20_000

@@ -9,11 +9,13 @@
 | EN-1 | what an entry shows lies in its segment's span and in its chunk |
 | EN-2 | no instant of a segment is visible through two entries |
 | CN-1 | a rewrite's output holds the rows of its input, a deletion's all but those that it deleted |
-| TL-1 .. TL-4, TL-6 | what a timeline shows: defined and checked in `core/timeline/laws.py` |
+| TL-1 .. TL-4 | what a timeline shows: checked by `tests/support/laws/timeline.py` |
+| TL-6 | where both are defined, a timeline and the log show the same: `core/timeline/views.py` |
 | CP-1 .. CP-5 | what compaction may plan, and when it rests: checked by `tests/support/laws/compaction.py` |
 | BL-1 .. BL-5 | what balancing may plan, and when it rests: checked by `tests/support/laws/balancing.py` |
-| RO-1 .. RO-7 | what a rollout may tell and unload, and when it rests: defined and checked in `core/rollout/laws.py` |
-| AN-1 .. AN-3 | what an answer may say of itself, and who waits: defined and checked in `core/answers/laws.py` |
+| RO-1 .. RO-7 | what a rollout may tell and unload, and when it rests: checked by `tests/support/laws/rollout.py` |
+| AN-1, AN-2 | what an answer may say of itself: defined and checked in `core/answers/laws.py` |
+| AN-3 | which queries wait: checked by `tests/support/laws/answers.py` |
 | LK-1 | locks of different groups that are held on one (time, partition id) are of types that may stand side by side |
 | LK-2 | nobody preempts a lock in its publishing section |
 | LK-3 | nobody preempts a lock of equal or higher priority: who came first stays |

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from carnac import sketches
+from tests.support.estimates import count_quantiles, estimate_hll, estimate_theta
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -26,12 +27,10 @@ def test_sketches_go_both_ways_and_merge(spark: SparkSession) -> None:
     hll, theta, quantiles = bytes(theirs.hll), bytes(theirs.theta), bytes(theirs.quantiles)
     our_hll = sketches.build_hll(f"ü{i}" for i in range(250, 750))
     our_theta = sketches.build_theta(range(250, 750))
-    assert sketches.estimate_hll(sketches.merge_hll([hll, our_hll])) == pytest.approx(750, rel=0.03)
-    assert sketches.estimate_theta(sketches.intersect_theta([theta, our_theta])) == 250
+    assert estimate_hll(sketches.merge_hll([hll, our_hll])) == pytest.approx(750, rel=0.03)
+    assert estimate_theta(sketches.intersect_theta([theta, our_theta])) == 250
     assert (
-        sketches.count_quantiles(
-            sketches.merge_quantiles([quantiles, sketches.build_quantiles(range(500))])
-        )
+        count_quantiles(sketches.merge_quantiles([quantiles, sketches.build_quantiles(range(500))]))
         == 1000
     )
     ours = spark.createDataFrame(

@@ -13,12 +13,11 @@ from carnac.core.time.intervals import ETERNITY, IntervalSet
 from carnac.core.timeline import (
     Timeline,
     Visibility,
-    check_timeline,
-    check_unchanged,
 )
 from carnac.errors import Invalid, InvariantError
 from carnac.metadata.store import MetadataStore
 from tests.logs import DATASOURCE, append, append_of, day, folding, interval, replacement, segment
+from tests.support.laws.timeline import check_timeline, check_unchanged
 from tests.support.told_timelines import Told, retired_by
 from tests.timelines import entry, hours
 

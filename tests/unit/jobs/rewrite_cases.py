@@ -23,6 +23,7 @@ from carnac.jobs.compact.shape import InputGroup
 from carnac.jobs.compact.task import GroupTask
 from carnac.ports import RewriteJob, RewriteResult, SegmentInput
 from carnac.rows.normalise.shape import RowShape
+from tests.support.estimates import estimate_hll, estimate_theta
 from tests.support.pipeline import LocalPipeline
 from tests.support.segments import write_segment
 from tests.unit.rows.rows import CHUNK, dimensions, ingest, metric, read
@@ -240,8 +241,8 @@ def plain(row: Row) -> tuple[Any, ...]:
         shown = value
         if isinstance(value, bytes):
             estimate = {
-                "users": sketches.estimate_hll,
-                "pages": sketches.estimate_theta,
+                "users": estimate_hll,
+                "pages": estimate_theta,
                 "sizes": lambda state: [sketches.quantile(state, at) for at in (0.0, 0.5, 1.0)],
             }[name]
             shown = estimate(value)

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from carnac import sketches
 from carnac.core.compaction.plan.groups import CompactionTarget, Partitioning, PartitionKind
 from carnac.core.log.laws import conserves
 from carnac.core.segments.partitioning import hash_bucket, holds_values
@@ -35,6 +34,7 @@ from carnac.rows.normalise.shape import RowShape
 from carnac.rows.segment_writer import SegmentWriter
 from carnac.spark.progress import Tally
 from carnac.spark.tasks import Attempt
+from tests.support.estimates import estimate_hll
 from tests.support.segments import write_segment
 from tests.unit.jobs.rewrite_cases import group_task
 from tests.unit.rows.rows import CHUNK, DAY_MS, dimensions, ingest, metric, naive_rollup, read
@@ -287,7 +287,7 @@ def test_states_are_merged(tmp_path: Path, granularity: str | None) -> None:
         for name, value in metrics.items():
             assert found[key][name] == pytest.approx(value), (key, name)
         users = {row["__in_users"] for row in rows if _key(shape, row) == key}
-        assert sketches.estimate_hll(found[key]["users"]) == pytest.approx(len(users), rel=0.05)
+        assert estimate_hll(found[key]["users"]) == pytest.approx(len(users), rel=0.05)
     assert segment.rollup is not None
     assert segment.rollup.is_perfect
     assert segment.rollup.metrics == segments[0].rollup.metrics  # type: ignore[union-attr]
@@ -345,9 +345,7 @@ def test_raw_rows_that_are_rolled_up_join_those_that_have_been(
             assert found[key][name] == pytest.approx(value), (key, name)
         users = {row["__in_users"] for row in old + rows if _key(ROLLUP, row) == key} - {None, ""}
         estimate = found[key]["users"]
-        assert (sketches.estimate_hll(estimate) if estimate else 0) == pytest.approx(
-            len(users), rel=0.05
-        )
+        assert (estimate_hll(estimate) if estimate else 0) == pytest.approx(len(users), rel=0.05)
     assert sum(segment.input_rows for segment in one.segments) == len(old) + len(new)
     assert all(one.rollup and one.rollup.metrics == target["metrics"] for one in one.segments)
 

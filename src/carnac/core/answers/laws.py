@@ -1,10 +1,10 @@
-"""The laws of answers, each with one definition; brokers check them on every answer, and tests call the same.
+"""The laws of answers, each with one definition; brokers check AN-1 and AN-2 on every answer.
 
 | id | law |
 |---|---|
 | AN-1 | the segments that (revision, statement) need are those that leaves report, each once; else it is not complete |
 | AN-2 | what an answer needs is what it read and what it says is missing, and nothing is both |
-| AN-3 | no more queries run than there are slots, nor of a lane than it may, and nobody waits who may run |
+| AN-3 | no more queries run than there are slots, nor of a lane than it may, and nobody waits who may run (in tests) |
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from carnac.core.answers.admission import Limits, Queue
 from carnac.core.answers.receipts import SliceKey, slice_text
 from carnac.core.invariants import check
 
@@ -67,29 +66,6 @@ def check_answer(
         f"{sum(found.values())} slices were read and {sum(lacking.values())} are missing of "
         f"{sum(wanted.values())} that are needed",
     )
-
-
-def check_queue(queue: Queue, limits: Limits) -> None:
-    """Check AN-3.
-
-    Raises:
-        InvariantError: It does not hold.
-    """
-    lanes = Counter(one.lane for one in queue.running)
-    check(
-        "AN-3",
-        len(queue.running) <= limits.slots and len(queue.waiting) <= limits.queue_max,
-        f"{len(queue.running)} queries run and {len(queue.waiting)} wait",
-    )
-    for lane, most in limits.lanes.items():
-        check("AN-3", lanes[lane] <= most, f"{lanes[lane]} queries of lane {lane} run")
-    if len(queue.running) < limits.slots:
-        for one in queue.waiting:
-            check(
-                "AN-3",
-                one.lane is not None and lanes[one.lane] >= limits.lanes[one.lane],
-                f"query {one.query_id} waits, and may run",
-            )
 
 
 def _count(needed: Needed) -> Counter[tuple[str, str]]:

@@ -42,7 +42,7 @@ def is_plain(publication: Publication) -> bool:
 def plan_append(
     view: PublishView, publication: Publication, *, revision: int, at_ms: int
 ) -> Commit | None:
-    """Return the commit that `publishing.plan_commit` plans, if the publication is as simple as that; else None.
+    """Return the commit that `publishing.plan_any` plans, if the publication is as simple as that; else None.
 
     It is if it is plain, names one datasource and few segments, and each lies within a live chunk, the one that it
     was written for.

@@ -1,4 +1,4 @@
-"""From what a writer asks for to what the log keeps: `plan_commit`.
+"""From what a writer asks for to what the log keeps: `plan_any`.
 
 It runs inside the publish transaction, over a view of the state that it may change, and decides four things that no
 writer has to know: whether the publication conflicts, into which chunks its segments go today, which version and
@@ -23,7 +23,6 @@ from collections.abc import Iterable, Sequence
 
 from carnac.core.locks.model import describe_end, may_publish
 from carnac.core.log import laws
-from carnac.core.log.appending import plan_append
 from carnac.core.log.commits import (
     Change,
     ChunksUnchanged,
@@ -49,10 +48,8 @@ from carnac.errors import Conflict, Corrupt, Invalid, Revoked
 EMPTY = IntervalSet()
 
 
-def plan_commit(
-    view: PublishView, publication: Publication, *, revision: int, at_ms: int
-) -> Commit:
-    """Return the commit that the publication becomes as `revision`, at `at_ms`.
+def plan_any(view: PublishView, publication: Publication, *, revision: int, at_ms: int) -> Commit:
+    """Return the commit that the publication becomes as `revision`, at `at_ms`; of plain appends see `appending`.
 
     Raises:
         Conflict: One of its inputs is not what it read any more, or a requirement does not hold.
@@ -60,12 +57,6 @@ def plan_commit(
         Invalid: The publication contradicts itself.
         Revoked: A lock that it requires is not held any more.
     """
-    simple = plan_append(view, publication, revision=revision, at_ms=at_ms)
-    return simple or plan_any(view, publication, revision=revision, at_ms=at_ms)
-
-
-def plan_any(view: PublishView, publication: Publication, *, revision: int, at_ms: int) -> Commit:
-    """Return the commit that the publication becomes, however simple it is; see `plan_commit`."""
     _validate(publication)
     if publication.requirements:
         _check_requirements(view, publication)

@@ -1,4 +1,4 @@
-"""The laws of tasks, checked: code, tests and the store's examination call these.
+"""The laws of tasks. Those that `carnac verify` asks of a store are checked here, TK-4 and TK-5 by tests alone.
 
 | id | law |
 |---|---|
@@ -34,27 +34,6 @@ def check_tasks(tasks: Iterable[Task], attempts: Mapping[str, Sequence[Attempt]]
         _check_attempts(task, own)
         _check_waiting(task, known)
         _check_end(task, own)
-
-
-def check_capacity(attempts: Iterable[Attempt], capacity: int) -> None:
-    """Check TK-4."""
-    used = sum(one.slots for one in attempts if not one.state.is_over)
-    check("TK-4", used <= capacity, f"{used} slots of {capacity} are in use")
-
-
-def check_order(started: Sequence[Task], pending: Iterable[Task]) -> None:
-    """Check TK-5 for what one event started.
-
-    Args:
-        pending: Tasks that it left in the queue.
-    """
-    last = max((task.rank for task in started), default=None)
-    for task in pending:
-        check(
-            "TK-5",
-            last is None or last < task.rank,
-            f"{task.task_id} was overtaken by {started[-1].task_id if started else 'nobody'}",
-        )
 
 
 def _check_attempts(task: Task, own: Sequence[Attempt]) -> None:

@@ -11,10 +11,10 @@ import pytest
 
 from carnac.core.balancing.cost.columns import NOWHERE, room_for, segment_columns
 from carnac.core.balancing.cost.index import CostIndex
-from carnac.core.balancing.cost.joint import DAY_MS, joint_cost
+from carnac.core.balancing.cost.joint import DAY_MS
 from carnac.core.time.intervals import ETERNITY, Interval
 from carnac.errors import Invalid
-from tests.pairs import HOUR_MS, columns_of, hours
+from tests.pairs import HOUR_MS, columns_of, hours, joint_cost
 
 HOUR = hours(0)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from carnac.core.locks import laws
 from carnac.core.locks.events import BeginPublish, EndPublish, Granted, ReleaseLocks, RequestLock
 from carnac.core.locks.model import LockState
 from tests.locks import Box, hours, wants
+from tests.support.laws import locks as laws
 
 SERVED_PAST = 300
 

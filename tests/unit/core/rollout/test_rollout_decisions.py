@@ -6,7 +6,6 @@ import pytest
 
 from carnac.core.rollout.brokers import BrokerRevisions
 from carnac.core.rollout.deciding import LAST_COPY, decide_rollout, newest_whole
-from carnac.core.rollout.laws import check_rollout
 from carnac.core.rollout.lives import Life, SegmentLives
 from carnac.core.rollout.model import (
     LOAD_PATIENCE_MS,
@@ -17,6 +16,7 @@ from carnac.core.rollout.model import (
     Waiting,
 )
 from carnac.errors import Invalid
+from tests.support.laws.rollout import check_rollout
 from tests.support.rollouts import broker, commit_of, entry_of, historical, lives_of, rollout_state
 
 

@@ -12,26 +12,11 @@ exponents wrong; `docs/concepts/balancing.md` derives the form used here.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from carnac.core.time.intervals import Interval
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 SAME_DATASOURCE = 2
 """How many times the joint cost of two segments of one datasource counts; of two datasources it counts once."""
-
-
-def joint_cost(x: Interval, y: Interval, *, half_life_ms: int = DAY_MS) -> float:
-    """Return the joint cost of two intervals in hours², without the factor for equal datasources.
-
-    The relative error is below 1e-14 for gaps of up to a hundred half-lives, and below 1e-12 at any distance at which
-    the result is a normal double; beyond about a thousand half-lives it underflows to 0.
-    """
-    rate = math.log(2) / half_life_ms
-    scaled = scaled_cost(x.start_ms, x.end_ms, y.start_ms, y.end_ms, rate)
-    return scaled * square_hours(half_life_ms)
 
 
 def square_hours(half_life_ms: int) -> float:

@@ -1,4 +1,4 @@
-"""The laws of the timeline, each with one definition; tests and the simulator call these.
+"""The laws of the timeline, each with one definition.
 
 | id | law |
 |---|---|

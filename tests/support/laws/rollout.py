@@ -1,4 +1,4 @@
-"""The laws of rollouts: one name and one definition each. Tests, the model check and the simulator call these.
+"""The laws of rollouts: one name and one definition each. Tests and the model check call these.
 
 | id | law |
 |---|---|
