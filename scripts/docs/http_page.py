@@ -46,7 +46,7 @@ holds the ids.
 | 405, 413, 415 | another method; a body of more than BODY_MAX; a body that is not `application/json`, or for SQL text |
 | 409 | the state of the task does not allow it, or another task has that id |
 | 503 | the metadata store does not answer; retry later |
-| 500 | a bug, or damaged data; the overlord's log has details |
+| 500 | a bug, or damaged data; the server's log has details |
 """
 
 

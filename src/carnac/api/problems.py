@@ -157,7 +157,5 @@ async def _of_framework(request: Request, error: Exception) -> JSONResponse:
 
 async def _bug(request: Request, error: Exception) -> JSONResponse:
     _log.error("%s %s", request.method, shown_path(request.scope), exc_info=error)
-    text = (
-        f"internal error: {type(error).__name__}; the overlord's log says where, please report it"
-    )
+    text = f"internal error: {type(error).__name__}; the server's log says where, please report it"
     return problem(HTTPStatus.INTERNAL_SERVER_ERROR, text, kind="internal")

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from carnac.core.texts import check_nested
 from carnac.core.time.leases import is_over
-from carnac.errors import CarnacError, Invalid
+from carnac.errors import CarnacError, Corrupt, Invalid
 
 if TYPE_CHECKING:
     from carnac.core.balancing.plan.rules import Rule, RuleSet
@@ -83,11 +83,22 @@ class Rules:
     def _list_of(self, text: str) -> tuple[Rule, ...]:
         from carnac.core.balancing.plan.rules import expand_tiers, parse_rules
 
-        try:
-            raw = json.loads(text)
-        except ValueError as error:
-            raise Invalid(f"they are no JSON: {error}") from error
-        return expand_tiers(parse_rules(raw), self._aliases)
+        return expand_tiers(parse_rules(read_rules(text)), self._aliases)
+
+
+def read_rules(text: str) -> list[Any]:
+    """Return the rules that are kept as a text.
+
+    Raises:
+        Corrupt: Somebody else has written it.
+    """
+    try:
+        raw = json.loads(text)
+    except ValueError as error:
+        raise Corrupt(f"they are no JSON: {error}; set them anew") from error
+    if not isinstance(raw, list):
+        raise Corrupt("they are no list; set them anew")
+    return raw
 
 
 def rules_text(raw: object) -> str:

@@ -5,16 +5,16 @@ Safe for threads: what the deciding thread changes is copied, everything else is
 
 from __future__ import annotations
 
-import json
 from collections.abc import Container, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from carnac.coordinator.rules import DEFAULT, rules_text
+from carnac.coordinator.rules import DEFAULT, read_rules, rules_text
 from carnac.core.texts import short
 from carnac.core.time.intervals import Interval, IntervalSet
-from carnac.errors import NotFound
+from carnac.errors import Corrupt, NotFound
 from carnac.ports.serving import HoldState, Role
 
 if TYPE_CHECKING:
@@ -286,10 +286,16 @@ class ClusterView:
     # --------------------------------------------------------------------------------------------- rules
 
     def rules(self) -> Mapping[str, Sequence[Mapping[str, Any]]]:
-        """Return the rules in force as Druid's JSON, by datasource; those that hold for all are `_default`."""
+        """Return the rules in force as Druid's JSON, by datasource; those that hold for all are `_default`.
+
+        Those that cannot be read are left out, as in a round.
+        """
         from carnac.core.balancing.plan.rules import RuleSet, dump_rule
 
-        found = {name: json.loads(text) for name, text in self._metadata.rules().items()}
+        found: dict[str, Sequence[Mapping[str, Any]]] = {}
+        for name, text in self._metadata.rules().items():
+            with suppress(Corrupt):  # a round of the planner has said so
+                found[name] = read_rules(text)
         found.setdefault(DEFAULT, [dump_rule(rule) for rule in RuleSet().default])
         return found
 

@@ -322,6 +322,15 @@ class TestRules:
         assert answer.json()["error"].startswith(said)
         assert stage.cluster.metadata.rules() == {}
 
+    @pytest.mark.parametrize("text", ['[{"type": "loadFor', '{"type": "loadForever"}'])
+    def test_rules_that_somebody_has_broken_are_left_out_until_they_are_set_anew(
+        self, stage: Stage, text: str
+    ) -> None:
+        stage.cluster.metadata.put_rules("events", text, author="", comment="")
+        assert stage.get("/rules") == {"_default": DEFAULT_RULES}
+        assert stage.http.post(f"{V1}/rules/events", json=OWN_RULES).status_code == 200
+        assert len(stage.get("/rules/events")) == 2  # type: ignore[arg-type]
+
 
 class TestOrders:
     def test_what_is_marked_unused_is_deleted_in_a_commit(self, stage: Stage) -> None:
