@@ -143,6 +143,7 @@ def _unknown_name(text: str, columns: Iterable[str]) -> CarnacError | None:
         candidates = re.findall(r'"(.*?)"', listed[1]) if listed else sorted(columns)
         names = [candidate.rpartition(".")[2] for candidate in candidates]
         known = sorted(columns)
+        known = ["__time", *known] if known else []
         names = known if set(names) < set(known) else names  # DuckDB tells only the likeliest
         hint = did_you_mean(column, names) if len(names) != 1 else f"; did you mean '{names[0]}'?"
         return NotFound(f"there is no column '{column}'{hint}", column=column)

@@ -253,7 +253,7 @@ def test_schemas_are_united_by_name(engine: QueryEngine, storage: DeepStorage) -
         (
             "SELECT qqq FROM flights",
             NotFound,
-            "there is no column 'qqq'; there are carrier, delay, distance",
+            "there is no column 'qqq'; there are __time, carrier, delay, distance",
         ),
         (
             "SELECT * FROM flihgts",
