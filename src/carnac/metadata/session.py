@@ -117,7 +117,7 @@ class Session:
         row: Row,
         merge: Callable[[Row, Row], Row] | None = None,
     ) -> None:
-        """Write a row as `defer` does, once for all commits of a group that write it.
+        """Write a row as `defer` does, after what waits there, once for all commits of a group that write it.
 
         Args:
             key: Of the row in its table.

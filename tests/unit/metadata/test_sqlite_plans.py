@@ -1,4 +1,4 @@
-"""SQLite plans a statement once, whatever its parameters are."""
+"""How SQLite plans statements: once, whatever their parameters are, and by the indexes that they are meant for."""
 
 from __future__ import annotations
 
@@ -6,12 +6,19 @@ from contextlib import closing
 from pathlib import Path
 
 import apsw
+import pytest
 
 from carnac.clock import RandomIds, SystemClock
 from carnac.metadata import open_metadata
 from carnac.metadata.backends.sqlite_driver import connect
+from carnac.metadata.backends.sqlite_log import FRAME_BYTES
+from carnac.metadata.schema.layout import layout
 from carnac.metadata.session import SQLITE, Session
-from carnac.metadata.sql import statements
+from carnac.metadata.sql import queries, statements, trimming
+from carnac.metadata.sql.dialects import Statement
+from tests.logs import append, segment
+
+SPAN = "2013-01-01T05/2013-01-01T06"
 
 
 def test_a_statement_is_prepared_once_though_its_parameters_bound_a_range(tmp_path: Path) -> None:
@@ -30,3 +37,38 @@ def test_a_statement_is_prepared_once_though_its_parameters_bound_a_range(tmp_pa
         once = len(planned)
         session.rows(statements.CHUNKS_LIVE_OVER, datasource_id=1, start_ms=1, end_ms=2)
     assert len(planned) == once > 0
+
+
+@pytest.mark.parametrize(
+    "stated",
+    [
+        statements.LIVE_ENTRIES_OF_SEGMENTS,
+        statements.DROPPED_BY,
+        statements.LIVES_AFTER,
+        statements.LIVE_SEGMENT_KEYS,
+        queries.KEPT_SINCE,
+        trimming.LIVES_OF,
+        trimming.LIVE_AMONG,
+    ],
+)
+def test_entries_of_a_segment_are_found_by_its_key(stated: Statement) -> None:
+    """Those with the segment's own key are in no index by segment; all of a datasource's are too many."""
+    connection = apsw.Connection(":memory:")
+    connection.execute(layout(SQLITE))
+    text = f"EXPLAIN QUERY PLAN {stated.sqlite.text}"
+    lines = [row[3] for row in connection.execute(text, (1,) * len(stated.sqlite.names))]
+    assert any("entries USING INTEGER PRIMARY KEY (rowid=?)" in line for line in lines)
+    assert any("entries USING INDEX entries_by_segment" in line for line in lines)
+    assert not any("entries_live" in line or "entries_gone" in line for line in lines)
+
+
+def test_an_append_writes_ten_pages(tmp_path: Path) -> None:
+    """One of each table and index that it changes, and a few where a page is full."""
+    path = tmp_path / "metadata.db"
+    log = Path(f"{path}-wal")
+    with closing(open_metadata(f"sqlite:///{path}", clock=SystemClock(), ids=RandomIds())) as store:
+        append(store, segment("first", SPAN))
+        before, count = log.stat().st_size, 100
+        for number in range(count):
+            append(store, segment(f"s{number}", SPAN))
+        assert log.stat().st_size - before <= 10 * count * FRAME_BYTES

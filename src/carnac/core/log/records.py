@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from msgspec import field
 from msgspec.json import Decoder
 
-from carnac.core.log.commits import ConservationProof
+from carnac.core.log.commits import ConservationProof, DatasourceCommit
 from carnac.core.segments.record_form import (
     RECORD_FORMAT,
     NonFinite,
@@ -49,6 +49,19 @@ class _Details(StoredRecord):
     proof: _Proof | None = None
 
 
+class ChangeSums(NamedTuple):
+    """The effect of a commit on a datasource, in numbers: see `DatasourceSummary`."""
+
+    datasource_id: int
+    segments: int
+    entries_added: int
+    entries_dropped: int
+    rows: int
+    size_bytes: int
+    covers: str
+
+
+_CHANGES = Decoder(list[ChangeSums])
 _DETAILS = Decoder(_Details)
 _TEXTS = Decoder(dict[str, str])
 _IDS = Decoder(tuple[int, ...])
@@ -95,6 +108,28 @@ def _commit_details(record: _Details) -> CommitDetails:
     )
     found = proof.to(ConservationProof, sums_in=sums_in, sums_out=sums_out)
     return record.offsets, record.lookups, found
+
+
+def dump_changes(changes: Sequence[tuple[int, DatasourceCommit]]) -> str:
+    """Return what a commit did to datasources, by their ids, in numbers."""
+    return dumps([_sums(datasource_id, change) for datasource_id, change in changes])
+
+
+def _sums(datasource_id: int, change: DatasourceCommit) -> ChangeSums:
+    return ChangeSums(
+        datasource_id,
+        len(change.segments),
+        len(change.adds),
+        len(change.drops),
+        sum([segment.rows for segment in change.segments]),
+        sum([segment.size_bytes for segment in change.segments]),
+        dump_interval_set(change.covers),
+    )
+
+
+def load_changes(text: str) -> Sequence[ChangeSums]:
+    """Return what `dump_changes` wrote; raises Corrupt if it is damaged."""
+    return load("commit's changes", text, _CHANGES, list)
 
 
 def dump_texts(texts: Mapping[str, str]) -> str:

@@ -32,6 +32,7 @@ def write_chunks(
         settle: Makes of the row of a chunk that was reserved before it was made the one to write; None: none was.
     """
     written: list[ChunkRow] = []
+    moved: list[ChunkRow] = []
     for interval, done in changes_by_chunk(change).items():
         read_live = partial(_read_live, session, datasource_id, interval)
         before = view.find_row(datasource_id, interval)
@@ -42,12 +43,15 @@ def write_chunks(
             _write_key_frame(session, datasource_id, interval, revision)
             row = replace(row, changes=0)
         written.append(row)
+        if before is None or before.live != row.live or before.top_major_ms != row.top_major_ms:
+            moved.append(row)
         view.keep_row(datasource_id, row)
-    if len(written) > 1:  # chunks that end make room for those that begin
-        written.sort(key=lambda row: row.entries > 0)
+    moved.sort(key=lambda row: row.entries > 0)  # chunks that end make room for those that begin
+    session.defer(s.PUT_CHUNK, [chunk_row(row, datasource_id) for row in moved])
     for row in written:
         key = (datasource_id, row.interval.start_ms, row.interval.end_ms)
-        session.defer_merged(s.PUT_CHUNK, key, chunk_row(row, datasource_id))
+        growth = (row.entries, row.next_partition_id, row.revision, row.changes, *key)
+        session.defer_merged(s.GROW_CHUNK, key, growth)
 
 
 def _read_live(session: Session, datasource_id: int, interval: Interval) -> LiveSummary | None:

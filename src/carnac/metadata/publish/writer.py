@@ -100,8 +100,7 @@ def write_publication(
     revision, at_ms = head.revision + 1, max(now_ms, head.at_ms)
     commit = plan_append(view, publication, revision=revision, at_ms=at_ms)
     if commit is not None:
-        _write_commit(session, commit, publication.lease_id)
-        _write_append(session, view, commit, encoded)
+        _write_append(session, view, commit, publication.lease_id, encoded)
     else:
         commit = plan_any(view, publication, revision=revision, at_ms=at_ms)
         _write_any(session, view, publication, commit, encoded)
@@ -114,6 +113,7 @@ def _write_append(
     session: Session,
     view: SqlPublishView,
     commit: Commit,
+    lease_id: str | None,
     encoded: Mapping[str, r.EncodedSegment],
 ) -> None:
     """Write what `plan_append` has planned: each segment with one entry of the same number, in a chunk that is there.
@@ -122,10 +122,7 @@ def _write_append(
     """
     (change,) = commit.changes
     datasource_id = view.known_datasource(change.datasource)
-    session.defer(
-        s.INSERT_COMMIT_DATASOURCE,
-        [r.commit_datasource_row(change, datasource_id, commit.revision)],
-    )
+    _write_commit(session, commit, [datasource_id], lease_id)
     segments: list[Row] = []
     entries: list[Row] = []
     for segment, entry in zip(change.segments, change.adds, strict=True):
@@ -157,7 +154,8 @@ def _write_any(
     ]
     for writer in writers:
         writer.prepare()
-    _write_commit(session, commit, publication.lease_id)
+    ids = [writer.datasource_id for writer in writers]
+    _write_commit(session, commit, ids, publication.lease_id)
     for writer in writers:
         writer.write()
     for change in publication.changes:
@@ -196,8 +194,11 @@ def _check_lease(session: Session, lease_id: str | None, now_ms: int) -> None:
         raise no_writer_lease(lease_id)
 
 
-def _write_commit(session: Session, commit: Commit, lease_id: str | None) -> None:
-    session.defer(s.INSERT_COMMIT, [r.commit_row(commit)])
+def _write_commit(
+    session: Session, commit: Commit, datasource_ids: Sequence[int], lease_id: str | None
+) -> None:
+    session.defer(s.INSERT_COMMIT, [r.commit_row(commit, datasource_ids)])
+    session.defer(s.INSERT_COMMIT_DATASOURCE, [(one, commit.revision) for one in datasource_ids])
     if commit.writer is not None:
         batch = (commit.writer, commit.batch, commit.revision, commit.at_ms)
         session.defer(s.INSERT_BATCH, [batch])
@@ -227,6 +228,9 @@ class _DatasourceWriter:
 
     Args:
         may_found: Whether one of its chunks may have been reserved before it was made.
+
+    Attributes:
+        datasource_id: Known once it is prepared.
     """
 
     def __init__(
@@ -247,7 +251,7 @@ class _DatasourceWriter:
         self._revision = commit.revision
         self._ordinal = commit.changes.index(change)
         self._first_segment = sum(len(one.segments) for one in commit.changes[: self._ordinal])
-        self._datasource_id = 0
+        self.datasource_id = 0
         self._is_new = False
         self._keys: dict[str, int] = {}
         self._known: dict[str, Row] = {}
@@ -262,7 +266,7 @@ class _DatasourceWriter:
         change = self._change
         found = self._view.find_datasource(change.datasource)
         self._is_new = found is None
-        self._datasource_id = found or self._key(self._ordinal)
+        self.datasource_id = found or self._key(self._ordinal)
         new = {segment.segment_id for segment in change.segments}
         touched = {entry.segment_id for entry in (*change.adds, *change.drops)} - new
         if touched:
@@ -277,30 +281,24 @@ class _DatasourceWriter:
         session, change = self._session, self._change
         if self._is_new:
             session.run(
-                s.INSERT_DATASOURCE, datasource_id=self._datasource_id, name=change.datasource
+                s.INSERT_DATASOURCE, datasource_id=self.datasource_id, name=change.datasource
             )
-            session.memo["datasource", change.datasource] = self._datasource_id
-        session.defer(
-            s.INSERT_COMMIT_DATASOURCE,
-            [r.commit_datasource_row(change, self._datasource_id, self._revision)],
-        )
+            session.memo["datasource", change.datasource] = self.datasource_id
         session.defer(
             s.INSERT_COVER,
             [
-                (self._datasource_id, self._revision, piece.start_ms, piece.end_ms)
+                (self.datasource_id, self._revision, piece.start_ms, piece.end_ms)
                 for piece in change.covers
             ],
         )
-        schemas = _SchemaSums(self._datasource_id)
+        schemas = _SchemaSums(self.datasource_id)
         self._write_segments(schemas)
         self._write_entries()
         self._add_restored(schemas)
         for row in schemas.rows():
             session.defer_merged(s.ADD_TO_SCHEMA, row[:2], row, r.add_schema_rows)
         settle = self._settle_reserved if self._may_found else None
-        write_chunks(
-            session, self._view, change, self._datasource_id, self._revision, settle=settle
-        )
+        write_chunks(session, self._view, change, self.datasource_id, self._revision, settle=settle)
 
     def _key(self, ordinal: int) -> int:
         return self._revision << ENTRY_BITS | ordinal
@@ -327,7 +325,7 @@ class _DatasourceWriter:
         for segment in self._change.segments:
             encoded = self._encoded[segment.segment_id]
             key = self._keys[segment.segment_id]
-            found.append(r.segment_row(segment, encoded, self._datasource_id, key))
+            found.append(r.segment_row(segment, encoded, self.datasource_id, key))
             counts = (1, segment.rows, segment.size_bytes)
             schemas.add(encoded.digest, encoded.schema, key, counts)
         self._session.defer(s.INSERT_SEGMENT, found)
@@ -353,7 +351,7 @@ class _DatasourceWriter:
         session.defer(
             s.INSERT_ENTRY,
             [
-                r.entry_row(entry, self._datasource_id, self._keys[entry.segment_id])
+                r.entry_row(entry, self.datasource_id, self._keys[entry.segment_id])
                 for entry in change.adds
             ],
         )

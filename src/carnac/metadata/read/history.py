@@ -13,7 +13,13 @@ from carnac.core.log.commits import (
     LookupChange,
 )
 from carnac.core.log.entries import ENTRY_BITS, Entry
-from carnac.core.log.records import load_commit_details, load_interval_set, load_texts
+from carnac.core.log.records import (
+    ChangeSums,
+    load_changes,
+    load_commit_details,
+    load_interval_set,
+    load_texts,
+)
 from carnac.core.segments.segment import Segment
 from carnac.errors import Corrupt, NotFound
 from carnac.metadata.read import retention as keeping
@@ -58,25 +64,39 @@ def load_log(
         if found is None:
             return []
         rows = session.rows(q.NEWEST_COMMITS_OF, datasource_id=found[0], **limits)
-    changes = session.rows(q.CHANGES_OF, revisions=session.array(row[0] for row in rows))
-    by_revision: dict[int, list[DatasourceSummary]] = defaultdict(list)
-    for row in sorted(changes, key=lambda change: str(change[8])):
-        by_revision[row[0]].append(
-            DatasourceSummary(
-                datasource=row[8],
-                segments=row[2],
-                entries_added=row[3],
-                entries_dropped=row[4],
-                rows=row[5],
-                size_bytes=row[6],
-                covers=load_interval_set(row[7]),
-            )
-        )
-    return [_summary(row, by_revision[row[0]]) for row in rows]
+    return [
+        _summary(row, [_in_numbers(name, sums) for name, sums in changes])
+        for row, changes in _with_changes(session, rows)
+    ]
+
+
+def _in_numbers(datasource: str, sums: ChangeSums) -> DatasourceSummary:
+    return DatasourceSummary(
+        datasource=datasource,
+        segments=sums.segments,
+        entries_added=sums.entries_added,
+        entries_dropped=sums.entries_dropped,
+        rows=sums.rows,
+        size_bytes=sums.size_bytes,
+        covers=load_interval_set(sums.covers),
+    )
+
+
+def _with_changes(
+    session: Session, rows: Sequence[Row]
+) -> list[tuple[Row, list[tuple[str, ChangeSums]]]]:
+    """Return the rows of commits, each with the datasources that it changed, by name."""
+    loaded = [(row, load_changes(row[9])) for row in rows]
+    ids = {sums.datasource_id for _, changes in loaded for sums in changes}
+    names: dict[int, str] = dict(session.rows(s.NAMES_OF, datasource_ids=session.array(ids)))
+    return [
+        (row, sorted((names[sums.datasource_id], sums) for sums in changes))
+        for row, changes in loaded
+    ]
 
 
 def _summary(row: Row, datasources: Sequence[DatasourceSummary]) -> CommitSummary:
-    revision, kind, at_ms, _, writer, batch, base_revision, message, details = row
+    revision, kind, at_ms, _, writer, batch, base_revision, message, details, _ = row
     offsets, lookups, _ = load_commit_details(details)
     return CommitSummary(
         revision=revision,
@@ -112,30 +132,32 @@ def _build(session: Session, rows: Sequence[Row]) -> list[Commit]:
         (name, revision): load_texts(mapping)
         for name, revision, mapping in session.rows(q.LOOKUPS_ADDED, **between)
     }
-    changes: dict[int, list[DatasourceCommit]] = defaultdict(list)
-    for row in sorted(session.rows(q.CHANGES_BETWEEN, **between), key=lambda row: str(row[8])):
-        key = (row[0], row[1])
-        changes[row[0]].append(
-            DatasourceCommit(
-                datasource=row[8],
+    found: list[Commit] = []
+    for row, recorded in _with_changes(session, rows):
+        changes: list[DatasourceCommit] = []
+        for name, sums in recorded:
+            key = (row[0], sums.datasource_id)
+            change = DatasourceCommit(
+                datasource=name,
                 segments=tuple(segments[key]),
                 adds=tuple(adds[key]),
                 drops=tuple(drops[key]),
-                covers=load_interval_set(row[7]),
+                covers=load_interval_set(sums.covers),
             )
-        )
-        _check_whole(row, changes[row[0]][-1])
-    return [_commit(row, changes[row[0]], mappings) for row in rows]
+            _check_whole(row[0], sums, change)
+            changes.append(change)
+        found.append(_commit(row, changes, mappings))
+    return found
 
 
-def _check_whole(row: Row, change: DatasourceCommit) -> None:
-    recorded = tuple(row[2:5])
+def _check_whole(revision: int, sums: ChangeSums, change: DatasourceCommit) -> None:
+    recorded = tuple(sums[1:4])
     found = (len(change.segments), len(change.adds), len(change.drops))
     if recorded != found:
         raise Corrupt(
-            f"commit {row[0]} of {row[8]} recorded {recorded} segments, entries added and entries dropped, but the "
-            f"store holds {found}; run doctor",
-            commit=row[0],
+            f"commit {revision} of {change.datasource} recorded {recorded} segments, entries added and entries "
+            f"dropped, but the store holds {found}; run doctor",
+            commit=revision,
         )
 
 
@@ -144,7 +166,7 @@ def _commit(
     changes: Sequence[DatasourceCommit],
     mappings: Mapping[tuple[str, int], Mapping[str, str]],
 ) -> Commit:
-    revision, kind, at_ms, _, writer, batch, base_revision, message, details = row
+    revision, kind, at_ms, _, writer, batch, base_revision, message, details, _ = row
     offsets, lookups, proof = load_commit_details(details)
     return Commit(
         revision=revision,

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from carnac.core.log.commits import Commit, CommitKind, DatasourceCommit
+from carnac.core.log.commits import Commit, CommitKind
 from carnac.core.log.entries import Entry, EntryLife
 from carnac.core.log.records import (
+    dump_changes,
     dump_commit_details,
     dump_interval_set,
     load_id_ranges,
@@ -165,8 +167,8 @@ def chunk_row_of(row: Row) -> ChunkRow:
     )
 
 
-def commit_row(commit: Commit) -> Row:
-    """Return the row of a commit."""
+def commit_row(commit: Commit, datasource_ids: Sequence[int]) -> Row:
+    """Return the row of a commit, with the ids of the datasources that it changes, in the order of its changes."""
     lookups = {change.name: change.mapping is not None for change in commit.lookups}
     return (
         commit.revision,
@@ -178,20 +180,7 @@ def commit_row(commit: Commit) -> Row:
         commit.base_revision,
         commit.message,
         dump_commit_details(commit.offsets, lookups, commit.proof),
-    )
-
-
-def commit_datasource_row(change: DatasourceCommit, datasource_id: int, revision: int) -> Row:
-    """Return the row that sums up what a commit did to a datasource."""
-    return (
-        revision,
-        datasource_id,
-        len(change.segments),
-        len(change.adds),
-        len(change.drops),
-        sum([segment.rows for segment in change.segments]),
-        sum([segment.size_bytes for segment in change.segments]),
-        dump_interval_set(change.covers),
+        dump_changes([*zip(datasource_ids, commit.changes, strict=True)]),
     )
 
 

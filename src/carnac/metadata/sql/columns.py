@@ -15,12 +15,13 @@ TABLES = {
     # bound: the retained revisions; at_ms never decreases with the revision, so time needs no index
     # until_ms: when the next commit was made, if that one has been trimmed
     # details: JSON: offsets, names of the lookups, proof
+    # changes: JSON: what it did to each datasource, in numbers
     "commits": (
         "revision* kind:text at_ms until_ms? writer:text? batch:text? base_revision? message:text "
-        "details:text"
+        "details:text changes:text"
     ),
-    # bound: retained revisions, times the datasources that each changed
-    "commit_datasources": "revision datasource_id segments entries_added entries_dropped rows size_bytes covers:text",
+    # `commits.changes`, the other way round; bound: retained revisions, times the datasources that each changed
+    "commit_datasources": "datasource_id revision",
     # what commits superseded, a row for each interval; trim unites those of forgotten commits
     "covers": "datasource_id revision start_ms end_ms",
     # outlives the commits; bound: the store's batch retention
@@ -119,10 +120,21 @@ def _names(table: str) -> str:
     return ", ".join(word.split(":")[0].rstrip("?*") for word in TABLES[table].split())
 
 
+def entries_of(keys: str) -> str:
+    """Return the condition for the entries of segments: only those with another key than the segment's have an index.
+
+    Args:
+        keys: What follows the column of a segment's key: `= key`, or `IN :keys[]`.
+    """
+    return (
+        f"((entries.entry_id {keys} AND entries.segment_key = entries.entry_id)"
+        f" OR (entries.segment_key {keys} AND entries.entry_id <> entries.segment_key))"
+    )
+
+
 ATTEMPT = _names("task_attempts")
 CHUNK = _names("chunks")
 COMMIT = _names("commits")
-COMMIT_DATASOURCE = _names("commit_datasources")
 COMPACTION_CHUNK = _names("compaction_chunks")
 ENTRY = _names("entries")
 KEY_FRAME = _names("key_frames")

@@ -88,7 +88,7 @@ FIRST_CHUNK_START = statement(
     SELECT max(start_ms)
     FROM chunks
     WHERE datasource_id = :datasource_id
-      AND entries > 0
+      AND shown_start IS NOT NULL
       AND start_ms <= :start_ms
     """
 )
@@ -97,7 +97,7 @@ LIVE_CHUNKS = statement(
     SELECT {c.CHUNK}
     FROM chunks
     WHERE datasource_id = :datasource_id
-      AND entries > 0
+      AND shown_start IS NOT NULL
     ORDER BY start_ms
     """
 )
@@ -106,7 +106,7 @@ COUNT_LIVE = statement(
     SELECT coalesce(sum(entries), 0)
     FROM chunks
     WHERE datasource_id = :datasource_id
-      AND entries > 0
+      AND shown_start IS NOT NULL
     """
 )
 LIVE_EXTENTS = statement(
@@ -115,7 +115,7 @@ LIVE_EXTENTS = statement(
       max(chunks.shown_end)
     FROM datasources
     JOIN chunks ON chunks.datasource_id = datasources.datasource_id
-    WHERE chunks.entries > 0
+    WHERE chunks.shown_start IS NOT NULL
     GROUP BY datasources.datasource_id, datasources.name
     """
 )
@@ -124,7 +124,7 @@ SHOWN_END = statement(
     SELECT max(shown_end)
     FROM chunks
     WHERE datasource_id = :datasource_id
-      AND entries > 0
+      AND shown_start IS NOT NULL
     """
 )
 LIVE_TOTALS = statement(
@@ -174,19 +174,18 @@ DROPPED_SINCE = statement(
 )
 """Entries from before an id that were dropped after a revision: how many of each schema."""
 KEPT_SINCE = statement(
-    """
+    f"""
     SELECT DISTINCT segments.digest
-    FROM entries JOIN segments ON segments.segment_key = entries.segment_key
-    WHERE entries.datasource_id + 0 = :datasource_id
+    FROM entries AS since
+    JOIN entries ON {c.entries_of("= since.segment_key")}
+    JOIN segments ON segments.segment_key = since.segment_key
+    WHERE since.datasource_id + 0 = :datasource_id
+      AND since.entry_id >= :first_id
+      AND since.segment_key < :first_id
+      AND since.dropped_revision IS NULL
+      AND entries.datasource_id + 0 = :datasource_id
       AND entries.entry_id < :first_id
       AND entries.dropped_revision IS NULL
-      AND entries.segment_key IN (
-        SELECT segment_key
-        FROM entries
-        WHERE datasource_id + 0 = :datasource_id
-          AND entry_id >= :first_id
-          AND dropped_revision IS NULL
-      )
     """
 )
 """Schemas of segments that have live entries from before an id, and from that id on as well."""
@@ -225,22 +224,6 @@ NEWEST_COMMITS_OF = statement(
       AND commit_datasources.revision < :before
     ORDER BY commit_datasources.revision DESC
     LIMIT :limit
-    """
-)
-CHANGES_BETWEEN = statement(
-    f"""
-    SELECT {of("commit_datasources", c.COMMIT_DATASOURCE)}, datasources.name
-    FROM commit_datasources
-    JOIN datasources ON datasources.datasource_id = commit_datasources.datasource_id
-    WHERE commit_datasources.revision BETWEEN :first AND :last
-    """
-)
-CHANGES_OF = statement(
-    f"""
-    SELECT {of("commit_datasources", c.COMMIT_DATASOURCE)}, datasources.name
-    FROM commit_datasources
-    JOIN datasources ON datasources.datasource_id = commit_datasources.datasource_id
-    WHERE commit_datasources.revision IN :revisions[]
     """
 )
 ENTRIES_ADDED = statement(

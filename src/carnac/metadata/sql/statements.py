@@ -26,15 +26,18 @@ FIND_BATCHES = statement(
 )
 FIND_DATASOURCE = statement("SELECT datasource_id FROM datasources WHERE name = :name")
 DATASOURCES = statement("SELECT datasource_id, name FROM datasources")
+NAMES_OF = statement(
+    "SELECT datasource_id, name FROM datasources WHERE datasource_id IN :datasource_ids[]"
+)
 CHUNKS_LIVE_OVER = statement(
     f"""
     SELECT {of("chunks", c.CHUNK)}
     FROM chunks
     WHERE chunks.datasource_id = :datasource_id
-      AND chunks.entries > 0
+      AND chunks.shown_start IS NOT NULL
       AND chunks.start_ms >= coalesce((SELECT max(earlier.start_ms)
         FROM chunks AS earlier WHERE earlier.datasource_id = :datasource_id
-        AND earlier.entries > 0 AND earlier.start_ms <= :start_ms), :start_ms)
+        AND earlier.shown_start IS NOT NULL AND earlier.start_ms <= :start_ms), :start_ms)
       AND chunks.start_ms < :end_ms
       AND chunks.end_ms > :start_ms
     ORDER BY chunks.start_ms
@@ -68,23 +71,24 @@ LIVE_ENTRIES_OF_CHUNK = statement(
       AND dropped_revision IS NULL
     """
 )
+# `+ 0`: not by an index of all entries of the datasource, which a planner takes for the shorter way
 LIVE_ENTRIES_OF_SEGMENTS = statement(
     f"""
     SELECT {of("entries", c.ENTRY)}
-    FROM entries
-    JOIN segments ON segments.segment_key = entries.segment_key
+    FROM segments
+    JOIN entries ON {c.entries_of("= segments.segment_key")}
     WHERE segments.segment_id IN :segment_ids[]
-      AND entries.datasource_id = :datasource_id
+      AND entries.datasource_id + 0 = :datasource_id
       AND entries.dropped_revision IS NULL
     """
 )
 DROPPED_BY = statement(
-    """
+    f"""
     SELECT max(entries.dropped_revision)
-    FROM entries
-    JOIN segments ON segments.segment_key = entries.segment_key
+    FROM segments
+    JOIN entries ON {c.entries_of("= segments.segment_key")}
     WHERE segments.segment_id = :segment_id
-      AND entries.datasource_id = :datasource_id
+      AND entries.datasource_id + 0 = :datasource_id
       AND entries.dropped_revision > :after
     """
 )
@@ -102,11 +106,11 @@ LIVES_AFTER = statement(
         AND added.span_start < entries.span_end
         AND added.span_end > entries.span_start
     )
-    FROM entries
-    JOIN segments ON segments.segment_key = entries.segment_key
+    FROM segments
+    JOIN entries ON {c.entries_of("= segments.segment_key")}
     LEFT JOIN commits ON commits.revision = entries.dropped_revision
     WHERE segments.segment_id IN :segment_ids[]
-      AND entries.datasource_id = :datasource_id
+      AND entries.datasource_id + 0 = :datasource_id
       AND (entries.dropped_revision IS NULL OR entries.dropped_revision > :after)
     """
 )
@@ -140,7 +144,7 @@ INSERT_DATASOURCE = statement(
 )
 INSERT_COMMIT = statement(f"INSERT INTO commits {row_of(c.COMMIT)}")
 INSERT_COMMIT_DATASOURCE = statement(
-    f"INSERT INTO commit_datasources {row_of(c.COMMIT_DATASOURCE)}"
+    "INSERT INTO commit_datasources (datasource_id, revision) VALUES (:datasource_id, :revision)"
 )
 INSERT_COVER = statement(
     """
@@ -170,6 +174,14 @@ PUT_CHUNK = statement(
     DO UPDATE SET {new_of(c.CHUNK, "datasource_id", "start_ms", "end_ms")}
     """
 )
+GROW_CHUNK = statement(
+    """
+    UPDATE chunks
+    SET entries = :entries, next_partition_id = :next_partition_id, revision = :revision, changes = :changes
+    WHERE datasource_id = :datasource_id AND start_ms = :start_ms AND end_ms = :end_ms
+    """
+)
+"""Sets columns alone that no index names."""
 ADD_TO_SCHEMA = statement(
     f"""
     INSERT INTO schemas {row_of(c.SCHEMA)}
@@ -197,10 +209,10 @@ SEGMENT_KEYS = statement(
     """
 )
 LIVE_SEGMENT_KEYS = statement(
-    """
+    f"""
     SELECT DISTINCT segment_key
     FROM entries
-    WHERE segment_key IN :segment_keys[]
+    WHERE {c.entries_of("IN :segment_keys[]")}
       AND dropped_revision IS NULL
     """
 )

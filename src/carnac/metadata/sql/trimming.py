@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from carnac.metadata.sql import columns as c
 from carnac.metadata.sql.dialects import statement
 
 OLDEST_READER = statement(
@@ -21,10 +22,10 @@ DROPPED_IN = statement(
     """
 )
 LIVES_OF = statement(
-    """
+    f"""
     SELECT segment_key, entry_id, dropped_revision
     FROM entries
-    WHERE segment_key IN :segment_keys[]
+    WHERE {c.entries_of("IN :segment_keys[]")}
     """
 )
 UNTRASHED = statement(
@@ -46,10 +47,10 @@ GONE_NAMED = statement(
     """
 )
 LIVE_AMONG = statement(
-    """
+    f"""
     SELECT segments.segment_id
     FROM segments
-    JOIN entries ON segments.segment_key = entries.segment_key
+    JOIN entries ON {c.entries_of("= segments.segment_key")}
     WHERE segments.segment_id IN :segment_ids[]
       AND entries.dropped_revision IS NULL
     """
@@ -57,7 +58,7 @@ LIVE_AMONG = statement(
 SET_UNTIL = statement("UPDATE commits SET until_ms = :until_ms WHERE revision = :k_revision")
 DELETE_COMMITS = statement("DELETE FROM commits WHERE revision BETWEEN :first AND :last")
 DELETE_COMMIT_DATASOURCES = statement(
-    "DELETE FROM commit_datasources WHERE revision BETWEEN :first AND :last"
+    "DELETE FROM commit_datasources WHERE revision NOT IN (SELECT revision FROM commits)"
 )
 DELETE_ENTRIES = statement("DELETE FROM entries WHERE entry_id IN :ids[]")
 TRASH = statement("UPDATE segments SET trashed_at_ms = :at_ms WHERE segment_key IN :segment_keys[]")

@@ -82,7 +82,8 @@ def trim(
     for first, last in gaps:
         _unite_covers(session, first, last, restored)
         session.run(sql.DELETE_COMMITS, first=first, last=last)
-        session.run(sql.DELETE_COMMIT_DATASOURCES, first=first, last=last)
+    if gaps:
+        session.run(sql.DELETE_COMMIT_DATASOURCES)
     _forget_lookups(session, kept)
     _forget_frames(session, kept)
     session.run(s.SWEEP_LEASES, now_ms=now_ms)
