@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from carnac.bootstrap.simulated.bugs import BUGS, Bug, find_bug
-from carnac.bootstrap.simulated.run import run
+from scripts.bugs import BUGS, Bug, run_with
 
 PAGE = Path(__file__).parent.parent / "docs" / "simulating.md"
 BEGIN, END = "<!-- planted bugs: begin -->\n", "<!-- planted bugs: end -->\n"
@@ -50,7 +49,7 @@ def look_for(bug: Bug, finds: int) -> Found:
     first_s = 0.0
     seed = 0
     while seed < SEEDS_MAX and len(seeds) < finds:
-        violations = run(seed, steps=STEPS, bug=bug).violations
+        violations = run_with(bug, seed, steps=STEPS).violations
         if violations:
             seeds.append(seed)
             laws += [one.auditor for one in violations[:1] if one.auditor not in laws]
@@ -93,10 +92,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--finds", type=int, default=5, help="seeds that must find each bug")
     parser.add_argument("--write", action="store_true", help="put the table into the page")
-    parser.add_argument("bugs", nargs="*", help="names; none: all")
+    names = [bug.name for bug in BUGS]
+    parser.add_argument("bugs", nargs="*", metavar="BUG", help=f"of {', '.join(names)}; none: all")
     given = parser.parse_args()
+    if unknown := sorted({*given.bugs}.difference(names)):
+        parser.error(f"there is no bug '{unknown[0]}' to plant")
     found = []
-    for bug in [find_bug(name) for name in given.bugs] or BUGS:
+    for bug in [bug for bug in BUGS if not given.bugs or bug.name in given.bugs]:
         found.append(look_for(bug, given.finds))
         one = found[-1]
         print(f"{bug.name}: {one.seeds} of {one.tried}, {one.laws}, {one.all_s:.0f} s", flush=True)

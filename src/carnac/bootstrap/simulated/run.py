@@ -13,7 +13,6 @@ from typing import Any
 
 from carnac import durable
 from carnac.bootstrap.simulated import servers
-from carnac.bootstrap.simulated.bugs import Bug, planted
 from carnac.bootstrap.simulated.clients import (
     CleaningScript,
     CompactingScript,
@@ -95,7 +94,6 @@ def run(
     *,
     steps: int = STEPS,
     kinds: Iterable[str] = KINDS,
-    bug: Bug | None = None,
     has_servers: bool | None = None,
     has_overlords: bool | None = None,
     on_note: Callable[[str], object] | None = None,
@@ -104,15 +102,12 @@ def run(
     kernel = Kernel(seed, on_note=on_note)
     serves = kernel.faults.random() < SERVING if has_servers is None else has_servers
     has_tasks = kernel.faults.random() < TASKS if has_overlords is None else has_overlords
-    if bug is not None:
-        serves, has_tasks = bug.needs == "servers", bug.needs == "overlords"
     swarm = draw_swarm(_random(f"swarm {seed}"), frozenset(kinds), may_be_one_machine=not serves)
     faults = Faults(_random(f"calls {seed}"), swarm.kinds, swarm.rates())
     for name in PACKAGES:
         importlib.import_module(name)
     with ExitStack() as stack:
         stack.enter_context(_garbage_kept())
-        stack.enter_context(planted(bug))
         stack.enter_context(simulated(kernel, PACKAGES))
         stack.enter_context(_calm())
         world = stack.enter_context(World(kernel, faults, swarm))

@@ -10,7 +10,7 @@ import typer
 
 from carnac.cli.app import SIMULATE, add_group, command, session_of
 from carnac.cli.completion.values import complete_word
-from carnac.cli.options import flag, option
+from carnac.cli.options import option
 from carnac.cli.progress import phase_progress
 from carnac.cli.tables import Column, format_count
 from carnac.errors import Invalid
@@ -39,7 +39,6 @@ add_group("simulate", "The whole system under one seed.", panel=SIMULATE)
     examples=[
         "carnac simulate cluster --seed 7",
         "carnac simulate cluster --seeds 20 --faults crash,database",
-        "carnac simulate cluster --bug batch-forgotten --seeds 50",
         "carnac simulate cluster --seed 7 --trace seed-7.txt",
     ],
 )
@@ -62,26 +61,17 @@ def simulate_cluster(
     trace: Annotated[
         Path | None, option("--trace FILE", "Write a trace with one line per event. One seed.")
     ] = None,
-    bug: Annotated[
-        str | None, option("--bug NAME", "Plant a bug; look for the seed that finds it.")
-    ] = None,
-    bugs: Annotated[bool, flag("--bugs", "List the bugs that can be planted.")] = False,
 ) -> None:
     """Let a cluster of real services live in one process, on a simulated clock, and audit what comes of it.
 
     Processes crash between any two effects, stand still and wake after their leases; clocks jump; the metadata store,
     deep storage and the network fail. Stops at the first seed with a violation, and exits with 8.
     """
-    from carnac.bootstrap.simulated.bugs import find_bug
     from carnac.bootstrap.simulated.run import run
     from carnac.simulation.cluster.faults import parse_kinds
 
     session = session_of(ctx)
-    if bugs:
-        _list_bugs(session.output, as_json=session.output.is_json)
-        return
     kinds = parse_kinds(faults)
-    planted = None if bug is None else find_bug(bug)
     if trace is not None and seeds != 1:
         raise Invalid("--trace is for one seed; leave --seeds out")
     found: list[Verdict] = []
@@ -91,27 +81,16 @@ def simulate_cluster(
             file = stack.enter_context(open_named(trace))
             note = lambda line: file.write(f"{line}\n")  # noqa: E731
         for number in range(seed, seed + seeds):
-            found.append(run(number, steps=steps, kinds=kinds, bug=planted, on_note=note))
+            found.append(run(number, steps=steps, kinds=kinds, on_note=note))
             tell("simulate", len(found), seeds)
             if found[-1].violations:
                 break
     if session.output.is_json:
         session.output.json({"seeds": [_document(one) for one in found]})
     else:
-        _print(session.output, found, f"--steps {steps} --faults {faults}", bug)
+        _print(session.output, found, f"--steps {steps} --faults {faults}")
     if found[-1].violations:
         raise typer.Exit(EXIT_VIOLATED)
-
-
-def _list_bugs(output: Output, *, as_json: bool) -> None:
-    from carnac.bootstrap.simulated.bugs import BUGS
-
-    if as_json:
-        output.json({"bugs": [{"name": one.name, "text": one.text} for one in BUGS]})
-        return
-    output.table(
-        [Column("bug"), Column("what is wrong then")], [[one.name, one.text] for one in BUGS]
-    )
 
 
 def _document(one: Verdict) -> dict[str, object]:
@@ -127,7 +106,7 @@ def _document(one: Verdict) -> dict[str, object]:
     }
 
 
-def _print(output: Output, found: list[Verdict], options: str, bug: str | None) -> None:
+def _print(output: Output, found: list[Verdict], options: str) -> None:
     rows = [
         [
             f"{one.seed}",
@@ -144,6 +123,5 @@ def _print(output: Output, found: list[Verdict], options: str, bug: str | None) 
     for bad in found[-1].violations:
         output.line(f"{bad.auditor}, after {bad.at_ms / 1000:.1f} s: {bad.text}")
     if found[-1].violations:
-        planted = "" if bug is None else f" --bug {bug}"
-        told = f"--seed {found[-1].seed} {options}{planted} --trace trace.txt"
+        told = f"--seed {found[-1].seed} {options} --trace trace.txt"
         output.line(f"again: carnac simulate cluster {told}")

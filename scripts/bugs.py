@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+from carnac.bootstrap.simulated.run import Verdict, run
 from carnac.core.time.intervals import IntervalSet
-from carnac.errors import Invalid
 
 
 @dataclass(frozen=True, slots=True)
@@ -426,24 +426,20 @@ BUGS = (
 )
 
 
-def find_bug(name: str) -> Bug:
-    """Return the bug of a name.
-
-    Raises:
-        Invalid: There is none.
-    """
-    for one in BUGS:
-        if one.name == name:
-            return one
-    raise Invalid(f"there is no bug '{name}' to plant; --bugs lists them", bug=name)
+def run_with(bug: Bug, seed: int, *, steps: int) -> Verdict:
+    """Let a cluster live with a bug in its code; exactly the services that the bug needs are there."""
+    with planted(bug):
+        return run(
+            seed,
+            steps=steps,
+            has_servers=bug.needs == "servers",
+            has_overlords=bug.needs == "overlords",
+        )
 
 
 @contextmanager
-def planted(bug: Bug | None) -> Iterator[None]:
+def planted(bug: Bug) -> Iterator[None]:
     """Have a bug in the code until the block ends."""
-    if bug is None:
-        yield
-        return
     owner: Any = importlib.import_module(bug.module)
     *way, name = bug.path.split(".")
     for step in way:
