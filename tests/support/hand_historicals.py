@@ -81,7 +81,7 @@ class HandHistorical:
             is_bad = key in self.failing
             state = HoldState.FAILED if is_bad else HoldState.LOADED
             error = "the file is damaged" if is_bad else ""
-            self._put(replace(self._held[key], state=state, error=error))
+            self._put(self._held[key]._replace(state=state, error=error))
 
     def arrive(self) -> list[CarnacError]:
         """Let orders arrive that were on their way; return how those were refused that were."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from carnac.core.balancing.live.picture import ServerView
 from carnac.errors import CarnacError, Revoked, Unavailable
 from carnac.ports.loops import Loop, log_failure, reason_of, safely
-from carnac.ports.serving import HoldState
+from carnac.ports.serving import Holding, HoldState
 
 if TYPE_CHECKING:
     from carnac.core.segments.segment import Segment
@@ -34,16 +34,6 @@ RATE_WINDOW_MS = 60_000
 """The speed of a server is what it loaded within this time, while it was loading."""
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """A server's last report about a segment."""
-
-    size_bytes: int
-    state: HoldState
-    error: str
-    datasource: str
 
 
 @dataclass(slots=True)
@@ -107,7 +97,7 @@ class Link:
         self.reported_fence = 0
         self.revoked_by_other = False
         self._greeted = 0
-        self.holds: dict[str, Held] = {}
+        self.holds: dict[str, Holding] = {}
         self.asked: dict[str, Asked] = {}
         self.unloading: dict[str, int | None] = {}
         self.capacity_bytes = record.capacity_bytes
@@ -303,9 +293,7 @@ class Link:
             self.holds.pop(segment_id, None)
             self._on_the_way.discard(segment_id)
         for one in answer.holdings:
-            self._note_holding(
-                one.segment_id, Held(one.size_bytes, one.state, one.error, one.datasource)
-            )
+            self._note_holding(one)
         self.is_known = True
         if question > self._heard_after:  # before it, an earlier leader's order may have come yet
             self.reported_fence = self.heard_fence
@@ -327,7 +315,8 @@ class Link:
         self._note_speed()
         return is_changed or before != (len(self.holds), self.is_known, self.capacity_bytes)
 
-    def _note_holding(self, segment_id: str, held: Held) -> None:
+    def _note_holding(self, held: Holding) -> None:
+        segment_id = held.segment_id
         was = self.holds.get(segment_id)
         self.holds[segment_id] = held
         if held.state is HoldState.LOADING:

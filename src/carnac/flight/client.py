@@ -12,13 +12,13 @@ from carnac.errors import CarnacError, TimedOut, Unavailable
 from carnac.flight import wire
 from carnac.flight.failures import from_flight
 from carnac.ports.queries import LeafReport, LeafRequest
+from carnac.ports.serving import Inventory
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from carnac.core.segments.segment import Segment
     from carnac.ports import Clock
-    from carnac.ports.serving import Inventory
 
 CALL_TIMEOUT_MS = 20_000
 """Time limit of a request whose answer needs no computing, besides deliberate waiting."""
@@ -109,10 +109,11 @@ class FlightSegmentServer:
             Unavailable: It cannot be reached.
         """
         asked = wire.InventoryAsked(**self._head(), epoch=epoch, since=since, wait_ms=wait_ms)
-        found = wire.read_inventory(
+        found = wire.load(
+            Inventory,
             self._do("inventory", asked, wait_ms)
             if self._clock is None or not since
-            else self._do_soon(self._clock, "inventory", asked, wait_ms)
+            else self._do_soon(self._clock, "inventory", asked, wait_ms),
         )
         self._server_id = found.server_id
         return found

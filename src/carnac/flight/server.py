@@ -265,7 +265,7 @@ def _act(own: _Own, calls: _Calls, name: str, body: bytes) -> bytes:
         case "inventory":
             asked = own.asked(wire.InventoryAsked, body)
             found = server.inventory(epoch=asked.epoch, since=asked.since, wait_ms=asked.wait_ms)
-            return wire.dump_inventory(found)
+            return wire.dump(found)
         case "cancel":
             calls.cancel(own.asked(wire.CancelAsked, body).query_id)
         case _:

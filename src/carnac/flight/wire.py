@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final, TypedDict, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar, cast
 
 from msgspec import MsgspecError, Struct
 from msgspec.msgpack import Decoder, Encoder
@@ -18,7 +18,7 @@ from carnac.core.segments.segment import ColumnType
 from carnac.core.time.intervals import Interval, IntervalSet, interval_set
 from carnac.errors import Corrupt, Invalid
 from carnac.ports.queries import Keeping, LeafReport, LeafRequest, LeafSlice
-from carnac.ports.serving import Holding, HoldState, Inventory
+from carnac.ports.serving import Inventory
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -40,7 +40,7 @@ NAME_MAX_CHARS = 1_000
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
-Message = TypeVar("Message", bound=Struct)
+Message = TypeVar("Message", bound=Struct | Inventory)
 Clip = list[tuple[int, int]] | None
 
 
@@ -122,27 +122,6 @@ class Done(Struct, kw_only=True):
     server_id: str
 
 
-class _Holding(Struct, array_like=True):
-    segment_id: str
-    datasource: str
-    size_bytes: int
-    state: HoldState
-    error: str
-
-
-class InventoryTold(Done, kw_only=True):
-    """An inventory."""
-
-    epoch: str
-    number: int
-    is_whole: bool
-    holdings: list[_Holding]
-    removed: list[str]
-    used_bytes: int
-    capacity_bytes: int
-    running: int
-
-
 class ReportTold(Done, kw_only=True):
     """The report in the last of a leaf's batches, which has no rows of its own."""
 
@@ -156,17 +135,17 @@ class ReportTold(Done, kw_only=True):
 
 
 _ENCODER = Encoder()
-_DECODERS: Mapping[type[Struct], Decoder[Struct]] = {
+_DECODERS: Mapping[type, Decoder[object]] = {
     kind: Decoder(kind)
     for kind in (
         RunAsked, AssignAsked, UnassignAsked, InventoryAsked, CancelAsked,
-        Done, InventoryTold, ReportTold,
+        Done, Inventory, ReportTold,
     )
 }  # fmt: skip
 
 
-def dump(message: Struct) -> bytes:
-    """Return the bytes of a message."""
+def dump(message: Struct | Inventory) -> bytes:
+    """Return the bytes of a message; an inventory is one as it is."""
     return _ENCODER.encode(message)
 
 
@@ -208,18 +187,12 @@ def dump_run(request: LeafRequest, head: Head) -> bytes:
     return dump(
         RunAsked(
             **head,
-            query_id=request.query_id,
-            revision=request.revision,
-            sql=request.sql,
-            view=request.view,
+            **_alike(request),
             columns=dict(request.columns),
             segments=[(dump_segment(one.segment), dump_clip(one.clip)) for one in request.slices],
             tables={name: _dump_table(table) for name, table in request.tables.items()},
-            timeout_ms=request.timeout_ms,
-            skips_missing=request.skips_missing,
             uses_kept=request.keeping.use,
             populates_kept=request.keeping.populate,
-            is_explained=request.is_explained,
         )
     )
 
@@ -243,21 +216,21 @@ def read_run(asked: RunAsked) -> LeafRequest:
     if asked.timeout_ms is not None and asked.timeout_ms < 0:
         raise Invalid("the time limit of a leaf request is not negative")
     return LeafRequest(
-        query_id=asked.query_id,
-        revision=asked.revision,
-        sql=asked.sql,
-        view=asked.view,
+        **_alike(asked),
         columns=asked.columns,
         slices=[
             LeafSlice(segment=read_segment(text), clip=read_clip(clip))
             for text, clip in asked.segments
         ],
         tables={name: _read_table(name, body) for name, body in asked.tables.items()},
-        timeout_ms=asked.timeout_ms,
-        skips_missing=asked.skips_missing,
         keeping=Keeping(use=asked.uses_kept, populate=asked.populates_kept),
-        is_explained=asked.is_explained,
     )
+
+
+def _alike(request: LeafRequest | RunAsked) -> dict[str, Any]:
+    """Return the fields of a leaf request that travel as they are."""
+    names = "query_id revision sql view timeout_ms skips_missing is_explained"
+    return {name: getattr(request, name) for name in names.split()}
 
 
 def read_segments(texts: Sequence[str]) -> list[Segment]:
@@ -328,55 +301,6 @@ def fill_report(report: LeafReport, body: bytes) -> None:
     report.missing, report.damaged = told.missing, told.damaged
     report.cold, report.kept = told.cold, told.kept
     report.rows, report.is_whole = told.rows, told.is_whole
-
-
-def dump_inventory(found: Inventory) -> bytes:
-    """Return the bytes of an inventory."""
-    return dump(
-        InventoryTold(
-            server_id=found.server_id,
-            epoch=found.epoch,
-            number=found.number,
-            is_whole=found.is_whole,
-            holdings=[
-                _Holding(one.segment_id, one.datasource, one.size_bytes, one.state, one.error)
-                for one in found.holdings
-            ],
-            removed=list(found.removed),
-            used_bytes=found.used_bytes,
-            capacity_bytes=found.capacity_bytes,
-            running=found.running,
-        )
-    )
-
-
-def read_inventory(body: bytes) -> Inventory:
-    """Return the inventory of some bytes.
-
-    Raises:
-        Invalid: They do not read.
-    """
-    told = load(InventoryTold, body)
-    return Inventory(
-        server_id=told.server_id,
-        epoch=told.epoch,
-        number=told.number,
-        is_whole=told.is_whole,
-        holdings=[
-            Holding(
-                segment_id=one.segment_id,
-                datasource=one.datasource,
-                size_bytes=one.size_bytes,
-                state=one.state,
-                error=one.error,
-            )
-            for one in told.holdings
-        ],
-        removed=told.removed,
-        used_bytes=told.used_bytes,
-        capacity_bytes=told.capacity_bytes,
-        running=told.running,
-    )
 
 
 def _dump_table(table: object) -> bytes:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from carnac.core.segments.segment import Segment
@@ -119,8 +119,7 @@ class HoldState(StrEnum):
     """It could not be loaded; `Holding.error` says why. The coordinator decides what next."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Holding:
+class Holding(NamedTuple):
     """A segment that is assigned to a historical.
 
     Attributes:

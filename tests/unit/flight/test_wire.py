@@ -20,6 +20,7 @@ from carnac.errors import Busy, CarnacError, Corrupt, Invalid, InvariantError, U
 from carnac.flight import wire
 from carnac.flight.failures import MESSAGE_MAX_BYTES, from_flight, to_flight
 from carnac.ports.queries import Keeping, LeafRequest, LeafSlice
+from carnac.ports.serving import Inventory
 
 HEAD = wire.Head(version=wire.VERSION, server_id="server", store_id="store")
 SEGMENT = Segment(
@@ -168,7 +169,7 @@ def test_damaged_requests_are_invalid_or_read(spoiled: list[tuple[int, int]], cu
 
 @given(st.binary(max_size=300))
 def test_made_up_bytes_are_invalid(body: bytes) -> None:
-    for kind in (wire.RunAsked, wire.AssignAsked, wire.InventoryAsked, wire.InventoryTold):
+    for kind in (wire.RunAsked, wire.AssignAsked, wire.InventoryAsked, Inventory):
         with pytest.raises(Invalid, match="same version of Carnac"):
             wire.load(kind, body)
 

@@ -52,7 +52,7 @@ PHASE = "rewrite"
 
 OnWaste = Callable[[RewriteJob, int], None]
 OnEnd = Callable[[RewriteJob, RewriteResult | CarnacError], None]
-FindDoom = Callable[[RewriteJob], CarnacError | None]
+FindCancelReason = Callable[[RewriteJob], CarnacError | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +129,7 @@ class RewriteRun:
         jobs: Sequence[RewriteJob],
         *,
         on_end: OnEnd,
-        find_cancel_reason: FindDoom | None,
+        find_cancel_reason: FindCancelReason | None,
         on_waste: OnWaste | None,
         on_progress: OnProgress | None,
     ) -> None:
