@@ -69,6 +69,11 @@ def merge_hll(states: Iterable[State], lg_k: int = DEFAULT_LG_K) -> bytes:
     return bytes(union.get_result(ds.HLL_8).serialize_compact())
 
 
+def estimate_hll(state: bytes) -> float:
+    """Return the estimated number of distinct values."""
+    return float(_read("hll", ds.hll_sketch.deserialize, state).get_estimate())
+
+
 # ---------------------------------------------------------------------------------------- theta
 
 
@@ -107,6 +112,11 @@ def subtract_theta(state: bytes, others: Iterable[State]) -> bytes:
             taken = _read("theta", ds.compact_theta_sketch.deserialize, other)
             rest = ds.theta_a_not_b().compute(rest, taken)
     return bytes(rest.serialize())
+
+
+def estimate_theta(state: bytes) -> float:
+    """Return the estimated number of distinct values."""
+    return float(_read("theta", ds.compact_theta_sketch.deserialize, state).get_estimate())
 
 
 # ------------------------------------------------------------------------------------ quantiles

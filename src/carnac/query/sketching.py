@@ -238,15 +238,16 @@ def register_sketches(connection: duckdb.DuckDBPyConnection) -> None:
             f"{PREFIX}{name}", function, parameters, result, type=PythonUDFType.ARROW
         )
 
-    for kind in ("hll", "theta", "quantiles"):
-        create(
-            f"merge_{kind}",
-            _of_lists(getattr(sketches, f"merge_{kind}")),
-            ["BLOB[]", "INTEGER"],
-            "BLOB",
-        )
-    for kind in ("hll", "theta"):
-        build, estimate = getattr(sketches, f"build_{kind}"), getattr(sketches, f"estimate_{kind}")
+    for kind, merge in (
+        ("hll", sketches.merge_hll),
+        ("theta", sketches.merge_theta),
+        ("quantiles", sketches.merge_quantiles),
+    ):
+        create(f"merge_{kind}", _of_lists(merge), ["BLOB[]", "INTEGER"], "BLOB")
+    for kind, build, estimate in (
+        ("hll", sketches.build_hll, sketches.estimate_hll),
+        ("theta", sketches.build_theta, sketches.estimate_theta),
+    ):
         for suffix, sql_type in (
             ("texts", "VARCHAR[]"),
             ("longs", "BIGINT[]"),
