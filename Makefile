@@ -50,8 +50,9 @@ bench:  ## run the benchmarks and write benchmarks/results/ (ARGS="sql publish" 
 	@set -e; for name in $(or $(ARGS),$(patsubst benchmarks/bench_%.py,%,$(wildcard benchmarks/bench_*.py))); do \
 	  echo "── benchmark: $$name"; $(python) -m "benchmarks.bench_$$name"; \
 	done
+	@$(python) -m scripts.docs
 
-docs:  ## regenerate the reference pages from the code
+docs:  ## regenerate the reference pages from the code and the benchmark results
 	@$(setup) dev
 	@$(python) -m scripts.docs
 

@@ -386,6 +386,7 @@ def compare_with_druid(url: str, rows: int) -> dict[str, object]:
             found[name]["ratio"] = ratio(found[name]["carnac_ms"], found[name]["druid_ms"])
         return {
             "rows": rows,
+            "druid": druid.get("/status").json()["version"],
             "statements": found,
             "ahead_on": sum(one["ratio"] < 1 for one in found.values()),
             "of": len(found),

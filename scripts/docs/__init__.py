@@ -1,1 +1,1 @@
-"""The pages of `docs/reference/`, made from the code by `make docs`; `render()` of each module returns one."""
+"""The pages of `docs/reference/`, made from code and benchmark results by `make docs`; `render()` of each gives one."""

@@ -1,4 +1,4 @@
-"""Write the reference pages that are made from the code, or check that they are current.
+"""Write the reference pages that are made from the code and the benchmark results, or check that they are current.
 
 Usage: python -m scripts.docs [--check]
 
@@ -21,6 +21,7 @@ PAGES = {
     "scenario.md": "scripts.docs.scenario_page",
     "settings.md": "scripts.docs.settings_page",
     "spec.md": "scripts.docs.spec_page",
+    "speed.md": "scripts.docs.speed_page",
     "task.md": "scripts.docs.task_page",
 }
 
