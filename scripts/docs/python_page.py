@@ -27,6 +27,7 @@ from carnac.core.time.intervals import Interval
 from carnac.errors import CarnacError
 from carnac.overlord import TaskService
 from carnac.overlord.compactor.service import CompactionService, CompactionStatus
+from carnac.overlord.waiting import Waiting
 from carnac.ports import (
     DatasourceInfo,
     ExportResult,
@@ -149,11 +150,11 @@ def render() -> str:
 
 def public_members(kind: type) -> list[tuple[str, object]]:
     """Return the public methods and properties of a class, in the order of its source."""
-    halves = [base for base in kind.__mro__ if base is kind or base is StoreReading]
+    halves = [base for base in kind.__mro__ if base in {kind, StoreReading, Waiting}]
+    members = {name: getattr(kind, name) for half in halves for name in vars(half)}
     return [
         (name, member)
-        for half in halves
-        for name, member in vars(half).items()
+        for name, member in members.items()
         if not name.startswith("_") and (inspect.isfunction(member) or isinstance(member, property))
     ]
 

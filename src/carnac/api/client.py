@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from http import HTTPStatus
@@ -11,12 +11,13 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 import httpx
+from msgspec import ValidationError, convert
 
 from carnac.core.json_form import name_in_json
 from carnac.core.json_text import parse_json
 from carnac.core.redaction import show_url
 from carnac.core.tasks.leadership import Leadership
-from carnac.core.tasks.model import Attempt, AttemptState, RetryPolicy, Task, TaskState
+from carnac.core.tasks.model import Attempt, Task
 from carnac.core.texts import check_name, check_text, one_line
 from carnac.core.time.intervals import parse_instant
 from carnac.errors import (
@@ -28,9 +29,8 @@ from carnac.errors import (
     Revoked,
     Unavailable,
 )
-from carnac.overlord.waiting import wait_until_over
+from carnac.overlord.waiting import Waiting
 from carnac.ports import Clock
-from carnac.ports.closing import Closing
 from carnac.ports.tasks import EVERY_TASK, TaskFilter
 
 TIMEOUT_S = 30.0
@@ -39,35 +39,26 @@ ANSWER_TIMEOUT_MS = 300_000
 ANSWER_MAX_BYTES = 64 << 20
 """A log is at most a quarter of it."""
 REDIRECTS_MAX = 3
-LONGEST_PAUSE_MS = 2_000
 _TASKS = "/carnac/v1/tasks"
 _DRUID = "/druid/indexer/v1"
 _KINDS: Mapping[str, type[CarnacError]] = {
     kind.kind: kind for kind in (Conflict, Corrupt, Invalid, NotFound, Revoked, Unavailable)
 }
-_MAKERS: Mapping[str, Callable[[Any], object]] = {
-    "retry": lambda value: RetryPolicy(**value),
-    "context": lambda value: json.dumps(value, ensure_ascii=False),
-    "progress": lambda value: None if value is None else json.dumps(value),
-    "dependencies": lambda value: tuple(map(_text, value)),
-    "waits_for": lambda value: tuple(map(_text, value)),
-}
-
-_STATES: Mapping[type, Callable[[str], object]] = {Task: TaskState, Attempt: AttemptState}
-
-_PLAIN: Mapping[str, type] = {"str": str, "int": int, "None": type(None)}
-"""Annotations of fields that are looked at; others are made here, of what fits them."""
-_NOT_TOLD: Mapping[str, object] = {"digest": ""}
+_AS_TEXT = frozenset({"context", "progress"})
+"""Fields of JSON that are kept as its text."""
+_NOT_TOLD = {"digest": ""}
 
 T = TypeVar("T", Task, Attempt, Leadership)
 
 
-class OverlordClient(Closing):
+class OverlordClient(Waiting):
     """The tasks of an overlord. Safe for many threads. The `digest` of a task is not told.
 
     Args:
         url: Of any overlord of the store, the leading one or not.
     """
+
+    longest_pause_ms = 2_000
 
     def __init__(
         self, url: str, clock: Clock, *, transport: httpx.BaseTransport | None = None
@@ -161,22 +152,6 @@ class OverlordClient(Closing):
         self._call("POST", _path(f"{_DRUID}/task", task_id, "/retry"))
         return self.get(task_id)
 
-    def wait(
-        self,
-        task_id: str,
-        *,
-        timeout_ms: int | None = None,
-        on_look: Callable[[Task], None] | None = None,
-    ) -> Task:
-        """Return the task once it is over, or when the time is; arguments as for `TaskService.wait`."""
-        return wait_until_over(
-            lambda: self.get(task_id),
-            self._clock,
-            timeout_ms=timeout_ms,
-            longest_pause_ms=LONGEST_PAUSE_MS,
-            on_look=on_look,
-        )
-
     def leader(self) -> Leadership | None:
         """Return the overlord that leads; None if none does now."""
         with self._reading("GET", "/carnac/v1/leader") as answer:
@@ -265,32 +240,26 @@ def _error(answer: httpx.Response, data: bytes, url: str) -> CarnacError:
 def _value(kind: type[T], record: object) -> T:
     """Return the value whose JSON form (`core.json_form`) a record is; fields that are not known are left out."""
     found = _object(record)
-    values: dict[str, Any] = {}
+    values: dict[str, Any] = dict(_NOT_TOLD)
     for field in fields(kind):
         key = name_in_json(field.name)
-        if key not in found:
-            values |= {field.name: _NOT_TOLD[field.name]} if field.name in _NOT_TOLD else {}
-            continue
-        value = found[key]
-        if key != field.name and value is not None:
+        value = found.get(key)
+        if value is not None and key != field.name:
             value = parse_instant(_text(value))
-        elif field.name == "state":
-            value = _STATES[kind](value)
-        elif field.name in _MAKERS:
-            value = _MAKERS[field.name](value)
-        _check_field(kind, field.name, str(field.type), value)
-        values[field.name] = value
-    return kind(**values)
-
-
-def _check_field(kind: type, name: str, hint: str, value: object) -> None:
-    """Check a value of a plain type against its annotation; raises TypeError."""
-    allowed = [_PLAIN.get(part) for part in hint.split(" | ")]
-    if None not in allowed and type(value) not in allowed:
-        raise TypeError(f"{name} of its {kind.__name__.lower()} is {value!r}, not {hint}")
-    for text in value if isinstance(value, tuple) else (value,):
-        if isinstance(text, str):
-            check_text(text, f"{name} of its {kind.__name__.lower()}")
+        elif value is not None and field.name in _AS_TEXT:
+            value = json.dumps(value, ensure_ascii=False)
+        if key in found:
+            values[field.name] = value
+    try:
+        made = convert(values, kind)
+    except ValidationError as error:
+        raise TypeError(f"its {kind.__name__.lower()} is another one: {error}") from None
+    for field in fields(kind):
+        one = getattr(made, field.name)
+        for text in one if isinstance(one, tuple) else (one,):
+            if isinstance(text, str):
+                check_text(text, f"{field.name} of its {kind.__name__.lower()}")
+    return made
 
 
 def _object(value: object) -> dict[str, Any]:

@@ -27,9 +27,8 @@ from carnac.core.tasks.model import Attempt, Task, TaskState
 from carnac.core.time.intervals import format_ms
 from carnac.core.time.leases import is_over
 from carnac.errors import NotFound
-from carnac.overlord.waiting import wait_until_over
+from carnac.overlord.waiting import Waiting
 from carnac.ports import Clock, IdSource, TaskFilter, TaskRunner
-from carnac.ports.closing import Closing
 from carnac.ports.loops import safely
 from carnac.ports.tasks import EVERY_TASK
 
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     from carnac.specs.tasks.spec import AnyTask
 
 OVER = (TaskState.SUCCEEDED, TaskState.FAILED, TaskState.CANCELLED)
-LONGEST_PAUSE_MS = 1_000
 TRIM_PAGE = 500
 """Tasks that are forgotten in one transaction."""
 TASKS_MAX = 1_000_000
@@ -48,13 +46,15 @@ _log = logging.getLogger(__name__)
 
 
 @checked
-class TaskService(Closing):
+class TaskService(Waiting):
     """The tasks of a store. Safe for many threads and processes; an overlord need not run.
 
     Args:
         load: Reads what was submitted, or says in one error all that is wrong with it.
         runners: What can tell about attempts, by name: logs.
     """
+
+    longest_pause_ms = 1_000
 
     def __init__(
         self,
@@ -194,30 +194,6 @@ class TaskService(Closing):
         """
         self._metadata.change_tasks(RetryTask(task_id=task_id))
         return self.get(task_id)
-
-    def wait(
-        self,
-        task_id: str,
-        *,
-        timeout_ms: int | None = None,
-        on_look: Callable[[Task], None] | None = None,
-    ) -> Task:
-        """Return the task once it is over, or when the time is.
-
-        Args:
-            timeout_ms: None: as long as it takes; 0: one look. A task that is not over then is returned as it stands.
-            on_look: Told how it stands, each time that is looked at.
-
-        Raises:
-            NotFound: There is no such task.
-        """
-        return wait_until_over(
-            lambda: self.get(task_id),
-            self._clock,
-            timeout_ms=timeout_ms,
-            longest_pause_ms=LONGEST_PAUSE_MS,
-            on_look=on_look,
-        )
 
     def leader(self) -> Leadership | None:
         """Return the overlord that leads; None if none does now."""

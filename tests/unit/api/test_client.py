@@ -277,7 +277,7 @@ def test_a_part_of_an_answer_that_is_wrong_is_one_sentence(data: st.DataObject) 
             ),
             "no overlord",
         ),
-        (httpx.Response(200, json={"task": {**WHOLE, "number": "1"}}), "number of its task is '1'"),
+        (httpx.Response(200, json={"task": {**WHOLE, "number": "1"}}), "got `str` - at `$.number`"),
         (httpx.Response(200, json={"task": {**WHOLE, "error": "\x1b[2J"}}), "a control character"),
         (httpx.Response(302, headers={"location": "http://one/"}), "no overlord"),
         (httpx.Response(302, headers={"location": "file:///etc/passwd"}), "no overlord"),
