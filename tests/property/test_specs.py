@@ -9,13 +9,14 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from carnac.core.quoting import quote_for_spark
 from carnac.core.time.granularity import ALL, parse_granularity
 from carnac.core.time.intervals import Interval
 from carnac.errors import Invalid
 from carnac.specs import load_spec
 from carnac.specs.druid.expressions import compile_expression
 from carnac.specs.druid.expressions.syntax import Binary, Identifier, Literal, Node, Unary, parse
-from carnac.specs.druid.expressions.values import quote_name, quote_text
+from carnac.specs.druid.expressions.values import quote_text
 from carnac.specs.druid.filters import compile_filter
 from carnac.specs.ingest.schema import MEANING_BY_TYPE
 from carnac.specs.ingest.transforms import words_of
@@ -255,7 +256,7 @@ def test_a_quoted_text_holds_no_quote_that_ends_it(value: str) -> None:
 
 @given(NAMES)
 def test_a_quoted_name_is_one_name(name: str) -> None:
-    assert words_of(quote_name(name)) == {name}
+    assert words_of(quote_for_spark(name)) == {name}
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))

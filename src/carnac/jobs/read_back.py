@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from functools import reduce
 from typing import TYPE_CHECKING
 
+from carnac.core.quoting import quote_for_spark
 from carnac.core.segments.schema import unite_columns
 from carnac.core.segments.segment import TIME_COLUMN, ColumnType, Segment
 from carnac.core.time.intervals import IntervalSet
@@ -82,7 +83,9 @@ def frame_of(
         clip = None if source.visible == IntervalSet((source.segment.span,)) else source.visible
         groups[_schema(source.segment), clip].append(_url(output_url, source.segment))
     if not groups:
-        fields = ", ".join(f"{_quoted(name)} {SPARK_TYPE[kind]}" for name, kind in wanted.items())
+        fields = ", ".join(
+            f"{quote_for_spark(name)} {SPARK_TYPE[kind]}" for name, kind in wanted.items()
+        )
         declared = f"{TIME_COLUMN} timestamp" + (f", {fields}" if fields else "")
         return session.createDataFrame([], declared)
     with _file_system_there(output_url):
@@ -120,13 +123,15 @@ def _select(
 ) -> DataFrame:
     from pyspark.sql import functions as F  # noqa: N812  # Spark's own name for it
 
-    fields = ", ".join(f"{_quoted(name)} {SPARK_TYPE[kind]}" for name, kind in schema.items())
+    fields = ", ".join(
+        f"{quote_for_spark(name)} {SPARK_TYPE[kind]}" for name, kind in schema.items()
+    )
     declared = f"{TIME_COLUMN} timestamp" + (f", {fields}" if fields else "")
     frame = session.read.schema(declared).parquet(*paths)
     if clip is not None:
         frame = frame.where(_within(clip))
     columns = [
-        _cast(F.col(_quoted(name)), schema[name], kind).alias(name)
+        _cast(F.col(quote_for_spark(name)), schema[name], kind).alias(name)
         if name in schema
         else F.lit(None).cast(SPARK_TYPE[kind]).alias(name)
         for name, kind in wanted.items()
@@ -165,7 +170,3 @@ def _url(output_url: str, segment: Segment) -> str:
         return f"file://{root}/{segment.path}"
     # Hadoop's name for S3 differs from everybody else's.
     return f"{output_url.rstrip('/')}/{segment.path}".replace("s3://", "s3a://", 1)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

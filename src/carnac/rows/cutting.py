@@ -10,8 +10,9 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
+from carnac.core.quoting import quote
 from carnac.core.segments.segment import ColumnType, Scalar
-from carnac.rows.normalise.shape import RowShape, quote
+from carnac.rows.normalise.shape import RowShape
 
 BUCKET_COLUMN = "__bucket"
 """In rows of hashed partitioning: number of the bucket, which comes first in the sort order."""

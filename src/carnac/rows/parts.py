@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from carnac.core.log.layout import plan_chunks
+from carnac.core.quoting import quote
 from carnac.core.segments.lateness import BOUNDS_MS, NONE_LATE, LateCounts
 from carnac.core.segments.segment import TIME_COLUMN
 from carnac.core.time.granularity import NONE, parse_granularity
@@ -21,7 +22,7 @@ from carnac.core.time.intervals import Interval, interval_set
 from carnac.rows.duck import translated
 from carnac.rows.merge_task import Part
 from carnac.rows.normalise.projection import parsed
-from carnac.rows.normalise.shape import RowShape, quote
+from carnac.rows.normalise.shape import RowShape
 from carnac.rows.output import local_root, room_in, size_of
 from carnac.rows.rollup import part_sql
 

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from carnac.core.quoting import quote
 from carnac.core.segments.segment import TIME_COLUMN, ColumnType, Metric, MetricKind
 from carnac.core.segments.sql_columns import SQL_TYPE
 from carnac.core.time.granularity import BUCKET_LIMIT, NONE, Granularity, parse_granularity
@@ -29,7 +30,6 @@ from carnac.rows.normalise.shape import (
     ORDER_PREFIX,
     ROWS_COLUMN,
     RowShape,
-    quote,
 )
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.dataset as ds
 
+from carnac.core.quoting import quote
 from carnac.core.segments.segment import TIME_COLUMN, ColumnType
 from carnac.errors import Corrupt, Invalid
 from carnac.rows.cutting import (
@@ -28,7 +29,7 @@ from carnac.rows.cutting import (
     even_rows,
 )
 from carnac.rows.duck import MIN_MEMORY_BYTES, connect
-from carnac.rows.normalise.shape import RowShape, part_columns, quote
+from carnac.rows.normalise.shape import RowShape, part_columns
 from carnac.rows.output import local_root
 from carnac.rows.packed_sort import SORTABLE, is_in_order, sorted_order
 from carnac.rows.parts import FEW_BYTES

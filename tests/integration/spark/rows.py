@@ -8,8 +8,8 @@ from pathlib import Path
 
 import duckdb
 
+from carnac.core.quoting import quote
 from carnac.core.segments.segment import Segment
-from carnac.rows.normalise.shape import quote
 
 
 def rows_of(

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from carnac.core.quoting import quote_for_spark
 from carnac.core.time.intervals import format_ms
 from carnac.specs.druid.expressions import compile_expression
-from carnac.specs.druid.expressions.values import quote_name, quote_text
+from carnac.specs.druid.expressions.values import quote_text
 from tests.integration.spark.druid_oracle import CASES, ROW, TYPES
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ def row_sql() -> str:
     """Return a query of the one row, with the types that the oracle gives it."""
     columns = [f"TIMESTAMP'{format_ms(int(str(ROW['__time'])))}' AS `__time`"]
     for name, kind in TYPES.items():
-        columns.append(f"CAST({_literal(ROW[name])} AS {kind}) AS {quote_name(name)}")
+        columns.append(f"CAST({_literal(ROW[name])} AS {kind}) AS {quote_for_spark(name)}")
     return f"SELECT {', '.join(columns)}"
 
 

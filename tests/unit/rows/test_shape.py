@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
+from carnac.core.quoting import quote
 from carnac.core.segments.segment import ColumnType, MetricKind
 from carnac.errors import Invalid
-from carnac.rows.normalise.shape import RowShape, part_columns, quote, row_shape
+from carnac.rows.normalise.shape import RowShape, part_columns, row_shape
 from carnac.specs.ingest.spec import IngestSpec
 from carnac.specs.load import load_spec
 

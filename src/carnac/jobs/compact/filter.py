@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from carnac.core.compaction.plan.notes import filter_of
+from carnac.core.quoting import quote_for_spark
 from carnac.core.segments.segment import TIME_COLUMN
 from carnac.errors import Corrupt, Unavailable
 from carnac.jobs.compact.conservation import Side
@@ -96,7 +97,7 @@ def _session(context: SparkJobContext) -> Iterator[SparkSession]:
 
 def _declared(task: ScatterTask) -> str:
     columns = [f"`{TIME_COLUMN}` timestamp"]
-    columns += [f"{_quoted(name)} {SPARK_TYPE[kind]}" for name, kind in task.columns]
+    columns += [f"{quote_for_spark(name)} {SPARK_TYPE[kind]}" for name, kind in task.columns]
     return ", ".join([*columns, f"{PASSED_COLUMN} boolean", f"{SEEN_COLUMN} string"])
 
 
@@ -117,7 +118,7 @@ def _judged(frame: DataFrame, unit: ReadUnit) -> DataFrame:
     passed = F.coalesce(condition, F.lit(False))
     kept = F.when(F.col(PASSED_COLUMN), F.lit(True)).otherwise(passed).alias(KEPT_COLUMN)
     columns = [name for name in frame.columns if name != PASSED_COLUMN]
-    return frame.select("*", *absent).select(*map(F.col, map(_quoted, columns)), kept)
+    return frame.select("*", *absent).select(*map(F.col, map(quote_for_spark, columns)), kept)
 
 
 def _names_of_nothing(rows: DataFrame, condition: Column) -> list[str]:
@@ -149,10 +150,6 @@ def _unresolved(error: AnalysisException) -> str | None:
         return None
     found = _NAME.fullmatch((error.getMessageParameters() or {}).get("objectName", ""))
     return None if found is None else found[1].replace("``", "`")
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 # ----------------------------------------------------------------------------- inside of tasks

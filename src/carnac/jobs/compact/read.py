@@ -20,6 +20,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from carnac.core.quoting import quote
 from carnac.core.segments.segment import TIME_COLUMN, ColumnType, Segment
 from carnac.core.segments.sql_columns import SQL_TYPE
 from carnac.core.time.granularity import NONE, parse_granularity
@@ -27,7 +28,6 @@ from carnac.core.time.intervals import Interval, IntervalSet
 from carnac.errors import CarnacError, NotFound, Unavailable
 from carnac.ports import SegmentInput
 from carnac.ports.segment_files import REMEDY, blocks_of, check_file, damaged, require_file
-from carnac.rows.normalise.shape import quote
 from carnac.rows.output import NO_SPACE, NO_TEMPORARY_ROOM, local_root
 from carnac.rows.segment_writer import ARROW_TYPE, TIME_TYPE
 

@@ -9,13 +9,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from carnac.core.quoting import quote
 from carnac.core.segments.segment import ColumnType, Metric, MetricKind
 from carnac.core.segments.sql_columns import SQL_TYPE
 from carnac.errors import Corrupt, Invalid, InvariantError
 from carnac.jobs.compact.read import EXACT_COLUMN, ReadPlan, conformed
 from carnac.jobs.compact.shape import ReadUnit
 from carnac.rows.duck import translated
-from carnac.rows.normalise.shape import ORDER_PREFIX, ROWS_COLUMN, InputColumn, RowShape, quote
+from carnac.rows.normalise.shape import (
+    ORDER_PREFIX,
+    ROWS_COLUMN,
+    InputColumn,
+    RowShape,
+)
 from carnac.rows.segment_writer import one_array
 
 

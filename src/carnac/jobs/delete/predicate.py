@@ -6,10 +6,11 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from carnac.core.quoting import quote
 from carnac.core.segments.segment import TIME_COLUMN, ColumnType
 from carnac.core.segments.sql_columns import SQL_TYPE
 from carnac.errors import Invalid
-from carnac.rows.normalise.shape import ORDER_PREFIX, quote
+from carnac.rows.normalise.shape import ORDER_PREFIX
 
 _TIME_TYPE = "TIMESTAMP WITH TIME ZONE"
 _STABILITIES: dict[str, set[str]] = {}

@@ -18,8 +18,6 @@ from carnac.jobs.ingest.readers import (
     read_rows,
 )
 from carnac.ports.jobs import APPEND_BYTES_MAX, APPEND_ROWS_MAX
-from carnac.rows.normalise.shape import row_shape
-from carnac.rows.read.discover import discovered_columns, needs_discovery
 from carnac.rows.read.inputs import resolve_input
 from carnac.rows.read.tables import arrow_table
 
@@ -56,9 +54,7 @@ def reader_here(spec: IngestSpec, rows: object | None) -> Read:
 
 def _read_table(job: IngestJob, table: pa.Table) -> Sequence[SplitResult]:
     job.look = partial(discover_in_table, job, table.schema)
-    if needs_discovery(job.spec):
-        seen = job.look()
-        job.shape = row_shape(job.spec, discovered_columns(seen, job.spec))
+    job.look_if_needed()
     task = SliceTask(
         common=job.common(tasks=1),
         path="",

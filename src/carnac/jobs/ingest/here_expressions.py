@@ -13,27 +13,27 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from carnac.core.quoting import quote
 from carnac.core.segments.segment import TIME_COLUMN, ColumnType
 from carnac.errors import Invalid
 from carnac.jobs.ingest.ingest import IngestJob
 from carnac.jobs.ingest.metric_filters import filtered_inputs, filtered_shape
 from carnac.jobs.ingest.parsing import (
     PARSED_TIME,
-    ParseTask,
     add_time,
     load_parsed_shape,
     parse_shape,
     parsed_rows,
 )
-from carnac.jobs.ingest.read_pass import SplitResult, widen
+from carnac.jobs.ingest.read_pass import SplitResult, SplitTask, widen
 from carnac.jobs.ingest.readers import discover, discover_in_table, plan_reads
 from carnac.jobs.ingest.second_half import joined
 from carnac.rows.duck import connect
 from carnac.rows.normalise.coerce import SeveralValues
 from carnac.rows.normalise.projection import field_names
-from carnac.rows.normalise.shape import ORDER_PREFIX, RowShape, quote, row_shape
+from carnac.rows.normalise.shape import ORDER_PREFIX, RowShape
 from carnac.rows.read.columnar import describe
-from carnac.rows.read.discover import SeenFields, discovered_columns, needs_discovery, unite_seen
+from carnac.rows.read.discover import SeenFields, needs_discovery, unite_seen
 from carnac.rows.read.reading import load_rows_from_arrow
 from carnac.spark.progress import Tally
 from carnac.spark.tasks import Attempt
@@ -205,7 +205,7 @@ def read_files_here(job: IngestJob) -> Sequence[SplitResult]:
     reads = plan_reads(job)
     seen = discover(job, reads)
     job.look = lambda: seen
-    job.shape = row_shape(job.spec, discovered_columns(seen, job.spec))
+    job.settle(seen)
     transforms = compile_transforms(job.spec, {})
     shape = parse_shape(job.shape, transforms, seen, declared_types(job.spec))
     job.timer.lap("plan")
@@ -214,10 +214,10 @@ def read_files_here(job: IngestJob) -> Sequence[SplitResult]:
         if plan.made and needs_discovery(job.spec):
             of_input = {name: kinds for name, kinds in seen.kinds.items() if name not in plan.made}
             united = unite_seen([SeenFields(of_input), discover_in_table(job, _made_schema(plan))])
-            job.shape = row_shape(job.spec, discovered_columns(united, job.spec))
+            job.settle(united)
         common = job.common(tasks=len(reads))
         tasks = [
-            ParseTask(common=common, read=read, index=index) for index, read in enumerate(reads)
+            SplitTask(common=common, read=read, index=index) for index, read in enumerate(reads)
         ]
         try:
             return job.context.run(
@@ -259,7 +259,7 @@ def _made_schema(plan: Plan) -> pa.Schema:
 
 
 def _read_split(
-    task: ParseTask, attempt: Attempt, *, shape: RowShape, plan: Plan, made: RowShape
+    task: SplitTask, attempt: Attempt, *, shape: RowShape, plan: Plan, made: RowShape
 ) -> SplitResult:
     """Do both halves of one task."""
     common = task.common
@@ -312,8 +312,7 @@ def read_table_here(job: IngestJob, table: pa.Table) -> Sequence[SplitResult]:
             timestamp = PARSED_TIME
         if needs_discovery(job.spec):
             kept = [field for field in table.schema if field.name not in plan.made]
-            seen = discover_in_table(job, pa.schema([*kept, *_made_schema(plan)]))
-            job.shape = row_shape(job.spec, discovered_columns(seen, job.spec))
+            job.settle(discover_in_table(job, pa.schema([*kept, *_made_schema(plan)])))
         arrays = [field.name for field in table.schema if pa.types.is_list(field.type)]
         job.shape = widen(job.shape, arrays)
         shape = filtered_shape(job.shape, plan.transforms)

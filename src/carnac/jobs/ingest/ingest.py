@@ -44,12 +44,12 @@ from carnac.rows.normalise import changes
 from carnac.rows.normalise.shape import row_shape
 from carnac.rows.normalise.timestamps import REASON_MISSING
 from carnac.rows.parts import ChunkPartitioner, remove_staged
+from carnac.rows.read.discover import SeenFields, discovered_columns, needs_discovery
 from carnac.rows.read.rejections import gather
 from carnac.spark.failures import of_task
 from carnac.spark.progress import OnProgress, Phase, Tally
 
 if TYPE_CHECKING:
-    from carnac.rows.read.discover import SeenFields
     from carnac.specs.ingest.spec import IngestSpec
 
 
@@ -142,6 +142,15 @@ class IngestJob:
         self.cut = ChunkPartitioner(
             layout=layout, newest_before_ms=newest_before_ms, staging_url=self.staging_url
         )
+
+    def settle(self, seen: SeenFields) -> None:
+        """Take the shape of the rows from what was seen of the input."""
+        self.shape = row_shape(self.spec, discovered_columns(seen, self.spec))
+
+    def look_if_needed(self) -> None:
+        """Look at the input, and settle the shape, if that depends on the data."""
+        if self.look is not None and needs_discovery(self.spec):
+            self.settle(self.look())
 
     @property
     def within(self) -> IntervalSet | None:

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from carnac.core.quoting import quote
 from carnac.core.segments.segment import TIME_COLUMN, ColumnType
-from carnac.jobs.ingest.read_pass import PassOne
+from carnac.jobs.ingest.read_pass import PassOne, SplitTask
 from carnac.rows.duck import connect, translated
 from carnac.rows.normalise.coerce import Field
 from carnac.rows.normalise.projection import prepare, time_cell
-from carnac.rows.normalise.shape import INPUT_PREFIX, ORDER_PREFIX, DimensionShape, RowShape, quote
+from carnac.rows.normalise.shape import (
+    INPUT_PREFIX,
+    ORDER_PREFIX,
+    DimensionShape,
+    RowShape,
+)
 from carnac.rows.parts import open_staged
 from carnac.rows.read.columnar import describe
 from carnac.rows.read.discover import SeenFields, type_of
-from carnac.rows.read.reading import ReadTask, load_rows
+from carnac.rows.read.reading import load_rows
 from carnac.rows.read.rejections import Rejections
 from carnac.spark.failures import TaskFailure, of_task
 from carnac.spark.progress import Tally
@@ -84,15 +91,6 @@ def load_parsed_shape(shape: RowShape, transforms: Transforms) -> RowShape:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ParseTask:
-    """The input of one parsing task. Picklable."""
-
-    common: PassOne
-    read: ReadTask
-    index: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Parsed:
     """The findings of one attempt at parsing; left in the staging folder for the second half."""
 
@@ -103,7 +101,7 @@ class Parsed:
 
 
 def parse_split(
-    tasks: Sequence[ParseTask], shape: RowShape, tally: Tally
+    tasks: Sequence[SplitTask], shape: RowShape, tally: Tally
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Return the function for `mapInArrow` over the numbers of the tasks: it gives the rows that could be parsed."""
 
@@ -120,7 +118,7 @@ def parse_split(
     return run
 
 
-def _parse(task: ParseTask, shape: RowShape, tally: Tally) -> Iterator[pa.RecordBatch]:
+def _parse(task: SplitTask, shape: RowShape, tally: Tally) -> Iterator[pa.RecordBatch]:
     common, number = task.common, attempt_number()
     with connect(
         temp_dir=common.scratch_dir(), memory_bytes=common.memory_bytes, threads=common.threads
@@ -132,7 +130,7 @@ def _parse(task: ParseTask, shape: RowShape, tally: Tally) -> Iterator[pa.Record
 
 
 def parsed_rows(
-    con: duckdb.DuckDBPyConnection, task: ParseTask, shape: RowShape, name: str
+    con: duckdb.DuckDBPyConnection, task: SplitTask, shape: RowShape, name: str
 ) -> tuple[Parsed, str]:
     """Parse the files of a task; return what was seen, and the rows as a FROM item.
 
@@ -158,19 +156,8 @@ def parsed_rows(
 
 def save_parsed(common: PassOne, number: int, parsed: Parsed) -> None:
     """Leave what an attempt saw where the second half of the same attempt finds it."""
-    rejections = parsed.rejections
-    text = json.dumps(
-        {
-            "rows_read": parsed.rows_read,
-            "rows_parsed": parsed.rows_parsed,
-            "changed": dict(parsed.changed),
-            "by_reason": dict(rejections.by_reason),
-            "paths": list(rejections.paths),
-            "examples": [dict(example) for example in rejections.examples],
-        }
-    )
     with open_staged(_parsed_path(common, number)) as file:
-        file.write(text.encode())
+        file.write(msgspec.json.encode(parsed))
 
 
 def load_parsed(common: PassOne, number: int) -> Parsed:
@@ -178,17 +165,7 @@ def load_parsed(common: PassOne, number: int) -> Parsed:
     import fsspec
 
     with fsspec.open(_parsed_path(common, number), "rb") as file:
-        value = json.loads(file.read())
-    return Parsed(
-        rows_read=value["rows_read"],
-        changed=value["changed"],
-        rows_parsed=value["rows_parsed"],
-        rejections=Rejections(
-            by_reason=value["by_reason"],
-            paths=tuple(value["paths"]),
-            examples=tuple(value["examples"]),
-        ),
-    )
+        return msgspec.json.decode(file.read(), type=Parsed)
 
 
 def _parsed_path(common: PassOne, number: int) -> str:

@@ -13,15 +13,12 @@ from carnac.jobs.ingest.read_pass import PassOne, SplitResult, SplitTask, read_s
 from carnac.ports.jobs import APPEND_BYTES_MAX
 from carnac.rows.duck import connect
 from carnac.rows.normalise.changes import Change, mark
-from carnac.rows.normalise.shape import row_shape
 from carnac.rows.parts import open_staged
 from carnac.rows.read.direct import direct_rows
 from carnac.rows.read.discover import (
     SeenFields,
     discover_fields,
     discover_in_arrow,
-    discovered_columns,
-    needs_discovery,
     unite_seen,
 )
 from carnac.rows.read.inputs import InputFile, resolve_input, share_out
@@ -45,9 +42,7 @@ def read_files(job: IngestJob) -> Sequence[SplitResult]:
     """Run pass 1 over the files that the spec names."""
     reads = plan_reads(job)
     job.look = partial(discover, job, reads)
-    if needs_discovery(job.spec):
-        seen = job.look()
-        job.shape = row_shape(job.spec, discovered_columns(seen, job.spec))
+    job.look_if_needed()
     job.timer.lap("plan")
     results: dict[int, SplitResult] = {}
     todo = list(range(len(reads)))
@@ -151,9 +146,7 @@ class SliceTask:
 def read_table(job: IngestJob, table: pa.Table) -> Sequence[SplitResult]:
     """Run pass 1 over a table in memory."""
     job.look = partial(discover_in_table, job, table.schema)
-    if needs_discovery(job.spec):
-        seen = job.look()
-        job.shape = row_shape(job.spec, discovered_columns(seen, job.spec))
+    job.look_if_needed()
     size = -(-table.num_rows // job.context.cores())
     size = max(MIN_SLICE_ROWS, min(MAX_SLICE_ROWS, size))
     starts = range(0, table.num_rows, size)

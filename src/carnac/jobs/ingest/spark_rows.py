@@ -22,6 +22,7 @@ from functools import partial
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
+from carnac.core.quoting import quote_for_spark
 from carnac.core.segments.segment import TIME_COLUMN
 from carnac.errors import Invalid
 from carnac.jobs.context import SparkJobContext
@@ -30,20 +31,19 @@ from carnac.jobs.ingest.ingest import IngestJob
 from carnac.jobs.ingest.metric_filters import filtered_inputs, filtered_shape
 from carnac.jobs.ingest.parsing import (
     PARSED_TIME,
-    ParseTask,
     add_time,
     load_parsed_shape,
     parse_shape,
     parse_split,
 )
-from carnac.jobs.ingest.read_pass import SplitResult, widen
+from carnac.jobs.ingest.read_pass import SplitResult, SplitTask, widen
 from carnac.jobs.ingest.readers import discover, discover_in_table, plan_reads
 from carnac.jobs.ingest.second_half import Batches, SecondHalf, second_half
 from carnac.jobs.read_back import SPARK_TYPE
 from carnac.rows.normalise.coerce import SeveralValues
 from carnac.rows.normalise.projection import field_names
-from carnac.rows.normalise.shape import ORDER_PREFIX, RowShape, row_shape
-from carnac.rows.read.discover import SeenFields, discovered_columns, needs_discovery, unite_seen
+from carnac.rows.normalise.shape import ORDER_PREFIX, RowShape
+from carnac.rows.read.discover import SeenFields, needs_discovery, unite_seen
 from carnac.rows.read.tables import arrow_table
 from carnac.spark.interrupts import hold_signals
 from carnac.spark.progress import Watch
@@ -147,7 +147,7 @@ def _read_files(job: IngestJob, session: SparkSession) -> Sequence[SplitResult]:
     reads = plan_reads(job)
     seen = discover(job, reads)
     job.look = lambda: seen
-    job.shape = row_shape(job.spec, discovered_columns(seen, job.spec))
+    job.settle(seen)
     declared = declared_types(job.spec)
     transforms = compile_transforms(job.spec, {})
     shape = parse_shape(job.shape, transforms, seen, declared)
@@ -172,10 +172,10 @@ def _files_line(
 ) -> _Line:
     watch = _watch(job, session, len(reads))
     common = job.common(tasks=len(reads))
-    tasks = [ParseTask(common=common, read=read, index=index) for index, read in enumerate(reads)]
+    tasks = [SplitTask(common=common, read=read, index=index) for index, read in enumerate(reads)]
     columns = [f"`{TIME_COLUMN}` timestamp"]
     columns += [
-        f"{_quoted(name)} {'timestamp' if name.startswith(ORDER_PREFIX) else SPARK_TYPE[kind]}"
+        f"{quote_for_spark(name)} {'timestamp' if name.startswith(ORDER_PREFIX) else SPARK_TYPE[kind]}"
         for name, kind in shape.normalised_columns
     ]
     parsed = session.range(0, len(tasks), 1, len(tasks)).mapInArrow(
@@ -185,9 +185,8 @@ def _files_line(
     made = {name for name, _ in transforms.columns}
     if made and needs_discovery(job.spec):
         of_input = SeenFields({n: kinds for n, kinds in seen.kinds.items() if n not in made})
-        of_transforms = _look_at(job, frame.select(*map(_quoted, sorted(made))))
-        united = unite_seen([of_input, of_transforms])
-        job.shape = row_shape(job.spec, discovered_columns(united, job.spec))
+        of_transforms = _look_at(job, frame.select(*map(quote_for_spark, sorted(made))))
+        job.settle(unite_seen([of_input, of_transforms]))
     return _finish(
         job,
         frame,
@@ -209,7 +208,7 @@ def _read_frame(job: IngestJob, session: SparkSession, frame: DataFrame) -> Sequ
     timestamp: TimestampSpec = job.spec.timestamp
     if TIME_COLUMN in names and TIME_COLUMN not in {t.name for t in job.spec.transforms.transforms}:
         fields = [f for f in frame.schema.fields if f.name != TIME_COLUMN]
-        schema = ", ".join(f"{_quoted(f.name)} {f.dataType.simpleString()}" for f in fields)
+        schema = ", ".join(f"{quote_for_spark(f.name)} {f.dataType.simpleString()}" for f in fields)
         frame = map_batches(
             frame,
             add_time(job.common(tasks=job.context.cores()), timestamp),
@@ -219,8 +218,7 @@ def _read_frame(job: IngestJob, session: SparkSession, frame: DataFrame) -> Sequ
     if any(name == TIME_COLUMN for name, _ in transforms.columns):
         timestamp = PARSED_TIME
     if needs_discovery(job.spec):
-        seen = _look_at(job, frame)
-        job.shape = row_shape(job.spec, discovered_columns(seen, job.spec))
+        job.settle(_look_at(job, frame))
     arrays = [f.name for f in frame.schema.fields if f.dataType.typeName() == "array"]
     job.shape = widen(job.shape, arrays)
     job.timer.lap("plan")
@@ -265,7 +263,7 @@ def _transformed(job: IngestJob, frame: DataFrame) -> tuple[DataFrame, Transform
         absent = sorted(transforms.inputs - types.keys() - {name for name, _ in transforms.columns})
         frame = frame.select("*", *(F.lit(None).cast("string").alias(name) for name in absent))
     made = {name for name, _ in transforms.columns}
-    kept = [F.col(_quoted(name)) for name in frame.columns if name not in made]
+    kept = [F.col(quote_for_spark(name)) for name in frame.columns if name not in made]
     for name, sql in transforms.columns:
         with one_sentence(f"transform '{name}'"):
             # A condition is about one row: Spark refuses what would make several rows of one, or one of several.
@@ -293,7 +291,7 @@ def _finish(
 ) -> _Line:
     from pyspark.sql import functions as F  # noqa: N812  # Spark's own name for it
 
-    inputs = filtered_inputs(job.shape, dict(transforms.conditions), frame.columns, _quoted)
+    inputs = filtered_inputs(job.shape, dict(transforms.conditions), frame.columns, quote_for_spark)
     if inputs:  # Spark Connect refuses none
         frame = frame.withColumns({name: F.expr(sql) for name, sql in inputs.items()})
     shape = filtered_shape(shape, transforms)
@@ -306,7 +304,7 @@ def _finish(
         within=job.within,
         is_parsed=is_parsed,
     )
-    frame = frame.select(*(F.col(_quoted(name)) for name in wanted))
+    frame = frame.select(*(F.col(quote_for_spark(name)) for name in wanted))
     return _Line(
         frame=map_batches(frame, second_half(work, watch.tally), RESULT_SCHEMA), watch=watch
     )
@@ -403,7 +401,3 @@ def with_settings(session: SparkSession) -> Iterator[None]:
                     session.conf.unset(key)
                 else:
                     session.conf.set(key, old)
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"

@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from carnac.core.quoting import quote, quote_text
 from carnac.core.segments.segment import TIME_COLUMN, ColumnType
 from carnac.rows.normalise.projection import make_macros
-from carnac.rows.normalise.shape import quote
-from carnac.rows.normalise.timestamps import quote_text, text_time, typed_time
+from carnac.rows.normalise.timestamps import text_time, typed_time
 from carnac.rows.read.columnar import describe
 from carnac.specs.ingest.inference import SeenColumn
 from carnac.specs.ingest.schema import TimestampSpec

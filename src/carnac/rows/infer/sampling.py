@@ -15,13 +15,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from carnac.core.quoting import quote, quote_text
 from carnac.core.segments.segment import ColumnType
 from carnac.errors import Invalid
 from carnac.rows.duck import connect
 from carnac.rows.infer.columns import SeenTable, look_at, span_ms
 from carnac.rows.normalise.projection import RAW
-from carnac.rows.normalise.shape import quote
-from carnac.rows.normalise.timestamps import quote_text
 from carnac.rows.read.arrays import HEAD_BYTES, begins_array
 from carnac.rows.read.columnar import orc_batches, require_own_names, unreadable
 from carnac.rows.read.csv import CsvReader, Header

@@ -27,12 +27,13 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
+from carnac.core.quoting import quote_text
 from carnac.core.segments.segment import ColumnType
 from carnac.core.segments.sql_columns import SQL_TYPE
 from carnac.errors import Invalid
 from carnac.rows.normalise.changes import Change
 from carnac.rows.normalise.shape import MultiValue
-from carnac.rows.normalise.timestamps import has_finer, quote_text, without_nanoseconds
+from carnac.rows.normalise.timestamps import has_finer, without_nanoseconds
 
 FieldKind = Literal["absent", "text", "json", "typed"]
 

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary, WeakSet
 
+from carnac.core.quoting import quote, quote_text
 from carnac.core.segments.segment import TIME_COLUMN, ColumnType
 from carnac.core.segments.sql_columns import SQL_TYPE
 from carnac.errors import Invalid
 from carnac.rows.normalise import changes, coerce, timestamps
 from carnac.rows.normalise.changes import Change
 from carnac.rows.normalise.coerce import Field, Target, coerce_cell
-from carnac.rows.normalise.shape import ORDER_PREFIX, RowShape, quote
-from carnac.rows.normalise.timestamps import TimeCell, quote_text, text_time, typed_time
+from carnac.rows.normalise.shape import ORDER_PREFIX, RowShape
+from carnac.rows.normalise.timestamps import TimeCell, text_time, typed_time
 from carnac.specs.ingest.schema import TimestampSpec
 
 if TYPE_CHECKING:

@@ -36,11 +36,6 @@ ROWS_COLUMN = "__rows"
 """In part files of rolled-up rows: how many input rows went into a row."""
 
 
-def quote(name: str) -> str:
-    """Return a name as a quoted SQL identifier."""
-    return '"' + name.replace('"', '""') + '"'
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DimensionShape:
     """A dimension.

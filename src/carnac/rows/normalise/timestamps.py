@@ -22,6 +22,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from carnac.core.quoting import quote_text
 from carnac.core.time.intervals import MAX_MS, MIN_MS, parse_instant
 from carnac.core.time.zones import canonical_zone, fixed_offset_ms
 from carnac.errors import Invalid
@@ -355,8 +356,3 @@ def _cell(
         f" ELSE {quote_text(REASON_UNPARSEABLE)} END"
     )
     return TimeCell(value=value, reason=reason, has_far_offset=far, cut=cut)
-
-
-def quote_text(text: str) -> str:
-    """Return a SQL text literal."""
-    return "'" + text.replace("'", "''") + "'"

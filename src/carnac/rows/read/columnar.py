@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from carnac.core.quoting import quote, quote_text
 from carnac.core.texts import check_keepable
 from carnac.errors import Invalid
 from carnac.rows.normalise.coerce import Field
@@ -21,8 +22,7 @@ from carnac.rows.normalise.projection import (
     make_projection,
     run,
 )
-from carnac.rows.normalise.shape import RowShape, quote
-from carnac.rows.normalise.timestamps import quote_text
+from carnac.rows.normalise.shape import RowShape
 from carnac.rows.read.lines import long_array
 from carnac.rows.read.paths import FieldPaths, engine_path, engine_values, without_nulls
 from carnac.specs.ingest.json_paths import EVERY, Step

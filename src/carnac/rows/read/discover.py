@@ -17,10 +17,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from carnac.core.quoting import quote_text
 from carnac.core.segments.segment import TIME_COLUMN, ColumnType
 from carnac.core.texts import check_keepable
 from carnac.rows.normalise.projection import FILE, OFFSET, RAW
-from carnac.rows.normalise.timestamps import quote_text
 from carnac.rows.read.columnar import describe, locate, orc_batches, parquet_source
 from carnac.rows.read.csv import CsvReader, Header
 from carnac.rows.read.inputs import InputFile, local_file

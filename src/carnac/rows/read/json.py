@@ -14,6 +14,7 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from carnac.core.quoting import quote, quote_text
 from carnac.core.segments.segment import TIME_COLUMN, ColumnType
 from carnac.rows.normalise import changes
 from carnac.rows.normalise.changes import Change
@@ -36,8 +37,8 @@ from carnac.rows.normalise.projection import (
     targets,
     time_cuts,
 )
-from carnac.rows.normalise.shape import RowShape, quote
-from carnac.rows.normalise.timestamps import quote_text, text_time
+from carnac.rows.normalise.shape import RowShape
+from carnac.rows.normalise.timestamps import text_time
 from carnac.rows.read.paths import FieldPaths, engine_array, engine_path, field_paths
 from carnac.specs.ingest.json_paths import EVERY, Step
 

@@ -13,6 +13,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from carnac.core.quoting import quote, quote_text
 from carnac.core.segments.segment import TIME_COLUMN
 from carnac.core.time.intervals import IntervalSet
 from carnac.errors import InvariantError
@@ -33,8 +34,7 @@ from carnac.rows.normalise.projection import (
     prepare,
     run,
 )
-from carnac.rows.normalise.shape import RowShape, quote
-from carnac.rows.normalise.timestamps import quote_text
+from carnac.rows.normalise.shape import RowShape
 from carnac.rows.read.columnar import (
     arrow_source,
     load_typed,

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from carnac.core.quoting import quote, quote_text
 from carnac.errors import Invalid
 from carnac.specs.problems import suggest
 from carnac.specs.spark_sql.syntax import (
@@ -87,16 +88,6 @@ def to_duckdb(text: str, types: Mapping[str, Kind]) -> Typed:
         Invalid: It names a column that there is not.
     """
     return _Translator(types).node(parse(text))
-
-
-def quote(name: str) -> str:
-    """Return a name as DuckDB's quoted identifier."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-def quote_text(text: str) -> str:
-    """Return a text as DuckDB's literal."""
-    return "'" + text.replace("'", "''") + "'"
 
 
 class _Translator:

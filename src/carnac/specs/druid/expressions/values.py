@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal as OneOf
 
+from carnac.core.quoting import quote_for_spark
+
 SqlType = OneOf[
     "long",
     "double",
@@ -61,11 +63,6 @@ def quote_text(value: str) -> str:
     for raw, escaped in (("\n", "\\n"), ("\r", "\\r"), ("\t", "\\t"), ("\0", "\\0")):
         body = body.replace(raw, escaped)
     return f"'{body}'"
-
-
-def quote_name(name: str) -> str:
-    """Return a Spark SQL column name, whatever characters it has."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 def literal(value: float | str | None) -> Sql:
@@ -250,7 +247,7 @@ _COLUMN_FORMS: Mapping[str, tuple[str, SqlType]] = {
 def column(name: str, spark_type: str | None) -> Sql:
     """Return a column, with what Druid would make of its Spark (or spec) type."""
     kind = (spark_type or "").lower().replace(" ", "")
-    text = quote_name(name)
+    text = quote_for_spark(name)
     if kind.startswith("array<"):
         form, inner = _COLUMN_FORMS.get(_outer(kind[6:-1]), ("{}", "unknown"))
         if form != "{}":
