@@ -2,8 +2,8 @@
 
 Usage: python -m scripts.docs [--check]
 
-Each page is what `render()` of its module returns; the tests of that module fail where something
-is not described. Add a page by adding a line to PAGES.
+Each page or picture is what `render()` of its module returns; the tests of a page fail where something
+is not described. Add one by adding a line to PAGES.
 """
 
 from __future__ import annotations
@@ -12,17 +12,18 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES = {
-    "cli.md": "scripts.docs.cli_page",
-    "compaction.md": "scripts.docs.compaction_page",
-    "http.md": "scripts.docs.http_page",
-    "python.md": "scripts.docs.python_page",
-    "scenario.md": "scripts.docs.scenario_page",
-    "settings.md": "scripts.docs.settings_page",
-    "spec.md": "scripts.docs.spec_page",
-    "speed.md": "scripts.docs.speed_page",
-    "task.md": "scripts.docs.task_page",
+    "images/speed.svg": "scripts.docs.speed_picture",
+    "reference/cli.md": "scripts.docs.cli_page",
+    "reference/compaction.md": "scripts.docs.compaction_page",
+    "reference/http.md": "scripts.docs.http_page",
+    "reference/python.md": "scripts.docs.python_page",
+    "reference/scenario.md": "scripts.docs.scenario_page",
+    "reference/settings.md": "scripts.docs.settings_page",
+    "reference/spec.md": "scripts.docs.spec_page",
+    "reference/speed.md": "scripts.docs.speed_page",
+    "reference/task.md": "scripts.docs.task_page",
 }
 
 
@@ -34,15 +35,16 @@ def main(arguments: list[str]) -> int:
         return 2
     stale = 0
     for name, module in PAGES.items():
-        page = REFERENCE / name
-        text: str = import_module(module).render()
-        is_current = page.is_file() and page.read_text(encoding="utf-8") == text
+        page = DOCS / name
+        made: str | bytes = import_module(module).render()
+        content = made if isinstance(made, bytes) else made.encode()
+        is_current = page.is_file() and page.read_bytes() == content
         if not is_check and not is_current:
             page.parent.mkdir(parents=True, exist_ok=True)
-            page.write_text(text, encoding="utf-8")
+            page.write_bytes(content)
         stale += not is_current
         state = "current" if is_current else "not current" if is_check else "written"
-        print(f"docs/reference/{name}: {state}")
+        print(f"docs/{name}: {state}")
     if is_check and stale:
         print("make docs writes them anew")
     return 1 if is_check and stale else 0

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
+from scripts.docs.results import read_result
+
 ENGINES = ("carnac", "delta-rs", "pyiceberg")
-RESULTS = Path(__file__).resolve().parents[2] / "benchmarks" / "results"
 
 _INTRO = """\
 # How fast
@@ -19,6 +18,8 @@ All contestants of a table ran in turns, in one run, on one machine; figures are
 what misses its limit, or is slower than a contestant that it was to beat. Compare rows, not pages:
 your machine has other absolute figures. `make bench` measures on it (`make bench ARGS="publish"` one
 of them).
+
+![Milliseconds of each statement by engine, beside Druid and beside DuckDB and chDB](../images/speed.svg)
 """
 
 
@@ -40,7 +41,7 @@ def render() -> str:
 
 
 def _loading() -> str:
-    result = _read("ingest")
+    result = read_result("ingest")
     rows = [
         [
             name,
@@ -61,7 +62,7 @@ def _loading() -> str:
 
 
 def _appending() -> str:
-    result = _read("append_compact")
+    result = read_result("append_compact")
     found = {name: one["medians"] for name, one in result["figures"].items() if name in ENGINES}
     ours, delta = found["carnac"], found["delta-rs"]
     times = ours["commits a second"] / delta["commits a second"]
@@ -90,7 +91,7 @@ def _appending() -> str:
 
 
 def _publishing() -> str:
-    result = _read("publish")
+    result = read_result("publish")
     rows = []
     for backend in ("sqlite", "postgresql"):
         for name, one in result["figures"][backend].items():
@@ -120,7 +121,7 @@ def _publishing() -> str:
 
 
 def _rewriting() -> str:
-    result = _read("compaction")
+    result = read_result("compaction")
     found = result["figures"]["rewrite"]["medians"]
     names = ("carnac", "DuckDB", "Polars", "delta-rs compact", "delta-rs z_order", "plain Spark")
     rows = [
@@ -155,7 +156,7 @@ def _rewriting() -> str:
 
 
 def _asking() -> str:
-    result = _read("queries")
+    result = read_result("queries")
     figures = result["figures"]
     columns = (
         ("embedded_ms", "Carnac"),
@@ -215,7 +216,7 @@ def _asking() -> str:
 
 
 def _asking_druid() -> str:
-    result = _read("queries_druid")
+    result = read_result("queries_druid")
     figures = result["figures"]
     rows = [
         [
@@ -238,7 +239,7 @@ def _asking_druid() -> str:
 
 
 def _serving() -> str:
-    result = _read("serving")
+    result = read_result("serving")
     figures = result["figures"]
     calm, busy = (
         figures["publish_to_queryable_ms"],
@@ -266,10 +267,10 @@ def _serving() -> str:
 
 def _scale() -> str:
     million, plan, balancing = (
-        _read(name) for name in ("million_segments", "compaction_plan", "balancing")
+        read_result(name) for name in ("million_segments", "compaction_plan", "balancing")
     )
     store, planned, moved = million["figures"]["medians"], plan["figures"], balancing["figures"]
-    cold = _read("sql")["figures"]["cold_command"]["wall_s"]
+    cold = read_result("sql")["figures"]["cold_command"]["wall_s"]
     rows = [
         [
             "open a store, first answers",
@@ -302,10 +303,6 @@ def _scale() -> str:
         ["`carnac sql` from the shell, a small store", f"{_number(cold)} s", "0.8 s"],
     ]
     return _section("A million segments", million, "On SQLite.", ["", "measured", "limit"], rows)
-
-
-def _read(name: str) -> Any:
-    return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
 
 
 def _section(
