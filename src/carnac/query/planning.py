@@ -20,7 +20,7 @@ from carnac.query.folding import Constants
 from carnac.query.functions import is_volatile
 from carnac.query.newest import TimeEdge, find_edge
 from carnac.query.parameters import Parameters, take_parameters
-from carnac.query.relations import Columns, Relation, Scope, Tables
+from carnac.query.relations import Columns, Relation, Scope, Tables, let_scans_match
 from carnac.query.scans import slices_of
 from carnac.query.schema.information import INFORMATION_SCHEMA, LOOKUP_SCHEMA
 from carnac.query.schema.names import Names, column_lookup
@@ -137,6 +137,8 @@ class Planner:
         tables.visit_query(statement["node"])
         rewrite_sketches(statement["node"], sql, tables.found, names)
         rewrite_buckets(self.cursor, tables.selects, constants)
+        for select, _ in tables.selects:
+            let_scans_match(select["where_clause"] or {})
         relations = [relation for relation in tables.found if relation.datasource]
         for relation in relations:
             self._use_scan(relation, names)

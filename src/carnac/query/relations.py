@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from carnac.core.pruning.predicates import ANYTHING, Predicate, all_of
-from carnac.query.syntax import Node, walk_here
+from carnac.query.syntax import NOWHERE, Node, constant, walk_here
 
 Columns = Mapping[str, str]
 """Column names by their lower-case form."""
@@ -208,6 +208,20 @@ def conjuncts(condition: Node) -> list[Node]:
     if condition.get("type") != "CONJUNCTION_AND":
         return [condition]
     return [part for child in condition["children"] for part in conjuncts(child)]
+
+
+def let_scans_match(condition: Node) -> None:
+    """Rewrite, in place, each LIKE that AND joins, so that scans match it, in the order that proves best.
+
+    DuckDB leaves LIKE with a constant beginning to a filter after the scan, for every row that all other conditions let
+    pass; compared with true, it is one of the scan's conditions, and columns are read for the rows that are left.
+    """
+    for part in conjuncts(condition):
+        if part.get("function_name") == "~~":
+            like, true = dict(part), constant("BOOLEAN", "true")
+            part.clear()
+            part.update({"class": "COMPARISON", "type": "COMPARE_EQUAL", **NOWHERE})
+            part.update({"left": like, "right": true})
 
 
 def _block(relations: list[Relation]) -> None:

@@ -98,6 +98,16 @@ def test_each_place_of_a_table_is_pruned_by_its_own_conditions(
     assert engine.run_query(sql, catalog).segments_read == segments
 
 
+def test_a_beginning_is_matched_within_the_scan(
+    engine: QueryEngine, catalog: MemoryCatalog
+) -> None:
+    """A filter after the scan has columns read for all rows that the other conditions let pass."""
+    sql = "SELECT sum(delay) FROM flights WHERE carrier LIKE 'A%' AND delay > 0"
+    told = "\n".join(line for (line,) in rows(engine, catalog, f"EXPLAIN {sql}"))
+    assert "prefix(carrier, 'A') = true" in told
+    assert "Expression:" not in told
+
+
 def test_parameters_are_bound_and_prune(engine: QueryEngine, catalog: MemoryCatalog) -> None:
     sql = "SELECT count(*) FROM flights WHERE __time >= ? AND __time < $2 AND carrier = $3"
     for start in (
