@@ -6,12 +6,13 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from carnac.api import allocation, coordinator, overlord
+from carnac.api import allocation, coordinator
 from carnac.api.app import make_app
 from carnac.api.gate import BODY_MAX_BYTES
 from carnac.api.page import operations, parameters_of, tag_of
 from carnac.api.services import Services
 from carnac.api.sql import routes
+from carnac.bootstrap.serving import overlord
 
 _INTRO = """\
 # HTTP API

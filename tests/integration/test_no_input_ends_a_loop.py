@@ -21,11 +21,10 @@ from hypothesis import strategies as st
 from carnac.api.admission import Admission
 from carnac.api.app import make_app
 from carnac.api.hosts import hosts_of
-from carnac.api.overlord import make_routers
 from carnac.api.services import Services
 from carnac.bootstrap.compaction import CompactionLoop
 from carnac.bootstrap.runners import attempt_command
-from carnac.bootstrap.serving.overlord import compaction_loop
+from carnac.bootstrap.serving.overlord import compaction_loop, make_routers
 from carnac.bootstrap.store import make_lockbox, open_records
 from carnac.bootstrap.tasks import open_loop, open_tasks
 from carnac.clock import RandomIds, SystemClock

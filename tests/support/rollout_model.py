@@ -21,8 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from carnac.core.invariants import check
-from carnac.core.rollout.brokers import BrokerRevisions
-from carnac.core.rollout.model import Broker, Historical, RolloutState, Surplus
+from carnac.core.rollout.model import Broker, BrokerRevisions, Historical, RolloutState, Surplus
 from tests.support.laws.rollout import check_at_rest, check_read, check_rollout, check_told
 from tests.support.rollout_states import (
     ANNOUNCED,

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
 from carnac.config import NICENESS, Settings, reveal
 from carnac.ports import Clock, DataPipeline, DeepStorage, IdSource
 
 if TYPE_CHECKING:
+    from carnac.config import Settings
     from carnac.spark.session import SparkHolder
+    from carnac.specs.ingest.spec import IngestSpec
 
 
 def make_spark_pipeline(
@@ -71,3 +73,16 @@ def write_notice(text: str) -> None:
     with suppress(OSError, ValueError, AttributeError):
         sys.stderr.write(f"carnac: {text}\n")
         sys.stderr.flush()
+
+
+def check_with_spark(spec: IngestSpec, settings: Settings) -> None:
+    """Let Spark, as the settings say, read the expressions of a spec.
+
+    Raises:
+        Invalid: One is not an expression.
+        Unavailable: Spark does not start.
+    """
+    from carnac.jobs.ingest.spark_rows import check_expressions
+
+    with closing(make_spark(settings)) as spark:
+        check_expressions(spark, spec)

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from carnac.core.rollout.brokers import BrokerRevisions
+from carnac.core.rollout.model import BrokerRevisions
 from carnac.core.time.leases import is_over
 from carnac.errors import Unavailable
 from carnac.ports.loops import Loop, safely

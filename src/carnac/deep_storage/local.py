@@ -11,9 +11,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from carnac.deep_storage.paths import checked_path, checked_prefix
 from carnac.durable import make_folders, sync
-from carnac.errors import CarnacError, DiskFull, NotFound, Unavailable
+from carnac.errors import CarnacError, DiskFull, Invalid, NotFound, Unavailable
 from carnac.ports import StoredFile
 from carnac.ports.segment_files import require_file
 
@@ -138,3 +137,28 @@ def storage_error(error: OSError, action: str, root: str) -> CarnacError:
         )
     reason = (error.strerror or str(error) or type(error).__name__).lower()
     return Unavailable(f"cannot {action}: deep storage {root} answers: {reason}", root=root)
+
+
+def checked_path(path: str) -> str:
+    """Return the path of a file as it is.
+
+    Raises:
+        Invalid: It is absolute, empty, or could leave the root.
+    """
+    parts = path.split("/")
+    if "\\" in path or "\0" in path or any(part in {"", ".", ".."} for part in parts):
+        raise Invalid(
+            f"'{path}' is not a path inside deep storage; write it like folder/file.parquet",
+            path=path,
+        )
+    return path
+
+
+def checked_prefix(prefix: str) -> str:
+    """Return the path of a folder without its trailing slash; empty means the root.
+
+    Raises:
+        Invalid: It is absolute or could leave the root.
+    """
+    trimmed = prefix.removesuffix("/")
+    return checked_path(trimmed) if trimmed else ""

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from carnac.deep_storage.paths import checked_path, checked_prefix
+from carnac.deep_storage.local import checked_path, checked_prefix
 from carnac.errors import NotFound, Unavailable
 from carnac.ports import StoredFile
 

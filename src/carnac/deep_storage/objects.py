@@ -8,8 +8,7 @@ from datetime import datetime
 from typing import Any, BinaryIO, cast
 
 from carnac.core.redaction import hide_secrets, show_url
-from carnac.deep_storage.local import storage_error
-from carnac.deep_storage.paths import checked_path, checked_prefix
+from carnac.deep_storage.local import checked_path, checked_prefix, storage_error
 from carnac.errors import Invalid, NotFound, Unavailable
 from carnac.ports import StoredFile
 

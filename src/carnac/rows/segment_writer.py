@@ -16,8 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from carnac.core.segments.field_ids import element_of, field_ids
 from carnac.core.segments.segment import TIME_COLUMN, Column, ColumnType
+from carnac.core.segments.sql_columns import element_of, field_ids
 from carnac.errors import Corrupt
 from carnac.rows.output import OutputFile
 from carnac.rows.row_hash import add_hashes, hash_rows

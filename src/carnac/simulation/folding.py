@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from carnac.core.compaction.control.conductor import Conductor
@@ -19,8 +19,10 @@ from carnac.core.compaction.control.states import ChunkStatus
 from carnac.core.compaction.plan.likeness import TargetView
 from carnac.core.compaction.plan.settings import CompactionSettings
 from carnac.core.compaction.plan.tasks import CompactionTask
+from carnac.core.log.commits import Commit, CommitKind
 from carnac.core.time.granularity import DAY, Granularity, parse_granularity
-from carnac.core.time.intervals import ETERNITY, Interval
+from carnac.core.time.intervals import ETERNITY, MAX_MS, Interval
+from carnac.errors import Invalid
 from carnac.simulation.folding_world import FoldingWorld
 
 NAME = "events"
@@ -292,3 +294,54 @@ def make_arrivals(
             time_ms = at_ms - rng.randrange(1, lateness_ms + 1)
             late = max(size_bytes // 10, 1)
             yield Arrival(at_ms=at_ms, time_ms=time_ms, size_bytes=late, rows=max(rows // 10, 1))
+
+
+DAY_MS = 86_400_000
+
+
+def arrivals_of(commits: Iterable[Commit], datasource: str) -> list[Arrival]:
+    """Return what appends and replacements have brought to a datasource, in order of time.
+
+    Raises:
+        Invalid: Nothing has arrived.
+    """
+    found = [
+        Arrival(
+            at_ms=commit.at_ms,
+            time_ms=segment.min_time_ms,
+            size_bytes=segment.size_bytes,
+            rows=segment.rows,
+        )
+        for commit in commits
+        if commit.kind in {CommitKind.APPEND, CommitKind.REPLACE}
+        for change in commit.changes
+        if change.datasource == datasource
+        for segment in change.segments
+    ]
+    if not found:
+        raise Invalid(
+            f"the log has no arrivals of {datasource}; leave the name out and say what arrives: --every, --size-bytes"
+        )
+    return sorted(found, key=lambda one: one.at_ms)
+
+
+def repeated(arrivals: Sequence[Arrival], days: float) -> Iterator[Arrival]:
+    """Yield the arrivals, and again as much later as they take, in whole days, until the days are over.
+
+    Rows of the end of time, which stand for no time at all, stay there.
+    """
+    first_ms = arrivals[0].at_ms
+    end_ms = first_ms + round(days * DAY_MS)
+    length_ms = -(-(arrivals[-1].at_ms - first_ms + 1) // DAY_MS) * DAY_MS
+    shift_ms = 0
+    while first_ms + shift_ms < end_ms:
+        for one in arrivals:
+            if one.at_ms + shift_ms >= end_ms:
+                return
+            yield Arrival(
+                at_ms=one.at_ms + shift_ms,
+                time_ms=min(one.time_ms + shift_ms, MAX_MS - 1),
+                size_bytes=one.size_bytes,
+                rows=one.rows,
+            )
+        shift_ms += length_ms

@@ -14,8 +14,8 @@ from fastapi import FastAPI
 from carnac.api.admission import Admission
 from carnac.api.app import make_app
 from carnac.api.hosts import hosts_of
-from carnac.api.overlord import make_routers
 from carnac.api.services import Services
+from carnac.bootstrap.serving.overlord import make_routers
 from carnac.core.tasks.events import (
     ClaimAttempt,
     Dispatched,

@@ -13,11 +13,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
-from carnac.api import allocation, metrics
+from carnac.api import allocation
 from carnac.api.app import make_app
 from carnac.api.coordinator import make_routers
 from carnac.api.hosts import hosts_of
 from carnac.api.sql.routes import make_router
+from carnac.bootstrap.serving import metrics
 from carnac.bootstrap.serving.broker import open_broker
 from carnac.clock import RandomIds, StoreClock
 from carnac.config import Settings

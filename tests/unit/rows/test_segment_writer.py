@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from carnac.core.segments.field_ids import field_ids
 from carnac.core.segments.segment import Column, ColumnType
+from carnac.core.segments.sql_columns import field_ids
 from carnac.errors import Corrupt, DiskFull, Unavailable
 from carnac.rows import output
 from carnac.rows.row_hash import hash_rows

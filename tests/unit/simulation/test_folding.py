@@ -12,13 +12,14 @@ from carnac.core.compaction.plan.settings import CompactionSettings
 from carnac.core.log.commits import Commit, CommitKind
 from carnac.core.time.intervals import MAX_MS
 from carnac.errors import Invalid
-from carnac.simulation.arrivals_of_log import arrivals_of, repeated
 from carnac.simulation.folding import (
     Arrival,
     FoldingOutcome,
     FoldingSimulation,
     Pace,
+    arrivals_of,
     make_arrivals,
+    repeated,
 )
 
 HOUR_MS = 3_600_000

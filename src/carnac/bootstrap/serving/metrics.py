@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from fastapi import APIRouter, Response
 from prometheus_client import Gauge, Info, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
 
 def add(assembly: Assembly) -> None:
     """Add what all roles have in common, and the route; called when all roles are there."""
-    from carnac.api.metrics import make_router
-
     registry = assembly.registry
     ProcessCollector(registry=registry)
     Info("carnac_process", "The version of this process.", registry=registry).info(
@@ -73,3 +72,21 @@ class _Kept(Collector):
 
 def _turns(loop: Loop) -> Callable[[], float]:
     return lambda: float(loop.trouble is None)
+
+
+def make_router(registry: CollectorRegistry) -> APIRouter:
+    """Return the route over a registry."""
+    from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
+
+    router = APIRouter()
+
+    @router.get(
+        "/metrics",
+        tags=["service"],
+        summary="Return what the process counts, as Prometheus reads it",
+        response_class=Response,
+    )
+    def metrics() -> Response:
+        return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
+
+    return router

@@ -7,10 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from fastapi import APIRouter
+
+from carnac.api import leading, locks, own, tasks
 from carnac.api.admission import Admission
 from carnac.api.allocation import make_router as allocation_router
 from carnac.api.hosts import is_loopback
-from carnac.api.overlord import make_routers
 from carnac.api.services import Services
 from carnac.bootstrap.compaction import CompactionLoop
 from carnac.bootstrap.runners import open_runners
@@ -169,3 +171,19 @@ class _Lent:
 
     def close(self) -> None:
         """Do nothing: its owner closes it."""
+
+
+def make_routers(services: Services) -> list[APIRouter]:
+    """Return the routes."""
+    return [
+        tasks.make_router(services),
+        locks.make_router(services.locks),
+        leading.make_router(
+            tasks.PREFIX,
+            "overlord",
+            tag="leadership",
+            knows=services.tasks,
+            leads=lambda: services.loop.is_leader,
+        ),
+        own.make_router(services.tasks),
+    ]

@@ -8,9 +8,9 @@ import typer
 
 from carnac.cli.app import LOOK, UNDO, command, session_of
 from carnac.cli.completion.values import complete_datasource, complete_moment, complete_tag
-from carnac.cli.log_table import print_log
 from carnac.cli.options import At, argument, flag, option
 from carnac.cli.output import Output
+from carnac.cli.reports import print_log
 from carnac.cli.tables import (
     columns_of,
     format_bytes,

@@ -56,7 +56,7 @@ def check(
     loaded = load_spec_file(spec)
     unchecked = find_unchecked(loaded)
     if with_spark and loaded.has_expressions:
-        from carnac.bootstrap.specs import check_with_spark
+        from carnac.bootstrap.spark import check_with_spark
 
         with job_progress(session, opening="starting Spark"):
             check_with_spark(loaded, session.settings)

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, TypeVar
 from carnac.cli.charts import make_chart
 from carnac.cli.demo.checks import MONTHS_SQL, DemoCheck, Revisions, compare_counts
 from carnac.cli.demo.flights import DATASOURCE, DemoFiles, load_flights, make_spec, write_files
-from carnac.cli.log_table import print_log
 from carnac.cli.output import Output
 from carnac.cli.progress import job_progress
+from carnac.cli.reports import print_log
 from carnac.cli.session import Session
 from carnac.cli.tables import Column, columns_of, format_bytes, format_count, format_seconds
 from carnac.console.export import write_chart

@@ -10,8 +10,8 @@ of arrivals leads to another answer (TL-3). Three steps:
 3. *Pieces* (`timeline.py`). At every instant the whole generation of the highest rank shows, of whatever granularity: a
    day over a month hides that day of it (TL-1 across chunks).
 
-Tests check TL-1 to TL-4 (`tests/support/laws/timeline.py`). `views.py` holds the timeline of what is live against the
-log (TL-6), for `carnac verify`.
+Tests check TL-1 to TL-4 (`tests/support/laws/timeline.py`). `find_disagreements` holds the
+timeline of what is live against the log (TL-6), for `carnac verify`.
 
 All this is for a server that does not follow the log and wants a state to fall back to. What it may
 be asked says TL-6: it must have been told of every entry that replaces another. Brokers follow the log and need none of
@@ -22,8 +22,13 @@ Source: segment locking proposal, Timeline management. We depart from it where i
 in part replaced again would show rows twice: see `generations.py`.
 """
 
-from carnac.core.timeline.timeline import Piece, Timeline, Visibility
-from carnac.core.timeline.views import find_disagreements, timeline_of
+from carnac.core.timeline.timeline import (
+    Piece,
+    Timeline,
+    Visibility,
+    find_disagreements,
+    timeline_of,
+)
 
 __all__ = [
     "Piece",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from carnac.core.rollout.brokers import BrokerRevisions
 from carnac.core.rollout.deciding import LAST_COPY, decide_rollout, newest_whole
 from carnac.core.rollout.lives import Life, SegmentLives
 from carnac.core.rollout.model import (
     LOAD_PATIENCE_MS,
+    BrokerRevisions,
     Cold,
     Rollout,
     RolloutState,

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from carnac.core.rollout.brokers import BrokerRevisions
 from carnac.core.rollout.deciding import decide_rollout
 from carnac.core.rollout.lives import SegmentLives
-from carnac.core.rollout.model import REPLACED, Historical, Rollout, RolloutState
+from carnac.core.rollout.model import REPLACED, BrokerRevisions, Historical, Rollout, RolloutState
 from tests.support.laws.rollout import check_at_rest, check_rollout
 from tests.support.rollouts import LEASE_MS, broker, commit_of, rollout_state
 

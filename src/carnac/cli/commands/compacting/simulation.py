@@ -216,7 +216,7 @@ def _given(
 
 
 def _recorded(session: Session, datasource: str) -> list[Arrival]:
-    from carnac.simulation.arrivals_of_log import arrivals_of
+    from carnac.simulation.folding import arrivals_of
 
     with session.open_store() as store:
         revisions: list[int] = []
@@ -228,7 +228,7 @@ def _recorded(session: Session, datasource: str) -> list[Arrival]:
 
 
 def _repeat(arrivals: Sequence[Arrival], days: float) -> Iterable[Arrival]:
-    from carnac.simulation.arrivals_of_log import repeated
+    from carnac.simulation.folding import repeated
 
     return repeated(arrivals, days)
 
