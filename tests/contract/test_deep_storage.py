@@ -1,4 +1,4 @@
-"""One behaviour for every deep storage: local directory, S3 (moto's server), memory."""
+"""One behaviour for every deep storage: local directory, S3 (moto's server), and what stands for one in tests."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from moto.server import ThreadedMotoServer
 
 from carnac.deep_storage import open_deep_storage
 from carnac.deep_storage.local import storage_error
-from carnac.deep_storage.memory import MemoryDeepStorage
 from carnac.errors import Invalid, NotFound, Unavailable
 from carnac.ports import DeepStorage
+from tests.support.memory_storage import MemoryDeepStorage
 
-KINDS = ["local", "memory", pytest.param("s3", marks=pytest.mark.http)]
+KINDS = ["local", "memory", "fake", pytest.param("s3", marks=pytest.mark.http)]
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +54,8 @@ def storage(
         return open_deep_storage(f"{tmp_path}/store")
     if request.param == "memory":
         return open_deep_storage("memory://")
+    if request.param == "fake":
+        return MemoryDeepStorage()
     name = "".join(c for c in request.node.name if c.isalnum())
     return open_deep_storage(f"s3://shelf/{name}", request.getfixturevalue("s3_options"))
 

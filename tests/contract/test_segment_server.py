@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from carnac.core.time.intervals import Interval, IntervalSet
-from carnac.deep_storage.memory import MemoryDeepStorage
 from carnac.errors import (
     Busy,
     Cancelled,
@@ -35,6 +34,7 @@ from tests.support.historicals import (
     states,
     write_hours,
 )
+from tests.support.memory_storage import MemoryDeepStorage
 from tests.support.segments import without_file
 from tests.waiting import until
 

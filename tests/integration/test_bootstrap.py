@@ -88,6 +88,13 @@ def test_relative_names_are_places_in_the_working_directory(
     assert locate_store("postgres://h/d").file is None
 
 
+def test_rows_of_a_store_in_memory_are_read_again() -> None:
+    """They were written where nobody looked for them."""
+    with carnac.open("memory://") as store:
+        store.append("events", [{"time": "2020-01-01", "n": 1}, {"time": "2020-01-02", "n": 2}])
+        assert store.sql("SELECT sum(n) AS n FROM events").arrow().to_pylist() == [{"n": 3}]
+
+
 def test_memory_stores_are_empty_and_apart() -> None:
     with carnac.open("memory://") as first, carnac.open("memory://") as second:
         first.set_lookup("a", {"x": "y"})

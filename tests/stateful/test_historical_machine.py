@@ -11,7 +11,6 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from carnac.deep_storage.memory import MemoryDeepStorage
 from carnac.errors import Revoked
 from carnac.historical import Historical
 from tests.support.historicals import (
@@ -22,6 +21,7 @@ from tests.support.historicals import (
     states,
     write_hours,
 )
+from tests.support.memory_storage import MemoryDeepStorage
 
 SEGMENTS = 6
 ROWS = 10

@@ -14,7 +14,6 @@ from carnac.clock import RandomIds, SystemClock
 from carnac.core.segments.schema import unite_columns
 from carnac.core.segments.segment import Segment
 from carnac.core.time.intervals import IntervalSet
-from carnac.deep_storage.memory import MemoryDeepStorage
 from carnac.errors import Cancelled
 from carnac.historical import Historical
 from carnac.ports import DeepStorage
@@ -22,6 +21,7 @@ from carnac.ports.queries import LeafFiles, LeafReport, LeafRequest, LeafSlice
 from carnac.ports.serving import Inventory, SegmentServer
 from carnac.query.intact import IntactFiles
 from carnac.query.scans import literal, quote
+from tests.support.memory_storage import MemoryDeepStorage
 from tests.support.segments import write_segment
 from tests.waiting import until
 

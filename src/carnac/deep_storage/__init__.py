@@ -1,7 +1,8 @@
-"""Deep storage: a local directory, an object store by URL, or memory. `open_deep_storage` chooses by the URL."""
+"""Deep storage: a local directory, or an object store by URL. `open_deep_storage` chooses by the URL."""
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -9,6 +10,7 @@ from urllib.parse import unquote, urlsplit
 from carnac.core.redaction import show_url
 from carnac.errors import Invalid
 from carnac.ports import DeepStorage
+from carnac.ports.temporary import own_folder
 
 __all__ = ["open_deep_storage"]
 
@@ -17,7 +19,8 @@ def open_deep_storage(url: str, options: Mapping[str, object] | None = None) -> 
     """Return the deep storage at `url`, which need not exist yet.
 
     Args:
-        url: A path, `file:///…`, `memory://…` (empty at first, gone with the process), or what fsspec opens: `s3://…`.
+        url: A path, `file:///…`, `memory://…` (a temporary folder: empty at first, gone with the process), or what
+            fsspec opens: `s3://…`.
         options: Handed to fsspec for object stores (`endpoint_url`, `key`, `secret` of S3 and the like).
 
     Raises:
@@ -36,9 +39,9 @@ def open_deep_storage(url: str, options: Mapping[str, object] | None = None) -> 
 
         return LocalDeepStorage(Path(unquote(urlsplit(url).path) if separator else rest))
     if scheme == "memory":
-        from carnac.deep_storage.memory import MemoryDeepStorage
+        from carnac.deep_storage.local import LocalDeepStorage
 
-        return MemoryDeepStorage(url)
+        return LocalDeepStorage(Path(tempfile.mkdtemp(dir=own_folder("store"))))
     from carnac.deep_storage.objects import ObjectDeepStorage
 
     return ObjectDeepStorage(url, options or {})

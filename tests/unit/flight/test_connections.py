@@ -12,7 +12,6 @@ from pathlib import Path
 import pyarrow.flight as fl
 import pytest
 
-from carnac.deep_storage.memory import MemoryDeepStorage
 from carnac.errors import Invalid, TimedOut, Unavailable
 from carnac.flight import FlightSegmentServer, FlightServer, wire
 from carnac.historical import Historical
@@ -25,6 +24,7 @@ from tests.support.historicals import (
     settled,
     write_hours,
 )
+from tests.support.memory_storage import MemoryDeepStorage
 from tests.waiting import until
 
 pytestmark = pytest.mark.http

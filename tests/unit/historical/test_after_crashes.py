@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from carnac.deep_storage import open_deep_storage
-from carnac.deep_storage.memory import MemoryDeepStorage
 from carnac.errors import (
     Conflict,
     Invalid,
@@ -27,11 +26,14 @@ from tests.support.historicals import (
     states,
     write_hours,
 )
+from tests.support.memory_storage import MemoryDeepStorage
 
 
 @pytest.fixture(params=["memory", "local"])
 def storage(request: pytest.FixtureRequest, tmp_path: Path) -> DeepStorage:
-    return open_deep_storage("memory://" if request.param == "memory" else f"{tmp_path}/deep")
+    return (
+        MemoryDeepStorage() if request.param == "memory" else open_deep_storage(f"{tmp_path}/deep")
+    )
 
 
 @pytest.fixture
@@ -229,7 +231,7 @@ def test_a_file_that_was_put_in_place_before_a_crash_is_not_fetched_again(
 FULL_DISK = """
 import resource, sys
 from pathlib import Path
-from carnac.deep_storage.memory import MemoryDeepStorage
+from tests.support.memory_storage import MemoryDeepStorage
 from tests.support.historicals import open_historical, request_of, rows_of, settled, write_hours
 
 storage = MemoryDeepStorage()

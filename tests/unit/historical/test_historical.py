@@ -32,12 +32,15 @@ from tests.support.historicals import (
     states,
     write_hours,
 )
+from tests.support.memory_storage import MemoryDeepStorage
 from tests.support.segments import without_file, write_segment
 
 
 @pytest.fixture(params=["memory", "local"])
 def storage(request: pytest.FixtureRequest, tmp_path: Path) -> DeepStorage:
-    return open_deep_storage("memory://" if request.param == "memory" else f"{tmp_path}/deep")
+    return (
+        MemoryDeepStorage() if request.param == "memory" else open_deep_storage(f"{tmp_path}/deep")
+    )
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from carnac.deep_storage.memory import MemoryDeepStorage
 from carnac.historical.journal import Assigned, Journal, Loaded
 from tests.nightly import IS_NIGHTLY
 from tests.support.historicals import STORE_ID, open_historical
+from tests.support.memory_storage import MemoryDeepStorage
 
 SEGMENTS = 100_000 if IS_NIGHTLY else 3_000
 

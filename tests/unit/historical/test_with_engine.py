@@ -22,6 +22,7 @@ from tests.support.historicals import (
     settled,
     write_hours,
 )
+from tests.support.memory_storage import MemoryDeepStorage
 from tests.support.segments import write_segment
 
 TYPES = {
@@ -67,7 +68,11 @@ def open_served(folder: Path, storage: DeepStorage) -> Historical:
 
 @pytest.fixture(params=["memory", "local"])
 def storage(request: pytest.FixtureRequest, tmp_path: Path) -> DeepStorage:
-    return open_deep_storage("memory://" if request.param == "memory" else f"{tmp_path}/deep [x]")
+    return (
+        MemoryDeepStorage()
+        if request.param == "memory"
+        else open_deep_storage(f"{tmp_path}/deep [x]")
+    )
 
 
 @pytest.fixture
@@ -119,7 +124,7 @@ def test_a_statement_reaches_nothing_but_its_view(
 
 
 def test_damage_in_deep_storage_is_told_as_damage(tmp_path: Path) -> None:
-    storage = open_deep_storage("memory://")
+    storage = MemoryDeepStorage()
     segment = write_segment(storage, rich_rows(0) + rich_rows(1), types=TYPES)
     with storage.open_read(segment.path) as file:
         data = file.read()

@@ -14,10 +14,10 @@ import pytest
 
 from carnac.core.segments.segment import Segment
 from carnac.core.time.intervals import Interval
-from carnac.deep_storage.memory import MemoryDeepStorage
 from carnac.errors import Corrupt, NotFound, Unavailable
 from carnac.query.cache import LOCK_NAME, FileCache
 from carnac.query.intact import IntactFiles
+from tests.support.memory_storage import MemoryDeepStorage
 
 NEVER = threading.Event()
 

@@ -15,10 +15,10 @@ import pytest
 from carnac.core.segments.segment import ColumnType
 from carnac.core.time.intervals import Interval, parse_instant, parse_interval
 from carnac.deep_storage import open_deep_storage
-from carnac.deep_storage.memory import MemoryDeepStorage
 from carnac.errors import CarnacError, Corrupt, Invalid, NotFound
 from carnac.ports import DeepStorage
 from carnac.query import QueryEngine
+from tests.support.memory_storage import MemoryDeepStorage
 from tests.support.segments import MemoryCatalog, build_catalog, without_file, write_segment
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from carnac.clock import MarkedIds
 from carnac.core.ids import mark_of
 from carnac.core.log.commits import Change, CommitKind, Publication
-from carnac.deep_storage.memory import MemoryDeepStorage
 from carnac.metadata.store import MetadataStore
 from carnac.store.upkeep.maintenance import remove_leftovers
+from tests.support.memory_storage import MemoryDeepStorage
 from tests.support.segments import write_segment
 
 MARK, OTHER = mark_of("a", 1, 7), mark_of("a", 2, 9)

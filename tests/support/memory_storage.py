@@ -1,4 +1,4 @@
-"""Deep storage in memory, for tests and throw-away stores."""
+"""Deep storage in memory: stands for an object store, of which nothing is on a disk here."""
 
 from __future__ import annotations
 
@@ -99,4 +99,4 @@ class MemoryDeepStorage:
 
 
 def _now_ms() -> int:
-    return time.time_ns() // 1_000_000  # noqa: TID251 - stands for the file system, which has a clock of its own
+    return time.time_ns() // 1_000_000
