@@ -70,7 +70,7 @@ class Busy(Unavailable):
 
 
 class TimedOut(Unavailable):
-    """It took longer than it may, and was stopped."""
+    """A request took longer than it may, and was stopped."""
 
 
 class Cancelled(Unavailable):

@@ -1,4 +1,4 @@
-"""Who leads: Druid's two paths, which overlords and coordinators answer alike."""
+"""Leadership: Druid's two paths, which overlords and coordinators answer alike."""
 
 from __future__ import annotations
 

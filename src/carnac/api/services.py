@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """What a request may ask: tasks, locks, who leads, and what is let in."""
+    """The services that a request may ask: tasks, locks, leadership, admission."""
 
     tasks: TaskService
     locks: Lockbox

@@ -102,8 +102,8 @@ class Part:
             return
         with pa.OSFile(str(self._path)) as source:  # a map would go before the rows do
             reader = pa.ipc.open_file(source)
-            for place in range(reader.num_record_batches):
-                yield reader.get_batch(place)
+            for index in range(reader.num_record_batches):
+                yield reader.get_batch(index)
 
     def _begin_file(self, schema: pa.Schema) -> None:
         with _lock:

@@ -62,8 +62,8 @@ def draw_folding(moments: Sequence[FoldingMoment], *, title: str, subtitle: str)
     return {
         **chart_head(title, subtitle, legend=OF_LINES),
         "vconcat": [
-            _panel(name, lines, end=end, counts=not place, is_last=place == len(panels) - 1)
-            for place, (name, lines) in enumerate(panels)
+            _panel(name, lines, end=end, counts=not index, is_last=index == len(panels) - 1)
+            for index, (name, lines) in enumerate(panels)
         ],
         "resolve": {"scale": {"color": "independent"}},
         "spacing": 14,

@@ -24,7 +24,7 @@ _NAME = re.compile(
 
 def digits(number: int, count: int) -> str:
     """Return the last digits of a number."""
-    pairs = [_PAIRS[number >> 5 * place & 1023] for place in range(count & ~1, -1, -2)]
+    pairs = [_PAIRS[number >> 5 * index & 1023] for index in range(count & ~1, -1, -2)]
     return "".join(pairs)[-count:]
 
 

@@ -23,7 +23,7 @@ _HALF = re.compile(r"[\ud800-\udfff]|\\[uU](?:0000)?[dD][89a-fA-F]")
 
 
 class TooManyValues(Invalid):
-    """It would take too much memory: send less."""
+    """The text would take too much memory: send less."""
 
 
 def parse_json(text: str | bytes, what: str, *, limit: int = LENGTH_MAX) -> object:

@@ -1,4 +1,4 @@
-"""What no setting may exceed, whatever its own bounds: who writes more means something else."""
+"""Bounds of all settings, whatever their own: a larger value means something else."""
 
 from __future__ import annotations
 

@@ -335,10 +335,10 @@ def _without_dictionaries(table: pa.Table) -> pa.Table:
     """Return a table of plain values, since Arrow validates no words of dictionaries."""
     import pyarrow as pa
 
-    for place, field in enumerate(table.schema):
+    for index, field in enumerate(table.schema):
         if pa.types.is_dictionary(field.type):
-            plain = table.column(place).cast(field.type.value_type)
-            table = table.set_column(place, field.name, plain)
+            plain = table.column(index).cast(field.type.value_type)
+            table = table.set_column(index, field.name, plain)
     return table
 
 
@@ -353,8 +353,8 @@ def _check_field(field: pa.Field) -> None:
     _ = field.name  # decoded here
     if pa.types.is_dictionary(field.type):
         raise ValueError(f"column {field.name} has a dictionary inside")
-    for place in range(field.type.num_fields):
-        _check_field(field.type.field(place))
+    for index in range(field.type.num_fields):
+        _check_field(field.type.field(index))
 
 
 def _limit(what: str, number: int, most: int) -> None:

@@ -7,7 +7,7 @@ from typing import Self
 
 
 class Closing(ABC):
-    """Is itself what a `with` block binds, and is closed when the block ends, however it ends."""
+    """An object that a `with` block binds, and that is closed when the block ends, however it ends."""
 
     @abstractmethod
     def close(self) -> None:

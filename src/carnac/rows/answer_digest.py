@@ -38,7 +38,7 @@ class AnswerMeter:
         self.size_bytes += batch.nbytes
         if batch.num_columns and batch.num_rows:
             columns = [_comparable(column) for column in batch.columns]
-            names = [f"c{place}" for place in range(len(columns))]
+            names = [f"c{index}" for index in range(len(columns))]
             self._hash = add_hashes(
                 self._hash, hash_rows(pa.RecordBatch.from_arrays(columns, names))
             )

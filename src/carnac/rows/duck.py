@@ -25,7 +25,7 @@ MIN_MEMORY_BYTES = 64 << 20
 
 @dataclass(slots=True)
 class _Shared:
-    """What the tasks of a block share: a connection, once one of them asks for it.
+    """The connection that the tasks of a block share, once one of them asks for it.
 
     Attributes:
         temp_dir, memory_bytes: Of the connection, if the thread has none yet.

@@ -1,4 +1,4 @@
-"""Why Spark does not start: the one line that says it, out of what Java prints."""
+"""The reason why Spark does not start: the one line that says it, out of what Java prints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a number is another one at a later revision: which commits changed it, and by how much."""
+"""The reasons why a number is another one at a later revision: which commits changed it, and by how much."""
 
 from __future__ import annotations
 
@@ -357,7 +357,7 @@ def _answer(table: pa.Table, numbers: Sequence[int]) -> Answer:
 
 def _nonzero(deltas: Mapping[tuple[Key, int], Number], width: int) -> Answer:
     keys = dict.fromkeys(key for key, _ in deltas)
-    found = {key: [deltas.get((key, place), 0) for place in range(width)] for key in keys}
+    found = {key: [deltas.get((key, index), 0) for index in range(width)] for key in keys}
     return {key: values for key, values in found.items() if any(values)}
 
 
@@ -367,10 +367,10 @@ def _adds_up(before: Answer, after: Answer, changes: Sequence[Why]) -> bool:
     width = max((len(values) for values in (*before.values(), *after.values())), default=0)
     zeros: Sequence[Number] = [0] * width
     for key in keys:
-        for place in range(width):
-            first, last = before.get(key, zeros)[place], after.get(key, zeros)[place]
+        for index in range(width):
+            first, last = before.get(key, zeros)[index], after.get(key, zeros)[index]
             total = float(first) + sum(
-                float(one.deltas[key][place]) for one in changes if key in one.deltas
+                float(one.deltas[key][index]) for one in changes if key in one.deltas
             )
             if not isclose(total, float(last), rel_tol=CLOSE, abs_tol=CLOSE):
                 return False

@@ -140,12 +140,12 @@ def _header(shape: Shape, names: Sequence[str], types: Sequence[pa.DataType]) ->
     in_sql = [sql_type(kind) for kind in types] if shape.has_sql_types else None
     if shape.form.is_named:
         said = []
-        for place in range(len(names)):
+        for index in range(len(names)):
             both = {}
             if native is not None:
-                both["type"] = native[place]
+                both["type"] = native[index]
             if in_sql is not None:
-                both["sqlType"] = in_sql[place]
+                both["sqlType"] = in_sql[index]
             said.append(json.dumps(both or None, separators=(",", ":")))
         return [_object(_keys(names), said)]
     lists = [row for row in (list(names), native, in_sql) if row is not None]

@@ -25,7 +25,7 @@ def parse_parameters(listed: object) -> list[object]:
         return []
     if not isinstance(listed, list):
         raise Invalid("parameters must be a list of objects with type and value")
-    return [_value(one, place) for place, one in enumerate(listed, start=1)]
+    return [_value(one, index) for index, one in enumerate(listed, start=1)]
 
 
 def _value(one: object, place: int) -> object:

@@ -182,4 +182,4 @@ def _names(names: Sequence[str], sql: str, shown: Outline | None) -> list[str]:
         return list(names)
     shown = shown or outline(sql)
     unnamed = shown.unnamed(len(names)) if shown is not None else set()
-    return [f"EXPR${place}" if place in unnamed else name for place, name in enumerate(names)]
+    return [f"EXPR${index}" if index in unnamed else name for index, name in enumerate(names)]

@@ -1,4 +1,4 @@
-"""Those who use a store: they append, replace, delete, revert, read, collect garbage, and know what they want."""
+"""Clients of a store: they append, replace, delete, revert, read, collect garbage, and know what they want."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Those who serve: historicals, coordinators and brokers, put together as `carnac serve` does, and who asks them."""
+"""Servers: historicals, coordinators and brokers, put together as `carnac serve` does, and who asks them."""
 
 from __future__ import annotations
 

@@ -27,10 +27,10 @@ def words_before(environ: Mapping[str, str]) -> list[str] | None:
 
 def option_in(words: list[str], name: str) -> str | None:
     """Return the value of an option that may stand anywhere on the line, or None."""
-    for place, word in enumerate(words):
+    for index, word in enumerate(words):
         key, equals, value = word.partition("=")
         if key == name:
-            return value if equals else next(iter(words[place + 1 : place + 2]), None)
+            return value if equals else next(iter(words[index + 1 : index + 2]), None)
     return None
 
 

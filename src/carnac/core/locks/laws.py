@@ -16,8 +16,8 @@ def check_locks(locks: Iterable[Lock]) -> None:
         (lock for lock in known if lock.state is LockState.HELD),
         key=lambda lock: (lock.datasource, lock.interval.start_ms),
     )
-    for place, lock in enumerate(held):
-        for other in held[place + 1 :]:
+    for index, lock in enumerate(held):
+        for other in held[index + 1 :]:
             if other.datasource != lock.datasource or (
                 other.interval.start_ms >= lock.interval.end_ms
             ):

@@ -419,8 +419,8 @@ def find_buckets(output_url: str, job: RewriteJob) -> tuple[Interval, ...]:
 
 def _buckets_of(times_ms: NDArray[np.int64], granularity: Granularity) -> Iterator[Interval]:
     """Yield the buckets of ascending times; it takes time by bucket, not by time."""
-    place = 0
-    while place < len(times_ms):
-        bucket = granularity.bucket(int(times_ms[place]))
+    index = 0
+    while index < len(times_ms):
+        bucket = granularity.bucket(int(times_ms[index]))
         yield bucket
-        place = int(np.searchsorted(times_ms, bucket.end_ms))
+        index = int(np.searchsorted(times_ms, bucket.end_ms))

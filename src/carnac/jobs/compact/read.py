@@ -135,8 +135,8 @@ def _where(table: pa.Table, mask: Any, *, held: int = 0) -> pa.Table:
 
 def _is_hidden(file: pq.ParquetFile, index: int, source: SegmentInput) -> bool:
     """Whether the least and the greatest time of a row group say that no row in it is visible."""
-    place = file.schema_arrow.get_field_index(TIME_COLUMN)
-    if file.schema_arrow.types[place] != TIME_TYPE:
+    position = file.schema_arrow.get_field_index(TIME_COLUMN)
+    if file.schema_arrow.types[position] != TIME_TYPE:
         return False
     group = file.metadata.row_group(index)
     columns = (group.column(number) for number in range(group.num_columns))

@@ -303,8 +303,8 @@ class ScatterJob:
             of_chunk[part.chunk].append(part)
         shared = (
             (chunk, chosen, target)
-            for place, chunk in enumerate(self._task.chunks)
-            for chosen, target in self._shared_out(cuts, place, of_chunk[chunk])
+            for position, chunk in enumerate(self._task.chunks)
+            for chosen, target in self._shared_out(cuts, position, of_chunk[chunk])
         )
         return [
             GatherTask(

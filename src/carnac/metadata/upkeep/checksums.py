@@ -161,8 +161,8 @@ def _copy_aside(path: Path) -> Path:
     file = _open_file(path, "unix")
     try:
         with aside.open("xb") as copy:
-            for place in range(0, file.xFileSize(), COPIED_BYTES):
-                copy.write(file.xRead(min(COPIED_BYTES, file.xFileSize() - place), place))
+            for index in range(0, file.xFileSize(), COPIED_BYTES):
+                copy.write(file.xRead(min(COPIED_BYTES, file.xFileSize() - index), index))
         log = Path(f"{path}-wal")
         if log.exists() and log.stat().st_size:
             shutil.copyfile(log, f"{aside}-wal")
@@ -262,9 +262,9 @@ def _checksum(data: bytes) -> bytes:
     """
     first = second = 0
     words = memoryview(data).cast("I")
-    for place in range(0, len(words), 2):
-        first = (first + words[place] + second) & _WORD
-        second = (second + words[place + 1] + first) & _WORD
+    for index in range(0, len(words), 2):
+        first = (first + words[index] + second) & _WORD
+        second = (second + words[index + 1] + first) & _WORD
     return first.to_bytes(4, "little") + second.to_bytes(4, "little")
 
 

@@ -253,11 +253,11 @@ class Controller:
         return max((item.entry.visible.intervals[-1].end_ms for item in found), default=None)
 
     def _start(self, tasks: Sequence[CompactionTask]) -> None:
-        for place, task in enumerate(tasks):
+        for index, task in enumerate(tasks):
             try:
                 run_id = self._runner.start(task, self._terms[task.datasource])
             except Unavailable:
-                for rest in tasks[place:]:
+                for rest in tasks[index:]:
                     self.conductor.give_back(rest)
                 raise
             except CarnacError as error:  # one task does not stop the others

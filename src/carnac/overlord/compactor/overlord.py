@@ -1,4 +1,4 @@
-"""Has tasks of compaction run by an overlord: with locks, retries, and whatever runs its attempts."""
+"""Tasks of compaction that an overlord runs: with locks, retries, and whatever runs its attempts."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Change(StrEnum):
-    """What the type of a column has no room for."""
+    """The part of a value that the type of a column has no room for."""
 
     FRACTION = "fraction"
     DIGITS = "digits"

@@ -71,9 +71,9 @@ def _of_mappings(rows: Sequence[object]) -> pa.Table:
     import pyarrow as pa
 
     names: dict[str, None] = {}
-    for place, row in enumerate(rows, start=1):
+    for index, row in enumerate(rows, start=1):
         if not isinstance(row, Mapping):
-            raise Invalid(f"row {place} is a {type(row).__name__}, not a dict of column and value")
+            raise Invalid(f"row {index} is a {type(row).__name__}, not a dict of column and value")
         names.update(dict.fromkeys(map(str, row)))
     found = [row for row in rows if isinstance(row, Mapping)]
     return pa.table({name: pa.array([row.get(name) for row in found]) for name in names})

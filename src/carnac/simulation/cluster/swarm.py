@@ -1,4 +1,4 @@
-"""What a seed concentrates on: what everything together would seldom reach, few things often do.
+"""The concentration of a seed: what everything together would seldom reach, few things often do.
 
 Each seed switches kinds of faults and of work on and off, and the fewer are left, the more often they happen. So one
 seed has little but processes that stand still, another nothing but deletes that are reverted and compacted.

@@ -128,7 +128,7 @@ def _print_plan(session: Session, plan: CompactionPlan, interval: Interval | Non
         output.line(_nothing(plan, interval))
         _print_notes(session, plan)
         return
-    names = {task.task_id: f"T{place}" for place, task in enumerate(plan.tasks, 1)}
+    names = {task.task_id: f"T{index}" for index, task in enumerate(plan.tasks, 1)}
     output.table(
         TASK_COLUMNS,
         [
@@ -164,7 +164,7 @@ def _print_notes(session: Session, plan: CompactionPlan) -> None:
 
 
 def _print_reasons(session: Session, plan: CompactionPlan, interval: Interval | None) -> None:
-    names = {task.task_id: f"T{place}" for place, task in enumerate(plan.tasks, 1)}
+    names = {task.task_id: f"T{index}" for index, task in enumerate(plan.tasks, 1)}
     reasons = plan.explain(interval)
     if session.output.is_json:
         session.output.json(
@@ -226,7 +226,7 @@ def _sum(plan: CompactionPlan) -> str:
 
 def plan_json(plan: CompactionPlan) -> dict[str, object]:
     """Return the tasks of a plan as plain values."""
-    names = {task.task_id: f"T{place}" for place, task in enumerate(plan.tasks, 1)}
+    names = {task.task_id: f"T{index}" for index, task in enumerate(plan.tasks, 1)}
     tasks = [_task_json(task, names) for task in plan.tasks]
     return {**some_of(plan, "datasource revision notes"), "tasks": tasks}
 

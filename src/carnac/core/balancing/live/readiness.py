@@ -1,4 +1,4 @@
-"""What is planned before the cost functions are machine code, and how they become it.
+"""Plans before the cost functions are machine code, and how they become it.
 
 Compiling them takes some ten seconds of a processor, once after each installation, and minutes on a machine that is
 busy. What is new is loaded meanwhile: by room alone. Nothing here that is planned calls a compiled function.

@@ -218,8 +218,8 @@ def _next_loaded(
     """Return where, from `start` on, the next segment is that the server has loaded; past the end if none is."""
     offsets, rows, servers, holds = held
     for at in range(start, len(peers)):
-        for place in range(offsets[peers[at]], offsets[peers[at] + 1]):
-            row = rows[place]
+        for index in range(offsets[peers[at]], offsets[peers[at] + 1]):
+            row = rows[index]
             if servers[row] == server and holds[row] == 0:  # Hold.LOADED
                 return at
     return len(peers)

@@ -103,6 +103,6 @@ def _candidates(board: Board, waiting: Flags, limits: LoadLimits) -> list[int]:
     rows = rows[first]
     rows = rows[np.argsort(replicas.server[rows], kind="stable")]
     server = replicas.server[rows]
-    place = np.arange(len(rows)) - np.searchsorted(server, server, side="left")
-    last = np.argsort(-place, kind="stable")
-    return [int(row) for row in rows[last[(place[last] >= limits.begun) & waiting[rows[last]]]]]
+    index = np.arange(len(rows)) - np.searchsorted(server, server, side="left")
+    last = np.argsort(-index, kind="stable")
+    return [int(row) for row in rows[last[(index[last] >= limits.begun) & waiting[rows[last]]]]]

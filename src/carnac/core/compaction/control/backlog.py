@@ -177,14 +177,14 @@ class Backlog:
         first = last = 0
         mine: set[int] = set()
         for start_ms in touched:
-            place = max(bisect_right(self._starts, start_ms) - 1, 0)
-            low = place - 1 if place and self._has_room(place - 1) else place
+            index = max(bisect_right(self._starts, start_ms) - 1, 0)
+            low = index - 1 if index and self._has_room(index - 1) else index
             if mine and low > last:  # those that touch are one
                 yield first, last, mine
                 first, mine = low, set()
             elif not mine:
                 first = low
-            high = min(place + 1, len(self._starts))
+            high = min(index + 1, len(self._starts))
             last = max(last, high + 1 if self._has_room(high) else high)
             mine.add(start_ms)
         yield first, last, mine

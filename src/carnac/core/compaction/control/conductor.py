@@ -435,7 +435,7 @@ def _inside(intervals: IntervalSet, summaries: dict[int, ChunkSummary]) -> dict[
     outside = [
         start_ms
         for start_ms, one in summaries.items()
-        if (not (place := bisect_right(starts, start_ms)) or one.chunk.end_ms > ends[place - 1])
+        if (not (index := bisect_right(starts, start_ms)) or one.chunk.end_ms > ends[index - 1])
         and not (one.extent is _COARSE and _touches(intervals, one.chunk))
     ]
     for start_ms in outside:
@@ -446,12 +446,12 @@ def _inside(intervals: IntervalSet, summaries: dict[int, ChunkSummary]) -> dict[
 def _is_within(intervals: IntervalSet, chunk: Interval) -> bool:
     """Whether one of the intervals holds all of the chunk; O(log n)."""
     known = intervals.intervals
-    place = bisect_right(known, chunk.start_ms, key=lambda one: one.start_ms) - 1
-    return place >= 0 and known[place].contains(chunk)
+    index = bisect_right(known, chunk.start_ms, key=lambda one: one.start_ms) - 1
+    return index >= 0 and known[index].contains(chunk)
 
 
 def _touches(intervals: IntervalSet, chunk: Interval) -> bool:
     """Whether the chunk overlaps one of the intervals; O(log n)."""
     known = intervals.intervals
-    place = bisect_right(known, chunk.start_ms, key=lambda one: one.start_ms) - 1
-    return any(one.overlaps(chunk) for one in known[max(place, 0) : place + 2])
+    index = bisect_right(known, chunk.start_ms, key=lambda one: one.start_ms) - 1
+    return any(one.overlaps(chunk) for one in known[max(index, 0) : index + 2])

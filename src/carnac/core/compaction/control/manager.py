@@ -104,10 +104,10 @@ def change_queue(
     waiting: list[CompactionTask] = []
     at = 0
     for task in sorted(added, key=_by_order):
-        place = bisect_right(kept, task.order, key=_by_order)  # the same steps first: they are warm
-        waiting += kept[at:place]
+        index = bisect_right(kept, task.order, key=_by_order)  # the same steps first: they are warm
+        waiting += kept[at:index]
         waiting.append(task)
-        at = place
+        at = index
     waiting += kept[at:]
     gone = {task.task_id for task in removed}
     passed = {name: count for name, count in queue.passed.items() if name not in gone}
