@@ -50,7 +50,7 @@ from carnac.store.results import Result
 from carnac.store.upkeep.maintenance import GcAction, GcReport
 from carnac.store.upkeep.verifying import Finding, ScrubStatus
 from carnac.store.why import Why, WhyReport
-from carnac.store.writing.writer import WriteOutcome
+from carnac.store.writing.outcome import WriteOutcome
 
 VALUES: tuple[type, ...] = (
     WriteOutcome,

@@ -19,7 +19,7 @@ from carnac.ports import JobReport, RejectedRows
 
 if TYPE_CHECKING:
     from carnac.specs.ingest.spec import IngestSpec
-    from carnac.store.writing.writer import WriteOutcome
+    from carnac.store.writing.outcome import WriteOutcome
 
 EXAMPLES_SHOWN = 3
 RAW_SHOWN = 80

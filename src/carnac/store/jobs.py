@@ -27,7 +27,7 @@ from carnac.specs.tasks.spec import (
 from carnac.store.compacting.reports import CompactionReport, GroupOutcome, GroupReport
 from carnac.store.store import Store
 from carnac.store.upkeep.maintenance import GcReport
-from carnac.store.writing.writer import WriteOutcome
+from carnac.store.writing.outcome import WriteOutcome
 
 WRITER = "task"
 GROUPS_SHOWN_MAX = 1_000

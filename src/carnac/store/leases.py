@@ -44,7 +44,8 @@ class LeaseKeeper:
     """Holds the reader lease of a store handle, and writer leases, and renews them from one daemon thread.
 
     All readers of a handle share one lease, on the oldest revision that any of them reads. It is released when the
-    last reader is done and the handle is closed, or it was idle for a third of a ttl.
+    last reader is done and the handle is closed, or it was idle for a third of a ttl. So do appends, of which one
+    follows another within milliseconds, but for no longer than a ttl: younger files than their lease are no garbage.
 
     Args:
         wait: In place of waiting on the machine's clock, for tests; None: real time.
@@ -69,6 +70,9 @@ class LeaseKeeper:
         self._reader: Lease | None = None
         self._gaps = 0
         self._writers: dict[str, None] = {}  # ids; renewed in the order in which they were taken
+        self._shared: Lease | None = None  # the one that the next append takes
+        self._appends: Counter[str] = Counter()  # at work, by the id of the lease that they share
+        self._has_appended = False  # since the last renewal
         self._is_closed = False
         self._loop = Loop(
             "leases",
@@ -117,12 +121,7 @@ class LeaseKeeper:
     def writing(self) -> Iterator[Lease]:
         """Yield a writer lease that protects files written until the block ends, or until it is published with."""
         with self._mutex:
-            self._require_open()
-            lease = self._metadata.acquire_lease(
-                LeaseKind.WRITER, holder=self._holder, ttl_ms=self._ttl_ms
-            )
-            self._writers[lease.lease_id] = None
-            self._loop.start()
+            lease = self._acquire_writer()
         try:
             yield lease
         finally:
@@ -133,6 +132,27 @@ class LeaseKeeper:
                 # it ends by itself; what the block did is not undone by this
                 with suppress(CarnacError):
                     self._metadata.release_lease(lease.lease_id)
+
+    @contextmanager
+    def appending(self) -> Iterator[Lease]:
+        """Yield a writer lease as `writing` does, which this handle's appends share; no publish is to return it."""
+        with self._mutex:
+            shared, now_ms = self._shared, self._clock.now_ms()
+            if shared is None or is_over(shared.acquired_at_ms, self._ttl_ms, now_ms):
+                shared = self._shared = self._acquire_writer()
+            self._appends[shared.lease_id] += 1
+            self._has_appended = True
+        try:
+            yield shared
+        except Revoked:
+            with self._mutex:
+                self._drop_shared(shared.lease_id)
+            raise
+        finally:
+            with self._mutex:
+                self._appends[shared.lease_id] -= 1
+                if self._is_closed:
+                    self._release_appends()
 
     def confirm(self, lease: Lease) -> None:
         """Make sure that a writer lease lives for one more ttl.
@@ -148,14 +168,15 @@ class LeaseKeeper:
             self._writers.pop(lease.lease_id, None)
 
     def release_idle(self) -> None:
-        """Release the reader lease now if nobody reads: it is kept for a while because the next query comes soon."""
+        """Release now what nobody uses: leases are kept for a while because the next query or append comes soon."""
         with self._mutex:
+            self._release_appends()
             if self._reader is not None and not self._reading:
                 reader, self._reader = self._reader, None
                 self._metadata.release_lease(reader.lease_id)
 
     def close(self) -> None:
-        """Release the reader lease and stop the thread. Idempotent.
+        """Release what is kept for the next reader or append, and stop the thread. Idempotent.
 
         Raises:
             Unavailable: The database does not answer; the lease ends by itself.
@@ -163,14 +184,17 @@ class LeaseKeeper:
         self._is_closed = True
         self._loop.stop()
         with self._mutex:
+            self._release_appends()
             reader, self._reader = self._reader, None
             if reader is not None:
                 self._gaps += 1
                 self._metadata.release_lease(reader.lease_id)
 
     def _renew(self) -> None:
-        """Renew what is held."""
+        """Renew what is held, and let go of what has become idle."""
         with self._mutex:
+            self._release_appends(has_next=self._has_appended)
+            self._has_appended = False
             self._renew_writers()
             self._renew_reader()
 
@@ -223,13 +247,42 @@ class LeaseKeeper:
             LeaseKind.READER, holder=self._holder, ttl_ms=self._ttl_ms, revision=revision
         )
 
+    def _acquire_writer(self) -> Lease:
+        self._require_open()
+        lease = self._metadata.acquire_lease(
+            LeaseKind.WRITER, holder=self._holder, ttl_ms=self._ttl_ms
+        )
+        self._writers[lease.lease_id] = None
+        self._loop.start()
+        return lease
+
+    def _release_appends(self, *, has_next: bool = False) -> None:
+        """Release leases under which no append is at work; where the database does not answer, they end by themselves.
+
+        Args:
+            has_next: Another append is expected: it takes the newest one.
+        """
+        kept = self._shared if has_next else None
+        for lease_id in [one for one, count in self._appends.items() if not count]:
+            if kept is None or lease_id != kept.lease_id:
+                self._drop_shared(lease_id)
+                del self._appends[lease_id]
+                with suppress(CarnacError):
+                    self._metadata.release_lease(lease_id)
+
+    def _drop_shared(self, lease_id: str) -> None:
+        """Have no further append share a lease."""
+        self._writers.pop(lease_id, None)
+        if self._shared is not None and self._shared.lease_id == lease_id:
+            self._shared = None
+
     def _renew_writers(self) -> None:
         for lease_id in list(self._writers):
             try:
                 self._metadata.renew_lease(lease_id, ttl_ms=self._ttl_ms)
             except Revoked:
                 # The publish that names this lease will be refused, and says so to its caller.
-                self._writers.pop(lease_id, None)
+                self._drop_shared(lease_id)
             except CarnacError:
                 continue  # the database does not answer now: the lease may live until the next try
 

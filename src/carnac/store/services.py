@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from carnac.store.history import History
     from carnac.store.leases import LeaseKeeper
     from carnac.store.upkeep.maintenance import Maintenance
-    from carnac.store.writing.writer import WriteOutcome, Writer
+    from carnac.store.writing.outcome import WriteOutcome
+    from carnac.store.writing.writer import Writer
 
 
 class StoreServices:

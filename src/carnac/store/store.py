@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from carnac.store.compacting.reports import CompactionReport, GroupReport
     from carnac.store.upkeep.maintenance import GcReport
     from carnac.store.upkeep.verifying import Finding, ScrubStatus
-    from carnac.store.writing.writer import PlanListener, ProgressListener, WriteOutcome
+    from carnac.store.writing.outcome import WriteOutcome
+    from carnac.store.writing.writer import PlanListener, ProgressListener
 
 
 @checked

@@ -13,7 +13,7 @@ from carnac.clock import RandomIds, SystemClock
 from carnac.errors import Conflict, NotFound
 from carnac.specs.ingest.spec import IngestSpec
 from carnac.store import Store
-from carnac.store.writing.writer import WriteOutcome
+from carnac.store.writing.outcome import WriteOutcome
 from tests.support.stores import open_local_store
 from tests.unit.store.events import HOUR_MS, START_MS, fast_folder, hour, spec
 

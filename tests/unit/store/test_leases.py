@@ -254,6 +254,78 @@ class TestWriters:
         assert [lease for lease in store.leases() if lease.kind is LeaseKind.WRITER] == []
 
 
+def writers(metadata: MetadataStore) -> set[str]:
+    return {one.lease_id for one in metadata.leases() if one.kind is LeaseKind.WRITER}
+
+
+class TestAppends:
+    def test_those_that_follow_one_another_share_a_lease_until_they_pause(
+        self, metadata: MetadataStore, keeper: LeaseKeeper, ticker: Ticker
+    ) -> None:
+        with keeper.appending() as first:
+            pass
+        ticker.tick()
+        with keeper.appending() as second, keeper.appending() as third:
+            assert first == second == third
+        assert writers(metadata) == {first.lease_id}
+        ticker.tick()
+        assert writers(metadata) == {first.lease_id}, "one appended since the last renewal"
+        ticker.tick()
+        assert writers(metadata) == set()
+        with keeper.appending() as fourth:
+            assert fourth != first
+
+    def test_one_that_takes_long_keeps_its_lease_and_the_next_takes_a_new_one_each_ttl(
+        self, metadata: MetadataStore, keeper: LeaseKeeper, ticker: Ticker, clock: FakeClock
+    ) -> None:
+        with keeper.appending() as long:
+            for _ in range(3):
+                clock.advance_ms(TTL_MS // 3 + 1)
+                ticker.tick()
+            with keeper.appending() as young:
+                assert young.acquired_at_ms == clock.now_ms(), "older files may be garbage"
+            ticker.tick()
+            assert writers(metadata) == {long.lease_id, young.lease_id}
+        ticker.tick()
+        assert writers(metadata) == set()
+
+    def test_a_lease_that_is_lost_is_not_shared_any_more(
+        self, metadata: MetadataStore, keeper: LeaseKeeper, ticker: Ticker
+    ) -> None:
+        with pytest.raises(Revoked), keeper.appending() as lost:
+            raise Revoked("by somebody")
+        with keeper.appending() as taken:
+            assert taken != lost
+            metadata.release_lease(taken.lease_id)
+            ticker.tick()
+        with keeper.appending() as again:
+            assert writers(metadata) == {again.lease_id}
+
+    def test_a_store_returns_what_its_appends_share_when_it_collects_or_closes(
+        self, open_store: OpenStore, clock: FakeClock
+    ) -> None:
+        store, other = open_store(), open_store()
+        rows = rows_of([(1, hour(1))])
+        assert [store.append("events", rows, spec=spec()).revision for _ in range(2)] == [1, 2]
+        assert len([one for one in other.leases() if one.kind is LeaseKind.WRITER]) == 1
+        store.gc()
+        assert other.leases() == ()
+        clock.advance_ms(1)
+        assert store.append("events", rows, spec=spec()).revision == 3
+        assert [one.base_revision for one in store.log()] == [2, 1, 0], "what each has met"
+        store.close()
+        assert other.leases() == ()
+
+    def test_closing_leaves_the_lease_to_an_append_that_is_at_work(
+        self, metadata: MetadataStore, clock: FakeClock
+    ) -> None:
+        keeper = LeaseKeeper(metadata, clock=clock, holder="me", ttl_ms=TTL_MS)
+        with keeper.appending() as lease:
+            keeper.close()
+            assert writers(metadata) == {lease.lease_id}
+        assert writers(metadata) == set()
+
+
 class TestStores:
     def test_a_query_that_lost_its_lease_is_run_again(
         self, open_store: OpenStore, clock: FakeClock

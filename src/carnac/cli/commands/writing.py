@@ -52,7 +52,7 @@ from carnac.spark.startup import STARTING
 if TYPE_CHECKING:
     from carnac.specs.ingest.spec import IngestSpec
     from carnac.store.writing.loading import LoadPlan
-    from carnac.store.writing.writer import WriteOutcome
+    from carnac.store.writing.outcome import WriteOutcome
 
 
 AllowTypeChange = Annotated[

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from carnac.ports import JobReport
     from carnac.store import Store
-    from carnac.store.writing.writer import WriteOutcome
+    from carnac.store.writing.outcome import WriteOutcome
 
 T = TypeVar("T")
 

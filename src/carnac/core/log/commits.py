@@ -194,6 +194,7 @@ class Publication:
         message: For people reading the log.
         proof: Required of rewrites, and of deletions that add segments; absent otherwise.
         lease_id: The writer's lease that keeps its files from garbage collection; released by the publish.
+        keeps_lease: Whether it is not, as others will be published under it.
     """
 
     kind: CommitKind
@@ -207,6 +208,7 @@ class Publication:
     message: str = ""
     proof: ConservationProof | None = None
     lease_id: str | None = None
+    keeps_lease: bool = False
 
     def __post_init__(self) -> None:
         """Refuse texts that the log would have for good; datasources that are there may have any name."""

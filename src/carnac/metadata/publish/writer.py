@@ -100,7 +100,7 @@ def write_publication(
     revision, at_ms = head.revision + 1, max(now_ms, head.at_ms)
     commit = plan_append(view, publication, revision=revision, at_ms=at_ms)
     if commit is not None:
-        _write_append(session, view, commit, publication.lease_id, encoded)
+        _write_append(session, view, commit, _returned(publication), encoded)
     else:
         commit = plan_any(view, publication, revision=revision, at_ms=at_ms)
         _write_any(session, view, publication, commit, encoded)
@@ -155,7 +155,7 @@ def _write_any(
     for writer in writers:
         writer.prepare()
     ids = [writer.datasource_id for writer in writers]
-    _write_commit(session, commit, ids, publication.lease_id)
+    _write_commit(session, commit, ids, _returned(publication))
     for writer in writers:
         writer.write()
     for change in publication.changes:
@@ -192,6 +192,11 @@ def _check_lease(session: Session, lease_id: str | None, now_ms: int) -> None:
         or is_over(lease.heartbeat_at_ms, lease.ttl_ms, now_ms)
     ):
         raise no_writer_lease(lease_id)
+
+
+def _returned(publication: Publication) -> str | None:
+    """Return the lease that ends with the publication."""
+    return None if publication.keeps_lease else publication.lease_id
 
 
 def _write_commit(

@@ -12,7 +12,7 @@ from carnac.core.log.commits import Change, CommitKind, ConservationProof, Publi
 from carnac.core.time.intervals import Interval, IntervalSet
 from carnac.ports import WriteGuard
 from carnac.store.writing import guarding
-from carnac.store.writing.writer import WriteOutcome
+from carnac.store.writing.outcome import WriteOutcome
 
 if TYPE_CHECKING:
     from carnac.metadata.store import MetadataStore

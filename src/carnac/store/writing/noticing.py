@@ -35,28 +35,49 @@ class Allowed:
     missing: bool = False
 
 
-def with_notes(
-    metadata: MetadataStore,
-    spec: IngestSpec,
-    result: JobResult,
-    *,
-    base: int,
-    allowed: Allowed,
-) -> tuple[JobResult, Mapping[str, str]]:
-    """Return the result with notes in its report, and the store's settings.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Met:
+    """The state that a load meets.
+
+    Attributes:
+        base: The revision that it found.
+        settings: Of the store.
+        columns: Of what stays beside its rows.
+    """
+
+    base: int
+    settings: Mapping[str, str]
+    columns: Mapping[str, ColumnType]
+
+
+def allowed_for(allowed: tuple[bool, bool], *, is_remembered: bool) -> Allowed:
+    """Return what a load may do: what an earlier one declared, and nobody for this one, may be missing."""
+    type_change, missing = allowed
+    return Allowed(type_change=type_change, missing=missing or is_remembered)
+
+
+def load_met(metadata: MetadataStore, spec: IngestSpec, base: int | None) -> Met:
+    """Return what a load meets that found revision `base`; None: that finds the newest one."""
+    with metadata.one_state():
+        base = metadata.head().revision if base is None else base
+        return Met(
+            base=base,
+            settings=metadata.settings(),
+            columns=_columns_before(metadata, spec, base),
+        )
+
+
+def with_notes(spec: IngestSpec, result: JobResult, met: Met, allowed: Allowed) -> JobResult:
+    """Return the result with notes in its report.
 
     Args:
-        base: The revision that the load found.
         allowed: Beside what the spec allows.
 
     Raises:
         Invalid: A type would change so that queries break, or no row has a declared field, and the spec does not
             allow it.
     """
-    with metadata.one_state():
-        kept = metadata.settings()
-        before = _columns_before(metadata, spec, base)
-    evolution = compare_schemas(before, result.segments)
+    evolution = compare_schemas(met.columns, result.segments)
     if evolution.breaking and not (allowed.type_change or spec.tuning.allow_type_change):
         raise Invalid(
             f"{'; '.join(evolution.breaking)}: queries that compute with it would break, and nothing was published;"
@@ -82,14 +103,14 @@ def with_notes(
         notes.append(
             "all rows lie in the first weeks of 1970: if their times are seconds, say so (timestampSpec.format: posix)"
         )
-    made_by = kept.get(declarations.granularity_key(spec.datasource))
+    made_by = met.settings.get(declarations.granularity_key(spec.datasource))
     now = str(spec.granularity.segment_granularity)
-    if before and made_by is not None and made_by != now:
+    if met.columns and made_by is not None and made_by != now:
         notes.append(f"time chunks were made by {made_by} before, and are by {now} from now on")
     read, rejected = result.report.rows_read, result.report.rejected.count
     if read and rejected > read * REJECTED_SHARE:
         notes.append(_rejected_note(rejected, read))
-    return replace(result, report=replace(result.report, notes=tuple(notes))), kept
+    return replace(result, report=replace(result.report, notes=tuple(notes)))
 
 
 def _rejected_note(rejected: int, read: int) -> str:

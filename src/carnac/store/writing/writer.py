@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from carnac.core.log.commits import Change, CommitKind, Publication
 from carnac.core.segments.segment import Segment
-from carnac.core.showing import Shown
 from carnac.core.time.granularity import Granularity
 from carnac.core.time.intervals import Interval, IntervalSet, interval_set, interval_text
-from carnac.core.words import number_text
 from carnac.errors import (
     CarnacError,
     Conflict,
@@ -23,10 +21,10 @@ from carnac.errors import (
     Revoked,
 )
 from carnac.ports import (
+    ChunkLayout,
     DataPipeline,
     DeepStorage,
     JobProgress,
-    JobReport,
     JobResult,
     Lease,
     Published,
@@ -38,7 +36,8 @@ from carnac.ports.places import Allocator
 from carnac.store.leases import LeaseKeeper
 from carnac.store.writing import declarations, deleting, guarding
 from carnac.store.writing.chunking import layout_of
-from carnac.store.writing.noticing import Allowed, with_notes
+from carnac.store.writing.noticing import Allowed, allowed_for, load_met, with_notes
+from carnac.store.writing.outcome import WriteOutcome
 from carnac.store.writing.shown import drops_of, require_aligned, shown_whole, shown_within
 
 if TYPE_CHECKING:
@@ -51,38 +50,6 @@ PlanListener: TypeAlias = Callable[["LoadPlan"], None]
 DELETE_ATTEMPTS_MAX = 10
 """A delete reads and publishes in milliseconds; so many conflicts in a row mean that something else is wrong."""
 EMPTY = IntervalSet()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class WriteOutcome(Shown):
-    """The outcome of a write.
-
-    Attributes:
-        revision: Of its commit, or of the first commit of the same `(writer, batch)`; None if there was nothing to
-            publish.
-        is_replay: The batch had been published before; nothing was done.
-        report: None for deletions by interval and replays.
-        segments_added: New segments.
-        segments_dropped: Segments of which something was taken out of sight.
-        rows_deleted: Rows that a predicate delete took out; None for other writes.
-    """
-
-    revision: int | None
-    is_replay: bool = False
-    report: JobReport | None = None
-    segments_added: int = 0
-    segments_dropped: int = 0
-    rows_deleted: int | None = None
-
-    def _facts(self) -> Mapping[str, str]:
-        rows = None if self.report is None else self.report.rows_written
-        return {
-            "revision": "none" if self.revision is None else f"{self.revision}",
-            "rows": "" if rows is None else number_text(rows),
-            "segments": f"+{self.segments_added:,} -{self.segments_dropped:,}",
-            "deleted": "" if self.rows_deleted is None else number_text(self.rows_deleted),
-            "before": "yes" if self.is_replay else "",
-        }
 
 
 class Writer:
@@ -128,39 +95,65 @@ class Writer:
         if replay is not None:
             return replay
         self._lock_for(spec, spec.intervals, guard)
-        with self._leases.writing() as lease, self._reading_for(spec, lease) as base:
+        leasing = self._leases.appending() if is_here else self._leases.writing()
+        with leasing as lease, self._reading_for(spec, lease) as base:
             if spec.mode == "replace":
                 require_aligned(self._metadata, spec.datasource, spec.intervals, base)
-            layout, newest_ms = layout_of(self._metadata, spec)
-            with guarding.placing(
-                guard,
-                self._allocator,
-                spec,
-                lambda where: self._metadata.chunks(spec.datasource, interval=where.span()),
-            ) as places:
-                pipeline = self._pipeline()
-                if is_here:
-                    result = pipeline.run_append(
-                        spec, layout, rows=rows, newest_before_ms=newest_ms, places=places
-                    )
-                else:
-                    result = pipeline.run_ingest(
-                        spec,
-                        layout,
-                        rows=rows,
-                        newest_before_ms=newest_ms,
-                        on_progress=on_progress,
-                        places=places,
-                    )
+            met = None
+            with self._metadata.one_state():
+                found = layout_of(self._metadata, spec)
+                if is_here:  # it is over soon, so what it meets is read once
+                    met = load_met(self._metadata, spec, None)
+            result = self._run_job(
+                spec, rows, *found, on_progress=on_progress, guard=guard, is_here=is_here
+            )
             with self._files_until_published(result.segments):
-                may = allowed or Allowed()
-                result, kept = with_notes(self._metadata, spec, result, base=base, allowed=may)
+                met = met or load_met(self._metadata, spec, base)
+                result = with_notes(spec, result, met, allowed or Allowed())
                 outcome = self._publish_ingest(
-                    spec, result, base=base, lease=lease, message=message, guard=guard
+                    spec,
+                    result,
+                    base=met.base,
+                    lease=lease,
+                    keeps_lease=is_here,
+                    message=message,
+                    guard=guard,
                 )
         if outcome.revision is not None and not outcome.is_replay:
-            declarations.remember(self._metadata, spec, kept)
+            declarations.remember(self._metadata, spec, met.settings)
         return outcome
+
+    def _run_job(
+        self,
+        spec: IngestSpec,
+        rows: object | None,
+        layout: ChunkLayout,
+        newest_ms: int | None,
+        *,
+        on_progress: ProgressListener | None,
+        guard: WriteGuard | None,
+        is_here: bool,
+    ) -> JobResult:
+        """Have the rows written into files."""
+        with guarding.placing(
+            guard,
+            self._allocator,
+            spec,
+            lambda where: self._metadata.chunks(spec.datasource, interval=where.span()),
+        ) as places:
+            pipeline = self._pipeline()
+            if is_here:
+                return pipeline.run_append(
+                    spec, layout, rows=rows, newest_before_ms=newest_ms, places=places
+                )
+            return pipeline.run_ingest(
+                spec,
+                layout,
+                rows=rows,
+                newest_before_ms=newest_ms,
+                on_progress=on_progress,
+                places=places,
+            )
 
     def ingest(
         self,
@@ -176,7 +169,7 @@ class Writer:
         plan = plan_ingest(self._metadata, *what, time=time)
         if on_plan is not None:
             on_plan(plan)
-        may = _allowed_for(plan, allowed)
+        may = allowed_for(allowed, is_remembered=plan.is_remembered)
         return self.run_ingest(plan.spec, rows=plan.rows, allowed=may, **how)
 
     def append(
@@ -198,7 +191,7 @@ class Writer:
             rows=plan.rows,
             message=message,
             is_here=True,
-            allowed=_allowed_for(plan, allowed),
+            allowed=allowed_for(allowed, is_remembered=plan.is_remembered),
         )
 
     def _publish_ingest(
@@ -208,6 +201,7 @@ class Writer:
         *,
         base: int,
         lease: Lease,
+        keeps_lease: bool,
         message: str,
         guard: WriteGuard | None,
     ) -> WriteOutcome:
@@ -240,6 +234,7 @@ class Writer:
                 base_revision=base,
                 message=message,
                 lease_id=lease.lease_id,
+                keeps_lease=keeps_lease,
             )
             published = self._publish(publication, lease)
         if published.is_replay:
@@ -482,7 +477,7 @@ class Writer:
         if published.is_replay:
             for change in publication.changes:
                 self._remove_files(change.adds)
-        else:
+        elif not publication.keeps_lease:
             self._leases.forget_writer(lease)
         return published
 
@@ -491,9 +486,3 @@ class Writer:
             # what is left is an orphan, which garbage collection removes
             with suppress(CarnacError):
                 self._deep_storage.delete(segment.path)
-
-
-def _allowed_for(plan: LoadPlan, allowed: tuple[bool, bool]) -> Allowed:
-    """Return what a load may do: what an earlier one declared, and nobody for this one, may be missing."""
-    type_change, missing = allowed
-    return Allowed(type_change=type_change, missing=missing or plan.is_remembered)

@@ -1,0 +1,42 @@
+"""The outcome of a write, as its caller is told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from carnac.core.showing import Shown
+from carnac.core.words import number_text
+from carnac.ports import JobReport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, repr=False)
+class WriteOutcome(Shown):
+    """The outcome of a write.
+
+    Attributes:
+        revision: Of its commit, or of the first commit of the same `(writer, batch)`; None if there was nothing to
+            publish.
+        is_replay: The batch had been published before; nothing was done.
+        report: None for deletions by interval and replays.
+        segments_added: New segments.
+        segments_dropped: Segments of which something was taken out of sight.
+        rows_deleted: Rows that a predicate delete took out; None for other writes.
+    """
+
+    revision: int | None
+    is_replay: bool = False
+    report: JobReport | None = None
+    segments_added: int = 0
+    segments_dropped: int = 0
+    rows_deleted: int | None = None
+
+    def _facts(self) -> Mapping[str, str]:
+        rows = None if self.report is None else self.report.rows_written
+        return {
+            "revision": "none" if self.revision is None else f"{self.revision}",
+            "rows": "" if rows is None else number_text(rows),
+            "segments": f"+{self.segments_added:,} -{self.segments_dropped:,}",
+            "deleted": "" if self.rows_deleted is None else number_text(self.rows_deleted),
+            "before": "yes" if self.is_replay else "",
+        }
