@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -92,8 +93,8 @@ def _sink(
     watch: SinkWatch | None,
 ) -> Iterator[SegmentSink]:
     """Yield a sink; if the block fails, what was written is removed."""
-    temp_dir = Path(task.temp_dir) / segment_id(task.id_prefix, attempt, 0)
-    sink = SegmentSink(task, attempt=attempt, temp_dir=str(temp_dir), on_rows=on_rows, watch=watch)
+    temp_dir = f"{task.temp_dir}/{segment_id(task.id_prefix, attempt, 0)}"
+    sink = SegmentSink(task, attempt=attempt, temp_dir=temp_dir, on_rows=on_rows, watch=watch)
     try:
         yield sink
     except BaseException:
@@ -103,15 +104,16 @@ def _sink(
         remove_folder(temp_dir)
 
 
-def remove_folder(folder: Path) -> None:
+def remove_folder(folder: str) -> None:
     """Remove a folder of temporary files, and the one above it if it is empty."""
+    above = folder.rpartition("/")[0]
+    if not os.path.exists(above):  # noqa: PTH110 - rows in memory need none
+        return
     import shutil
 
-    if not folder.parent.exists():
-        return
     shutil.rmtree(folder, ignore_errors=True)
     with contextlib.suppress(OSError):
-        folder.parent.rmdir()
+        Path(above).rmdir()
 
 
 class SinkWatch:
@@ -160,7 +162,7 @@ class SegmentSink:
             self._write(piece)
         self._finish()
         return tuple(
-            replace(segment, partition=partition)
+            segment if partition is None else replace(segment, partition=partition)
             for segment, partition in zip(
                 self._segments, self._partitions(partitions, opened.buckets), strict=True
             )

@@ -54,6 +54,13 @@ def local_root(url: str) -> Path | None:
     return None if "://" in url else Path(url)
 
 
+@lru_cache
+def _folder_of(root_url: str, below: str) -> Path | None:
+    """Return a folder below the root, if it is on this machine; appends ask for one again and again."""
+    root = local_root(root_url)
+    return None if root is None else root / below
+
+
 class HashingFile(io.RawIOBase):
     """A file to write from start to end, that hashes and counts its bytes. Not buffered: write large pieces."""
 
@@ -119,14 +126,15 @@ class OutputFile:
         import pyarrow as pa
 
         self._url, self._path = root_url, path
-        root = local_root(root_url)
-        name = path.rsplit("/", 1)[-1]
-        self._final = None if root is None else root / path
-        folder = Path(temp_dir) if self._final is None else self._final.parent
-        self._written = folder / f".{name}.part"
+        below, _, name = path.rpartition("/")
+        place = _folder_of(root_url, below)
+        self._folder = Path(temp_dir) if place is None else place
+        self._final = None if place is None else place / name
+        self._written = self._folder / f".{name}.part"
         self._is_placed = False
         try:
-            self._file = _create(self._written)
+            make_folders(self._folder)  # durably: a synced file is lost with the name of its folder
+            self._file = HashingFile(self._written)
         except OSError as error:
             raise self.failure(error) from error
         raw = pa.PythonFile(self._file, mode="w")
@@ -152,7 +160,7 @@ class OutputFile:
                 self._written = self._final
                 self._file.sync()
                 self._file.close()
-                sync(self._final.parent)
+                sync(self._folder)
         except OSError as error:
             raise self.failure(error) from error
         self._is_placed = True
@@ -196,12 +204,6 @@ class OutputFile:
         filesystem, root = fsspec.core.url_to_fs(self._url)
         filesystem.put_file(str(self._written), f"{root.rstrip('/')}/{self._path}")
         self._written.unlink()
-
-
-def _create(path: Path) -> HashingFile:
-    """Open a new file; its folder is made, durably: a synced file is lost with the name of its folder."""
-    make_folders(path.parent)
-    return HashingFile(path)
 
 
 def remove_file(root_url: str, path: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from dataclasses import dataclass, fields
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -29,7 +29,10 @@ COMPRESSION_LEVEL = 1
 FEW_ROWS = 4_096
 """A file whose first row group has no more rows is compressed with Snappy: preparing zstd anew for each page is more
 than a third of what such a file takes to write and to read, and compaction soon writes its rows again. Nor has it
-statistics in its footer, which take as long again: they would say what the segment's record says already."""
+statistics in its footer, which take as long again: they would say what the segment's record says already. Nor are its
+numbers counted, of which a dictionary would save a few kilobytes."""
+SCHEMAS_KEPT = 256
+"""Schemas of files that a process remembers: appends write one again and again."""
 DICTIONARY_FRACTION = 0.5
 """A column gets a dictionary if the first row group holds fewer distinct values per row than this."""
 SAMPLE_ROWS = 20_000
@@ -242,19 +245,19 @@ class SegmentWriter:
     def _open(self, first: dict[str, pa.Array]) -> Any:
         """Open the file; what the first row group holds decides how columns are encoded in all of them."""
         fields, words, encodings = [self.schema.field(0)], [], {TIME_COLUMN: "DELTA_BINARY_PACKED"}
+        is_small = len(first[TIME_COLUMN]) <= FEW_ROWS
         for name, kind in self._types.items():
             array, field = first[name], self.schema.field(name)
             leaf = f"{name}.list.element" if pa.types.is_list(field.type) else name
-            if _wants_dictionary(array):
+            if _wants_dictionary(array, is_small=is_small):
                 words.append(leaf)
                 field = field.with_type(array.type)
             elif kind in _ENCODING:
                 encodings[leaf] = _ENCODING[kind]
             fields.append(field)
-        is_small = len(first[TIME_COLUMN]) <= FEW_ROWS
         self._writer = pq.ParquetWriter(
             self._output.stream,
-            _with_field_ids(fields),
+            _with_field_ids(tuple(fields)),
             compression="snappy" if is_small else "zstd",
             compression_level=None if is_small else COMPRESSION_LEVEL,
             use_dictionary=words,
@@ -277,7 +280,8 @@ class SegmentWriter:
         return columns
 
 
-def _with_field_ids(fields: list[pa.Field]) -> pa.Schema:
+@lru_cache(maxsize=SCHEMAS_KEPT)
+def _with_field_ids(fields: tuple[pa.Field, ...]) -> pa.Schema:
     """Return the schema of a file: each column, and the elements of each list, have the id of their names."""
     ids = field_ids(
         name
@@ -395,7 +399,7 @@ def _batch_rows(first: dict[str, pa.Array], words: list[str]) -> int:
     return max(MIN_BATCH_ROWS, min(ROW_GROUP_ROWS, int(PAGE_BYTES / max(width, 1.0))))
 
 
-def _wants_dictionary(array: pa.Array) -> bool:
+def _wants_dictionary(array: pa.Array, *, is_small: bool = False) -> bool:
     kind = array.type
     if pa.types.is_dictionary(kind):
         return bool(len(array.dictionary) <= len(array) * DICTIONARY_FRACTION)
@@ -403,6 +407,8 @@ def _wants_dictionary(array: pa.Array) -> bool:
         return False
     if pa.types.is_list(kind):
         return bool(pa.types.is_string(kind.value_type))
+    if is_small:
+        return False
     sample = array.slice(0, SAMPLE_ROWS)
     distinct: int = pc.count_distinct(sample).as_py()
     return distinct <= len(sample) * DICTIONARY_FRACTION

@@ -105,6 +105,25 @@ def test_the_format_on_disk(tmp_path: Path, group_rows: int, compression: str) -
     )
 
 
+@pytest.mark.parametrize("count", [FEW_ROWS, FEW_ROWS + 1])
+def test_numbers_that_repeat_have_a_dictionary_where_rows_are_many(
+    tmp_path: Path, count: int
+) -> None:
+    table = rows(count)
+    same = table.set_column(2, "number", pa.array([i % 3 for i in range(count)], pa.int64()))
+    write(tmp_path, same)
+    group = pq.ParquetFile(tmp_path / "root/a/b.parquet").metadata.row_group(0)
+    assert ("RLE_DICTIONARY" in group.column(2).encodings) == (count > FEW_ROWS)
+    assert ("DELTA_BINARY_PACKED" in group.column(2).encodings) == (count <= FEW_ROWS)
+    assert pq.read_table(tmp_path / "root/a/b.parquet").equals(same.cast(_schema_read(same)))
+
+
+def _schema_read(table: pa.Table) -> pa.Schema:
+    """Return the schema under which a file's rows are read: times have no nulls."""
+    time = pa.field("__time", pa.timestamp("us", tz="UTC"), nullable=False)
+    return table.schema.set(0, time)
+
+
 def test_columns_go_by_name_and_absent_ones_are_null(tmp_path: Path) -> None:
     table = rows(3).select(["number", "__time", "is_new"])
     written = write(tmp_path, table)

@@ -120,6 +120,15 @@ def test_rollup_is_written_down() -> None:
     assert [metric.kind for metric in rollup.metrics] == [MetricKind.COUNT, MetricKind.SUM]
 
 
+def test_a_spec_that_comes_again_has_its_own_shape_whatever_came_between() -> None:
+    one, other = spec(dimensionsSpec={"dimensions": ["a"]}), spec(dimensionsSpec={"dimensions": []})
+    alone = row_shape(one)
+    assert row_shape(one) is alone, "it is not made anew"
+    assert row_shape(one, (("a", ColumnType.STRING_ARRAY),)) != alone
+    assert row_shape(other) != alone
+    assert row_shape(one) == alone
+
+
 def test_discovered_columns_follow_and_types_are_what_was_shown() -> None:
     listed = {
         "dimensions": ["a", "b", {"name": "c", "type": "auto"}, {"name": "d", "type": "auto"}],

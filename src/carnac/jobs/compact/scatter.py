@@ -206,7 +206,7 @@ def rewrite_in_task(
             job = ScatterJob(task, runner, staging_url=str(staging), cores=1, cuts=cuts)
             done = job.run()
         finally:
-            remove_folder(staging)
+            remove_folder(str(staging))
     try:
         task.check_inputs(done.went_in, done.came_out)
     except BaseException:

@@ -171,6 +171,12 @@ def _input_type(metric: Metric) -> ColumnType:
     return metric.type
 
 
+class _Last:
+    """The last spec whose rows were given a shape that nothing but it decides; appends repeat one spec object."""
+
+    pair: tuple[IngestSpec, RowShape] | None = None
+
+
 def row_shape(
     spec: IngestSpec, discovered_columns: Sequence[tuple[str, ColumnType]] = ()
 ) -> RowShape:
@@ -184,7 +190,16 @@ def row_shape(
     Raises:
         Invalid: A column would be there twice.
     """
-    shown = dict(discovered_columns)
+    last = _Last.pair
+    if last is not None and last[0] is spec and not discovered_columns:
+        return last[1]
+    shape = _row_shape(spec, dict(discovered_columns))
+    if not discovered_columns:
+        _Last.pair = spec, shape
+    return shape
+
+
+def _row_shape(spec: IngestSpec, shown: dict[str, ColumnType]) -> RowShape:
     dimensions = [
         DimensionShape(
             name=dimension.name,

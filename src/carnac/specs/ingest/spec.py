@@ -27,6 +27,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -321,7 +322,7 @@ class IngestSpec(SpecModel):
         is_text = any(isinstance(one, str) for one in filters)
         return not is_text and all(one.type == "druid" for one in self.transforms.transforms)
 
-    @property
+    @cached_property
     def declared_fields(self) -> dict[str, tuple[str, ...]]:
         """The fields of the input that each declared column is made of; what transforms make is none of them."""
         made = {transform.name for transform in self.transforms.transforms} | {TIME_COLUMN}

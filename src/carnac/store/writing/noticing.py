@@ -110,6 +110,8 @@ def with_notes(spec: IngestSpec, result: JobResult, met: Met, allowed: Allowed) 
     read, rejected = result.report.rows_read, result.report.rejected.count
     if read and rejected > read * REJECTED_SHARE:
         notes.append(_rejected_note(rejected, read))
+    if not notes:
+        return result
     return replace(result, report=replace(result.report, notes=tuple(notes)))
 
 
