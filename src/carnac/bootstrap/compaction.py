@@ -1,4 +1,4 @@
-"""The composition root of compaction: its service, its controller alone in a process, or as a rounds of an overlord."""
+"""The composition root of compaction: its service, its controller alone in a process, or as rounds of an overlord."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def open_local_compaction(
 
 
 class CompactionLoop:
-    """The controller as a rounds of an overlord: rounds that start again from the store after a failure.
+    """The controller as rounds of an overlord: rounds that start again from the store after a failure.
 
     Args:
         is_leader: Whether this process has the rounds now.

@@ -46,12 +46,14 @@ class DatasourceDiff:
 class History:
     """The log of a store, for people."""
 
-    def __init__(self, metadata: MetadataStore, segment_granularity: Callable[[str], str]) -> None:
+    def __init__(self, metadata: MetadataStore) -> None:
         self._metadata = metadata
-        self._segment_granularity = segment_granularity
 
-    def revert(self, at: int | str | None) -> Published:
+    def revert(self, at: int | str | None, segment_granularity: Callable[[str], str]) -> Published:
         """Undo one commit and keep all later appends.
+
+        Args:
+            segment_granularity: Of a datasource, for rows that fall where no chunk is.
 
         Raises:
             Conflict: A later commit stands in the way; names it.
@@ -66,7 +68,7 @@ class History:
             self._restored(commit),
             self._lookups_before(commit),
             segment_granularity={
-                change.datasource: self._segment_granularity(change.datasource)
+                change.datasource: segment_granularity(change.datasource)
                 for change in commit.changes
             },
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from carnac.core.arguments import checked
@@ -29,10 +30,9 @@ if TYPE_CHECKING:
     from carnac.ports import DataPipeline, DatasourceInfo, ExportResult, Head, QueryResult, Tag
     from carnac.ports.answers import Receipt
     from carnac.query.engine import QueryEngine
-    from carnac.store.history import DatasourceDiff
+    from carnac.store.history import DatasourceDiff, History
     from carnac.store.leases import LeaseKeeper
     from carnac.store.receipts import ReceiptCheck
-    from carnac.store.services import StoreServices
     from carnac.store.why import WhyReport
 
 
@@ -44,8 +44,13 @@ class StoreReading:
     _pipeline: Callable[[], DataPipeline]
     _engine: Callable[[], QueryEngine]
     _leases: LeaseKeeper
-    _services: StoreServices
     settings: Settings
+
+    @cached_property
+    def _history(self) -> History:
+        from carnac.store.history import History
+
+        return History(self._metadata)
 
     def sql(
         self,
@@ -347,7 +352,7 @@ class StoreReading:
 
     def show(self, at: int | str | datetime | None = None) -> Commit:
         """Return one commit, whole: what it added and dropped, its offsets, lookups and proof."""
-        return self._services.history.commit(as_moment(at))
+        return self._history.commit(as_moment(at))
 
     def changes(self, *, after: int, limit: int = 1000) -> tuple[Commit, ...]:
         """Return the commits after a revision, oldest first, `limit` at most: what a reader needs to follow the store.
@@ -361,7 +366,7 @@ class StoreReading:
         self, first: int | str | datetime, second: int | str | datetime | None = None
     ) -> tuple[Head, Head, tuple[DatasourceDiff, ...]]:
         """Compare two revisions; the second is the newest by default. Datasources that are the same are left out."""
-        return self._services.history.diff(as_moment(first), as_moment(second))
+        return self._history.diff(as_moment(first), as_moment(second))
 
     def tag(self, name: str, *, at: int | str | datetime | None = None) -> Tag:
         """Name a revision; it stays readable while the tag is there. A tag that exists is moved.

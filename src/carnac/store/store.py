@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, NoReturn
 
 from carnac.core.arguments import checked
@@ -17,7 +18,6 @@ from carnac.errors import CarnacError, Invalid
 from carnac.ports.closing import Closing
 from carnac.store.leases import LeaseKeeper
 from carnac.store.reading import StoreReading
-from carnac.store.services import StoreServices
 
 if TYPE_CHECKING:
     from carnac.config import Settings
@@ -28,11 +28,12 @@ if TYPE_CHECKING:
     from carnac.ports.places import Allocator
     from carnac.query.engine import QueryEngine
     from carnac.specs.ingest.spec import IngestSpec
+    from carnac.store.compacting.compactor import Compactor
     from carnac.store.compacting.reports import CompactionReport, GroupReport
-    from carnac.store.upkeep.maintenance import GcReport
+    from carnac.store.upkeep.maintenance import GcReport, Maintenance
     from carnac.store.upkeep.verifying import Finding, ScrubStatus
     from carnac.store.writing.outcome import WriteOutcome
-    from carnac.store.writing.writer import PlanListener, ProgressListener
+    from carnac.store.writing.writer import PlanListener, ProgressListener, Writer
 
 
 @checked
@@ -76,15 +77,8 @@ class Store(StoreReading, Closing):
         self._leases = LeaseKeeper(
             metadata, clock=clock, holder=holder, ttl_ms=settings.lease_ttl_ms
         )
-        self._services = StoreServices(
-            metadata=metadata,
-            deep_storage=deep_storage,
-            pipeline=pipeline,
-            leases=self._leases,
-            clock=clock,
-            settings=settings,
-            allocator=allocator,
-        )
+        self._clock = clock
+        self._allocator = allocator
         self.settings = settings
 
     @property
@@ -153,9 +147,7 @@ class Store(StoreReading, Closing):
         """
         how = {"message": message, "on_progress": on_progress, "guard": guard}
         allowed = (allow_type_change, allow_missing)
-        return self._services.writer.ingest(
-            spec, rows, time=time, on_plan=on_plan, allowed=allowed, **how
-        )
+        return self._writer.ingest(spec, rows, time=time, on_plan=on_plan, allowed=allowed, **how)
 
     def append(
         self,
@@ -184,7 +176,7 @@ class Store(StoreReading, Closing):
             Invalid, AllRejected, NotFound: As `ingest`; there is too much for an append, or it needs Spark.
         """
         how = {"spec": spec, "time": time, "writer": writer, "batch": batch}
-        return self._services.writer.append(
+        return self._writer.append(
             datasource,
             rows,
             on_plan=on_plan,
@@ -215,7 +207,7 @@ class Store(StoreReading, Closing):
             NotFound: There is no such datasource.
             Conflict: A segment that was rewritten was changed meanwhile: retry.
         """
-        return self._services.writer.delete(
+        return self._writer.delete(
             datasource,
             where,
             interval=as_interval(interval),
@@ -245,7 +237,7 @@ class Store(StoreReading, Closing):
             Invalid: Two groups share an id. What goes wrong with one group is in its report.
             Unavailable: As everywhere; what was committed stays.
         """
-        return self._services.compactor.run(
+        return self._compactor.run(
             groups,
             guard=guard,
             batch=batch,
@@ -272,7 +264,7 @@ class Store(StoreReading, Closing):
             NotFound: There is no such datasource, or a named segment is not visible.
         """
         parsed = as_interval(interval)
-        return self._services.compactor.plan_interval(
+        return self._compactor.plan_interval(
             datasource, parsed, segments, target or CompactionTarget()
         )
 
@@ -296,7 +288,7 @@ class Store(StoreReading, Closing):
         groups = self.plan_compaction(
             datasource, interval=interval, segments=segments, target=target
         )
-        return self._services.compactor.run(groups, on_progress=on_progress)
+        return self._compactor.run(groups, on_progress=on_progress)
 
     def revert(self, at: int | str | datetime) -> Published:
         """Undo one commit and keep all later appends; metadata only.
@@ -306,7 +298,7 @@ class Store(StoreReading, Closing):
             NotFound: There is no such commit, or what it took out of sight was deleted since.
             Conflict: A later commit stands in the way; it is named.
         """
-        return self._services.history.revert(as_moment(at))
+        return self._history.revert(as_moment(at), self._writer.segment_granularity)
 
     def set_lookup(
         self, name: str, mapping: Mapping[str, str] | None, *, message: str = ""
@@ -318,9 +310,7 @@ class Store(StoreReading, Closing):
         """
         from carnac.core.log.commits import LookupChange
 
-        return self._services.history.set_lookup(
-            LookupChange(name=name, mapping=mapping), message=message
-        )
+        return self._history.set_lookup(LookupChange(name=name, mapping=mapping), message=message)
 
     # maintenance
 
@@ -334,7 +324,7 @@ class Store(StoreReading, Closing):
         May run beside readers, writers and another of its kind; may be interrupted anywhere.
         """
         self._leases.release_idle()
-        return self._services.maintenance.collect_garbage(dry_run=dry_run)
+        return self._maintenance.collect_garbage(dry_run=dry_run)
 
     def kill(self, datasource: str, *, interval: Interval | str | None = None) -> GcReport:
         """Delete the files of unused segments for good: those that no retained revision, tag or reader names.
@@ -343,7 +333,7 @@ class Store(StoreReading, Closing):
         """
         parsed = as_interval(interval)
         self._leases.release_idle()
-        return self._services.maintenance.kill(datasource, parsed)
+        return self._maintenance.kill(datasource, parsed)
 
     def clean(
         self,
@@ -357,7 +347,15 @@ class Store(StoreReading, Closing):
         Raises:
             NotFound: There is no such datasource.
         """
-        return self._services.clean(datasource, as_interval(interval), guard)
+        from carnac.store.writing.cleaning import clean
+
+        return clean(
+            self._metadata,
+            datasource,
+            as_interval(interval),
+            segment_granularity=self._writer.segment_granularity(datasource),
+            guard=guard,
+        )
 
     def check(self) -> tuple[str, ...]:
         """Return what in the metadata contradicts itself, a sentence each; nothing if all is well. Opens no file."""
@@ -375,4 +373,34 @@ class Store(StoreReading, Closing):
         Args:
             on_progress: Called with the files looked at so far, and with how many there are.
         """
-        return self._services.maintenance.verify(on_progress=on_progress)
+        return self._maintenance.verify(on_progress=on_progress)
+
+    # services, each loaded when it is first needed: a cold query needs none of them
+
+    @cached_property
+    def _writer(self) -> Writer:
+        from carnac.store.writing.writer import Writer
+
+        return Writer(
+            self._metadata, self._deep_storage, self._pipeline, self._leases, self._allocator
+        )
+
+    @cached_property
+    def _compactor(self) -> Compactor:
+        from carnac.store.compacting.compactor import Compactor
+        from carnac.store.compacting.store_view import CompactionStore
+
+        store = CompactionStore(
+            metadata=self._metadata,
+            deep_storage=self._deep_storage,
+            leases=self._leases,
+            clock=self._clock,
+            segment_granularity=self._writer.segment_granularity,
+        )
+        return Compactor(store, self._pipeline)
+
+    @cached_property
+    def _maintenance(self) -> Maintenance:
+        from carnac.store.upkeep.maintenance import Maintenance
+
+        return Maintenance(self._metadata, self._deep_storage, self._clock, self.settings)

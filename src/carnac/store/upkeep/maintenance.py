@@ -19,6 +19,7 @@ from carnac.ports import Clock, DeepStorage, Head, LeaseKind, StoredFile, Trashe
 from carnac.store.upkeep.verifying import VERIFY_PAGE, Finding, find_fault
 
 if TYPE_CHECKING:
+    from carnac.config import Settings
     from carnac.metadata.store import MetadataStore
 
 SEGMENTS_PREFIX = "segments"
@@ -77,21 +78,12 @@ class Maintenance:
         metadata: MetadataStore,
         deep_storage: DeepStorage,
         clock: Clock,
-        *,
-        rules: RetentionRules,
-        trash_period_ms: int,
-        safety_period_ms: int,
-        quarantine_period_ms: int,
-        batch_retention_ms: int,
+        settings: Settings,
     ) -> None:
         self._metadata = metadata
         self._deep_storage = deep_storage
         self._clock = clock
-        self._rules = rules
-        self._trash_period_ms = trash_period_ms
-        self._safety_period_ms = safety_period_ms
-        self._quarantine_period_ms = quarantine_period_ms
-        self._batch_retention_ms = batch_retention_ms
+        self._settings = settings
 
     def collect_garbage(self, *, dry_run: bool) -> GcReport:
         """Trim history by the retention rules, and delete files that nothing names.
@@ -213,10 +205,16 @@ class Maintenance:
 
         def keep(heads: Sequence[Head]) -> set[int]:
             revisions = [(head.revision, head.at_ms) for head in heads]
-            return set(plan_retention(revisions, self._rules, now_ms=now_ms))
+            settings = self._settings
+            rules = RetentionRules(
+                age_ms=settings.retention_age_ms,
+                count=settings.retention_count,
+                daily=settings.retention_daily,
+            )
+            return set(plan_retention(revisions, rules, now_ms=now_ms))
 
         def trim() -> TrimReport:
-            before_ms = now_ms - self._batch_retention_ms
+            before_ms = now_ms - self._settings.batch_retention_ms
             return self._metadata.trim(keep=keep, dry_run=dry_run, batches_before_ms=before_ms)
 
         try:
@@ -245,7 +243,7 @@ class Maintenance:
         ]
 
     def _due_trash(self, now_ms: int) -> list[TrashedSegment]:
-        limit_ms = now_ms - self._trash_period_ms
+        limit_ms = now_ms - self._settings.trash_period_ms
         return [found for found in self._metadata.trashed() if found.trashed_at_ms <= limit_ms]
 
     def _kept_actions(self, reasons: Mapping[str, str]) -> Iterator[GcAction]:
@@ -259,7 +257,7 @@ class Maintenance:
         gone: list[str] = []
         for trashed in self._metadata.trashed():
             since = format_ms(trashed.trashed_at_ms)
-            if trashed.trashed_at_ms > now_ms - self._trash_period_ms:
+            if trashed.trashed_at_ms > now_ms - self._settings.trash_period_ms:
                 actions.append(_action(trashed.segment, "keep", f"in the trash since {since}"))
                 continue
             reason = f"in the trash since {since}, which is long enough"
@@ -285,7 +283,7 @@ class Maintenance:
                 self._deep_storage.delete(file.path)
 
     def _old_quarantine(self, now_ms: int) -> list[StoredFile]:
-        limit_ms = now_ms - self._quarantine_period_ms
+        limit_ms = now_ms - self._settings.quarantine_period_ms
         files = self._deep_storage.list_files(QUARANTINE_PREFIX)
         return [file for file in files if file.modified_at_ms < limit_ms]
 
@@ -295,7 +293,7 @@ class Maintenance:
         Deep storage's clock may be behind the one of the leases, by any time: files of a live writer look older than
         its lease then. But the writer makes the ids in their paths, after the id of its lease and by the same clock.
         """
-        limit_ms = now_ms - self._safety_period_ms
+        limit_ms = now_ms - self._settings.safety_period_ms
         old = [
             file
             for prefix in (SEGMENTS_PREFIX, STAGING_PREFIX)
