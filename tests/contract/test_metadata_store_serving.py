@@ -10,7 +10,7 @@ from carnac.clock import RandomIds
 from carnac.core.tasks.leadership import Candidacy
 from carnac.errors import Invalid, NotFound, Revoked
 from carnac.metadata import open_metadata
-from carnac.metadata.records.serving import CHANGES_KEPT, FORGET_HISTORICALS_MS, FORGET_MS
+from carnac.metadata.records.server_records import CHANGES_KEPT, FORGET_HISTORICALS_MS, FORGET_MS
 from carnac.metadata.sql.dialects import SqlText, Statement
 from carnac.ports.serving import Role, ServerRecord, Told
 from tests.contract.conftest import Store

@@ -3,48 +3,74 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from carnac.core.texts import KEY_MAX, MESSAGE_MAX, check_name, check_text
+from carnac.core.time.leases import is_over
+from carnac.errors import NotFound, Revoked
+from carnac.metadata.read.reader import load_head
+from carnac.metadata.records.plain import reader_of, row_of
+from carnac.metadata.sql import serving as sql
 from carnac.metadata.transactions import SqlTransactions
+from carnac.ports.serving import Role, RuleChange, ServerRecord, Told
 
 if TYPE_CHECKING:
-    from carnac.ports.serving import Role, RuleChange, ServerRecord, Told
+    from carnac.metadata.session import Session
+
+FORGET_MS = 3_600_000
+"""Servers that are gone so long are forgotten: with each start they have another id."""
+FORGET_HISTORICALS_MS = 7 * 86_400_000
+"""Historicals are the same after a restart, and so is whether they are to be emptied."""
+CHANGES_KEPT = 100
+"""Changes of rules that are remembered, of each datasource."""
+_server_of = reader_of(ServerRecord, role=Role, is_draining=bool, is_decommissioning=bool)
+_told_of = reader_of(Told)
+_change_of = reader_of(RuleChange)
 
 
 class ServerRecords(SqlTransactions):
     """Servers, the told revision and load rules: a part of the metadata store. Safe for threads and processes.
 
-    Errors, besides those named: Unavailable when the database does not answer.
+    Errors, besides those named: Unavailable when the database does not answer; Invalid where a text cannot be shown or
+    kept.
     """
 
     def put_server(self, server: ServerRecord) -> ServerRecord:
         """Keep a heartbeat; return it as it is kept: at the store's time, `is_decommissioning` as operators set it.
 
+        Where the server is new, those that are long gone are forgotten.
+
         Raises:
             Revoked: Another store is there now.
         """
-        from carnac.metadata.records import serving
+        check_name(server.server_id, "the id of a server")
+        check_name(server.url, "the address of a server", limit=KEY_MAX)
+        check_name(server.holder, "the holder of a server", limit=KEY_MAX)
+        check_name(server.tier, "the tier of a server")
 
-        serving.check_server(server)
-        return self._write_own(
-            lambda session: serving.put_server(session, server, self._clock.now_ms()),
-            is_durable=False,
-        )
+        def work(session: Session) -> ServerRecord:
+            now_ms = self._clock.now_ms()
+            row = session.row(sql.FIND_SERVER, server_id=server.server_id)
+            is_leaving = row is not None and _server_of(row).is_decommissioning
+            kept = replace(server, heartbeat_at_ms=now_ms, is_decommissioning=is_leaving)
+            if row is None:
+                _sweep(session, now_ms)
+            session.run(sql.PUT_SERVER, **row_of(kept))
+            return kept
+
+        return self._write_own(work, is_durable=False)
 
     def remove_server(self, server_id: str) -> None:
         """Say goodbye: the server counts as gone at once. Idempotent."""
-        from carnac.metadata.sql import serving as sql
-
         self._write_lease(lambda session: session.run(sql.LEAVE, server_id=server_id))
 
     def servers(
         self, role: Role | None = None, *, live_only: bool = True
     ) -> tuple[ServerRecord, ...]:
         """Return servers by id: those whose lease is not over, or all that are known."""
-        from carnac.metadata.records import serving
-
         with self._read() as session:
-            return serving.load_servers(session, role, self._clock.now_ms() if live_only else None)
+            return _load_servers(session, role, self._clock.now_ms() if live_only else None)
 
     def decommission(self, server_id: str, *, wanted: bool) -> None:
         """Have a server emptied, or not any more. Idempotent.
@@ -52,16 +78,25 @@ class ServerRecords(SqlTransactions):
         Raises:
             NotFound: No such server is known.
         """
-        from carnac.metadata.records import serving
 
-        self._write(lambda session: serving.decommission(session, server_id, wanted=wanted))
+        def work(session: Session) -> None:
+            row = session.row(sql.FIND_SERVER, server_id=server_id)
+            if row is None or _server_of(row).role is not Role.HISTORICAL:
+                known = ", ".join(
+                    one.server_id for one in _load_servers(session, Role.HISTORICAL, None)
+                )
+                raise NotFound(
+                    f"there is no historical '{server_id}'; there are {known or 'no historicals yet'}",
+                    server_id=server_id,
+                )
+            session.run(sql.DECOMMISSION, server_id=server_id, is_decommissioning=int(wanted))
+
+        self._write(work)
 
     def told(self) -> Told | None:
         """Return the revision that brokers are to plan on; None if no coordinator has said: then the newest."""
-        from carnac.metadata.records import serving
-
         with self._read() as session:
-            return serving.load_told(session)
+            return _load_told(session)
 
     def tell(self, revision: int, *, fence: int) -> Told:
         """Tell brokers of a revision, if it is higher than the told one; return what they are told now.
@@ -70,26 +105,44 @@ class ServerRecords(SqlTransactions):
             Revoked: A coordinator with a higher fence leads, or has told something.
             NotFound: There is no such revision yet.
         """
-        from carnac.metadata.records import serving
+        from carnac.metadata.records.tasks import load_leader
 
-        return self._write(
-            lambda session: serving.tell(session, revision, fence, self._clock.now_ms())
-        )
+        def work(session: Session) -> Told:
+            leader, now = load_leader(session, Role.COORDINATOR), _load_told(session)
+            highest = max(
+                0 if leader is None else leader.fence,
+                0 if now is None else now.fence,
+            )
+            if highest > fence:
+                raise Revoked(
+                    f"a coordinator leads with fence {highest}; this one has {fence} and tells nothing any more",
+                    fence=fence,
+                )
+            newest = load_head(session).revision
+            if revision > newest:
+                raise NotFound(
+                    f"there is no revision {revision} to tell of; the newest is {newest}"
+                )
+            if now is not None and now.revision >= revision:
+                return now
+            told = Told(revision=revision, fence=fence, at_ms=self._clock.now_ms())
+            session.run(sql.PUT_TOLD, **row_of(told))
+            return told
+
+        return self._write(work)
 
     def rules(self) -> Mapping[str, str]:
         """Return the rules in force as Druid's JSON lists, by datasource; `_default` among them if it was set."""
-        from carnac.metadata.sql import serving as sql
-
         with self._read() as session:
             return {row[0]: row[1] for row in session.rows(sql.RULES)}
 
     def put_rules(
         self, datasource: str, rules: str | None, *, author: str = "", comment: str = ""
     ) -> None:
-        """Set the rules of a datasource or of `_default`; None: it has none of its own."""
-        from carnac.metadata.records import serving
-        from carnac.ports.serving import RuleChange
-
+        """Set the rules of a datasource or of `_default`, and remember that; None: it has none of its own."""
+        check_name(datasource, "the name of a datasource")
+        check_name(author, "the author of rules")
+        check_text(comment, "the comment of rules", limit=MESSAGE_MAX)
         change = RuleChange(
             datasource=datasource,
             rules="[]" if rules is None else rules,
@@ -97,14 +150,54 @@ class ServerRecords(SqlTransactions):
             comment=comment,
             at_ms=self._clock.now_ms(),
         )
-        serving.check_change(change)
-        self._write(lambda session: serving.put_rules(session, change, is_none=rules is None))
+
+        def work(session: Session) -> None:
+            if rules is None:
+                session.run(sql.REMOVE_RULES, datasource=datasource)
+            else:
+                session.run(sql.PUT_RULES, datasource=datasource, rules=rules)
+            row = session.row(sql.LAST_CHANGE)
+            number = 1 + (0 if row is None or row[0] is None else int(row[0]))
+            session.run(sql.INSERT_CHANGE, number=number, **row_of(change))
+            session.run(sql.FORGET_CHANGES, datasource=datasource, kept=CHANGES_KEPT)
+
+        self._write(work)
 
     def rule_history(
         self, datasource: str | None = None, *, limit: int = 25
     ) -> tuple[RuleChange, ...]:
         """Return changes of rules, the newest first; None: of all. Rules that were removed show as `[]`."""
-        from carnac.metadata.records import serving
-
         with self._read() as session:
-            return serving.load_changes(session, datasource, limit)
+            rows = (
+                session.rows(sql.CHANGES, limit=limit)
+                if datasource is None
+                else session.rows(sql.CHANGES_OF, datasource=datasource, limit=limit)
+            )
+            return tuple(map(_change_of, rows))
+
+
+def _load_servers(
+    session: Session, role: Role | None, now_ms: int | None
+) -> tuple[ServerRecord, ...]:
+    """Return servers by id, of a role (None: of all), those that are alive at a time (None: all)."""
+    return tuple(
+        server
+        for server in map(_server_of, session.rows(sql.SERVERS))
+        if role in {None, server.role}
+        and (now_ms is None or not is_over(server.heartbeat_at_ms, server.lease_ms, now_ms))
+    )
+
+
+def _load_told(session: Session) -> Told | None:
+    row = session.row(sql.TOLD)
+    return None if row is None else _told_of(row)
+
+
+def _sweep(session: Session, now_ms: int) -> None:
+    for is_historical, after in ((0, FORGET_MS), (1, FORGET_HISTORICALS_MS)):
+        session.run(
+            sql.SWEEP_SERVERS,
+            is_historical=is_historical,
+            before_ms=now_ms - after,
+            after_ms=now_ms + after,
+        )
