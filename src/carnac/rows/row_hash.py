@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from carnac.rows.value_codes import FOLD, codes_of, mix, numpy_of
+from carnac.rows.value_codes import FOLD, codes_of, mix, number_codes, numpy_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -67,18 +67,46 @@ class RowSums:
     """The share of some columns in the hash of each row, in blocks that fit a processor's cache."""
 
     def __init__(self, columns: Iterable[tuple[str, pa.Array | pa.ChunkedArray]]) -> None:
-        self._scratch = np.empty(BLOCK_ROWS, np.uint64)
+        self._codes, self._scratch = np.empty((2, BLOCK_ROWS), np.uint64)
+        self._seeds = np.uint64(0)  # of the columns whose seed each row has
         ready = [(name, _ready(column)) for name, column in columns]
         texts = [(name, column) for name, column in ready if _has_texts(column.type)]
         others = [(name, column) for name, column in ready if not _has_texts(column.type)]
         words = zip(texts, _word_hashes(texts), strict=True)
         self._parts = [self._words(column, hashes) for (_, column), hashes in words]
-        self._parts += [self._part(name, column) for name, column in others]
+        self._parts += [
+            self._numbers(name, column)
+            if pa.types.is_primitive(column.type)
+            else self._part(name, column)
+            for name, column in others
+        ]
 
     def add(self, start: int, end: int, total: Codes) -> None:
         """Add what the columns add to the rows from `start` to `end`, at most `BLOCK_ROWS`, to `total`."""
+        total += self._seeds
         for part in self._parts:
             part(start, end, total)
+
+    def _numbers(self, name: str, column: pa.Array) -> AddBlock:
+        """Return what adds a column of numbers or times, in arrays that are made once."""
+        put = number_codes(column)
+        seed, factor = _constant(name)
+        is_valid = numpy_of(column.is_valid()) if column.null_count else None
+        if is_valid is None:
+            self._seeds = np.add(self._seeds, seed)
+
+        def add(start: int, end: int, total: Codes) -> None:
+            codes, own = self._codes[: end - start], self._scratch[: end - start]
+            put(start, end, codes)
+            np.right_shift(codes, FOLD, out=own)
+            own ^= codes
+            own *= factor
+            if is_valid is not None:
+                own += seed
+                own *= is_valid[start:end]
+            total += own
+
+        return add
 
     def _part(self, name: str, column: pa.Array) -> AddBlock:
         def add(start: int, end: int, total: Codes) -> None:
