@@ -34,7 +34,7 @@ from carnac.query.keeping.store import KeptResults, WholeAnswer
 from carnac.query.keeping.whole import distributed_answer
 from carnac.query.messages import TooLarge, translate
 from carnac.query.parameters import Parameters
-from carnac.query.planning import Plan, Scan
+from carnac.query.planning import Plan, scan_of
 from carnac.query.plans import KnownPlans
 from carnac.query.results import no_rows, whole_rows
 from carnac.query.running.limits import apart, default_memory_bytes, may_grow_bytes, memory_held
@@ -259,7 +259,7 @@ class QueryEngine:
             leaf = checked_leaf(query.cursor, request)
             for name, table in request.tables.items():
                 query.cursor.register(name, table)
-            scan = Scan(view=request.view, columns=request.columns, slices=request.slices)
+            scan = scan_of(request)
             if files is None and request.skips_missing and not request.is_explained:
                 scan = without_missing(
                     scan, report, lambda one: self._files.held([one], query.stop)

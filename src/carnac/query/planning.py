@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from carnac.core.pruning.predicates import EVERYTHING, Predicate, time_bounds
 from carnac.core.pruning.pruning import Pruner
 from carnac.core.segments.segment import ColumnType
 from carnac.ports import Catalog
-from carnac.ports.queries import LeafSlice
+from carnac.ports.queries import LeafRequest, LeafSlice
 from carnac.query.bucketing import rewrite_buckets, without_floor_to
 from carnac.query.checking import check
 from carnac.query.conditions import Conditions
@@ -20,7 +20,7 @@ from carnac.query.folding import Constants
 from carnac.query.functions import is_volatile
 from carnac.query.newest import TimeEdge, find_edge
 from carnac.query.parameters import Parameters, take_parameters
-from carnac.query.relations import Columns, Relation, Scope, Tables, let_scans_match
+from carnac.query.relations import Columns, Relation, Scope, Tables, let_scans_match, used_types
 from carnac.query.scans import slices_of
 from carnac.query.schema.information import INFORMATION_SCHEMA, LOOKUP_SCHEMA
 from carnac.query.schema.names import Names, column_lookup
@@ -42,14 +42,21 @@ class Scan:
 
     Attributes:
         columns: Without `__time`.
+        used: Those that the statement may need.
         slices: What is left after pruning.
         datasource: Empty at a leaf, which is told of slices alone.
     """
 
     view: str
     columns: Mapping[str, ColumnType]
+    used: Mapping[str, ColumnType]
     slices: Sequence[LeafSlice]
     datasource: str = ""
+
+
+def scan_of(leaf: LeafRequest) -> Scan:
+    """Return the view of a leaf request, whose columns are those that its statement may need."""
+    return Scan(view=leaf.view, columns=leaf.columns, used=leaf.columns, slices=leaf.slices)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +150,9 @@ class Planner:
         for relation in relations:
             self._use_scan(relation, names)
         datasources = {relation.datasource for relation in relations}
-        scans = list(self._scans.values())
+        scans = [
+            replace(one, used=used_types(statement, one.columns)) for one in self._scans.values()
+        ]
         may_narrow = not parameters and len(scans) == 1
         edge = find_edge(statement, tables.selects, self._printed) if may_narrow else None
         return Plan(
@@ -197,6 +206,7 @@ class Planner:
                 view=view,
                 datasource=relation.datasource,
                 columns=columns,
+                used=columns,
                 slices=self._slices(relation.datasource, predicate, columns),
             )
         if relation.node is not None:

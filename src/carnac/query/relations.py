@@ -1,4 +1,4 @@
-"""Where tables stand in a statement, and which of its conditions speak of each one.
+"""Where tables stand in a statement, which of its conditions speak of each one, and which columns it may need.
 
 A condition counts for a table only where leaving out rows that do not satisfy it cannot change the answer: WHERE of
 the same SELECT, ON of inner joins, ON of outer joins for the side that may be null. For a side that may be null, a
@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from carnac.core.pruning.predicates import ANYTHING, Predicate, all_of
-from carnac.query.syntax import NOWHERE, Node, constant, walk_here
+from carnac.core.segments.segment import TIME_COLUMN, ColumnType
+from carnac.query.syntax import NOWHERE, Node, constant, walk, walk_here
 
 Columns = Mapping[str, str]
 """Column names by their lower-case form."""
@@ -222,6 +223,48 @@ def let_scans_match(condition: Node) -> None:
             part.clear()
             part.update({"class": "COMPARISON", "type": "COMPARE_EQUAL", **NOWHERE})
             part.update({"left": like, "right": true})
+
+
+def used_columns(statement: Node, columns: Mapping[str, ColumnType]) -> list[str]:
+    """Return the columns of a datasource that a statement may need, `__time` among them, in order; one at least.
+
+    A column that is named anywhere counts, whatever table is meant there.
+    """
+    names, aliases = set[str](), set[str]()
+    for node in walk(statement["node"]):
+        if _takes_all(node):
+            return [TIME_COLUMN, *columns]
+        if node.get("class") == "COLUMN_REF":
+            names.update(str(name).lower() for name in node["column_names"])
+        elif node.get("type") == "BASE_TABLE":
+            aliases.add(str(node["alias"] or node["table_name"]).lower())
+        elif node.get("type") == "JOIN":
+            names.update(str(name).lower() for name in node["using_columns"])
+    if names & aliases and any(
+        len(node["column_names"]) == 1 and str(node["column_names"][0]).lower() in aliases
+        for node in walk(statement["node"])
+        if node.get("class") == "COLUMN_REF"
+    ):
+        return [TIME_COLUMN, *columns]  # a whole row may be meant
+    found = [name for name in (TIME_COLUMN, *columns) if name.lower() in names]
+    return found or [TIME_COLUMN]
+
+
+def used_types(statement: Node, columns: Mapping[str, ColumnType]) -> dict[str, ColumnType]:
+    """Return the columns that a statement may need, without `__time`: text about others is read for nothing."""
+    found = used_columns(statement, columns)
+    return {name: columns[name] for name in found if name in columns}
+
+
+def _takes_all(node: Node) -> bool:
+    """Whether a node may mean columns that it does not name."""
+    kind = node.get("type")
+    if kind == "BASE_TABLE":
+        return bool(node["column_name_alias"])
+    if kind == "JOIN":
+        return bool(node["ref_type"] == "NATURAL")
+    is_many = node.get("class") in {"STAR", "POSITIONAL_REFERENCE"}
+    return is_many or kind == "PIVOT" or kind == "SHOW_REF"  # noqa: PLR1714 - a sample's is a tree
 
 
 def _block(relations: list[Relation]) -> None:

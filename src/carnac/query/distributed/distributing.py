@@ -13,7 +13,7 @@ from carnac.ports.queries import LeafRequest, LeafSlice, QueryBasis
 from carnac.query.distributed.aggregates import is_aggregate
 from carnac.query.distributed.binding import Bound, bind, scan_types, show_empty
 from carnac.query.distributed.explaining import said_of_segments
-from carnac.query.distributed.gathering import condition_of, leaf_of, stand_select, used_columns
+from carnac.query.distributed.gathering import condition_of, leaf_of, stand_select
 from carnac.query.distributed.groups import split_groups
 from carnac.query.distributed.merging import stand_sql
 from carnac.query.distributed.naming import NotOneRound, column
@@ -31,7 +31,7 @@ from carnac.query.distributed.sorting import (
 from carnac.query.messages import first_sentence
 from carnac.query.parameters import Parameters
 from carnac.query.planning import Plan, Planner, Scan
-from carnac.query.relations import Scope
+from carnac.query.relations import Scope, used_columns, used_types
 from carnac.query.results import arrow_table
 from carnac.query.scans import quote, scan_sql, with_views
 from carnac.query.streams.basis import basis_of
@@ -400,7 +400,7 @@ class Distributor:
             revision=self.catalog.revision,
             sql=self._printed(statement),
             view=scan.view,
-            columns=scan.columns,
+            columns=used_types(statement, scan.columns),
             slices=tuple(scan.slices),
             tables=_arrow(tables),
             timeout_ms=self.asked.timeout_ms,

@@ -9,7 +9,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Mapping, Sequence
 
-from carnac.core.segments.segment import TIME_COLUMN, ColumnType
 from carnac.query.distributed.aggregates import (
     AGGREGATES,
     CLOCK_READERS,
@@ -38,42 +37,6 @@ _PUSHED = frozenset(
     }
 )
 _NOT_PUSHED = AGGREGATES | CLOCKS | CLOCK_READERS | SPREADING | VOLATILE
-
-
-def used_columns(statement: Node, columns: Mapping[str, ColumnType]) -> list[str]:
-    """Return the columns of a datasource that a statement may need, `__time` among them, in order; one at least.
-
-    A column that is named anywhere counts, whatever table is meant there.
-    """
-    names, aliases = set[str](), set[str]()
-    for node in walk(statement["node"]):
-        if _takes_all(node):
-            return [TIME_COLUMN, *columns]
-        if node.get("class") == "COLUMN_REF":
-            names.update(str(name).lower() for name in node["column_names"])
-        elif node.get("type") == "BASE_TABLE":
-            aliases.add(str(node["alias"] or node["table_name"]).lower())
-        elif node.get("type") == "JOIN":
-            names.update(str(name).lower() for name in node["using_columns"])
-    if names & aliases and any(
-        len(node["column_names"]) == 1 and str(node["column_names"][0]).lower() in aliases
-        for node in walk(statement["node"])
-        if node.get("class") == "COLUMN_REF"
-    ):
-        return [TIME_COLUMN, *columns]  # a whole row may be meant
-    found = [name for name in (TIME_COLUMN, *columns) if name.lower() in names]
-    return found or [TIME_COLUMN]
-
-
-def _takes_all(node: Node) -> bool:
-    """Whether a node may mean columns that it does not name."""
-    kind = node.get("type")
-    if kind == "BASE_TABLE":
-        return bool(node["column_name_alias"])
-    if kind == "JOIN":
-        return bool(node["ref_type"] == "NATURAL")
-    is_many = node.get("class") in {"STAR", "POSITIONAL_REFERENCE"}
-    return is_many or kind == "PIVOT" or kind == "SHOW_REF"  # noqa: PLR1714 - a sample's is a tree
 
 
 def condition_of(relations: Sequence[Relation]) -> Node | None:

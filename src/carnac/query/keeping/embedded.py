@@ -29,7 +29,7 @@ from carnac.query.distributed.naming import NotOneRound
 from carnac.query.distributed.settling import settle
 from carnac.query.keeping.leaf import keys_of, rows_in
 from carnac.query.keeping.whole import key_of_whole, whole_answer
-from carnac.query.planning import Plan, Scan
+from carnac.query.planning import Plan, scan_of
 from carnac.query.results import arrow_table
 from carnac.query.scans import scan_sql, with_views
 from carnac.query.syntax import walk
@@ -105,7 +105,7 @@ class Embedded:
             slices = [piece for scan in plan.scans for piece in scan.slices]
             with files.hot.held(slices, paths) as hot:
                 views = {
-                    scan.view: scan_sql(scan.columns, scan.slices, paths, None, hot)
+                    scan.view: scan_sql(scan.used, scan.slices, paths, None, hot)
                     for scan in plan.scans
                 }
                 yield replace(plan, sql=with_views(plan.sql, views))
@@ -154,7 +154,7 @@ class Embedded:
             return
         request = replace(split.request, slices=tuple(plan.scans[0].slices), keeping=keeping)
         leaf = checked_leaf(query.cursor, request)
-        scan = Scan(view=request.view, columns=request.columns, slices=request.slices)
+        scan = scan_of(request)
         hits = self.leaves.count_kept(self.leaves.task(query, request, leaf, scan))
         yield (
             f"embedded: this process answers as one server and its broker, so that partial results are kept; "
@@ -175,7 +175,7 @@ class Embedded:
         import pyarrow as pa
 
         leaf = checked_leaf(query.cursor, request)
-        scan = Scan(view=request.view, columns=request.columns, slices=request.slices)
+        scan = scan_of(request)
         task = self.leaves.task(query, request, leaf, scan)
         if not task.pieces or any(self.leaves.kept.is_large(one.key) for one in task.pieces):
             return None, 0

@@ -16,11 +16,10 @@ from carnac.core.pruning.predicates import EVERYTHING, time_bounds
 from carnac.core.time.intervals import IntervalSet
 from carnac.query.conditions import Conditions
 from carnac.query.distributed.aggregates import VOLATILE, function_name, is_aggregate
-from carnac.query.distributed.gathering import used_columns
 from carnac.query.distributed.leaves import CheckedLeaf
 from carnac.query.folding import Constants
 from carnac.query.functions import is_volatile
-from carnac.query.relations import conjuncts
+from carnac.query.relations import conjuncts, used_columns
 from carnac.query.syntax import NOWHERE, Node, unparse, walk
 
 if TYPE_CHECKING:

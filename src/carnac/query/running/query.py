@@ -78,10 +78,10 @@ class ScanFiles:
             names = register_remote(query.cursor, scan.slices, files.remote)
             places = files.places
             with self.hot.held(scan.slices, places) as hot:
-                yield lambda slices: scan_sql(scan.columns, slices, places, names, hot)
+                yield lambda slices: scan_sql(scan.used, slices, places, names, hot)
             return
         with self.held([scan], query.stop) as paths, self.hot.held(scan.slices, paths) as hot:
-            yield lambda slices: scan_sql(scan.columns, slices, paths, None, hot)
+            yield lambda slices: scan_sql(scan.used, slices, paths, None, hot)
 
     def narrowed(
         self, scan: Scan, edge: TimeEdge | None, query: RunningQuery, files: LeafFiles | None
