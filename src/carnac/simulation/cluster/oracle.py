@@ -84,7 +84,6 @@ class Oracle:
         self._rows: dict[str, set[Row]] = {}
         self._effects: dict[int, list[Effect]] = {}
         self._past: dict[int, dict[str, frozenset[Row]]] = {0: {}}
-        self._by_batch: dict[tuple[str, str], int] = {}
 
     def want(self, kind: str, datasource: str, **what: object) -> Wanted:
         """Note what a writer is about to do."""

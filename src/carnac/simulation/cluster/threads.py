@@ -84,8 +84,6 @@ class Threads:
             RLock=made(SimRLock),
             Event=made(SimEvent),
             Condition=made(SimCondition),
-            Semaphore=made(SimSemaphore),
-            BoundedSemaphore=made(SimSemaphore),
             Thread=made(SimThread),
             Timer=made(SimTimer),
             current_thread=current,
@@ -227,29 +225,6 @@ class SimCondition(_Held):
     def notify_all(self) -> None:
         """Let all go on."""
         self._waiters.wake()
-
-
-class SimSemaphore(_Held):
-    """`threading.Semaphore`."""
-
-    def __init__(self, threads: Threads, value: int = 1) -> None:
-        self._threads = threads
-        self._waiters = _Waiters(threads.kernel)
-        self._value = value
-
-    def acquire(self, blocking: bool = True, timeout: float | None = None) -> bool:
-        """Take one."""
-        deadline_ms = self._threads.deadline(timeout)
-        while self._value <= 0:
-            if not blocking or not self._waiters.wait(deadline_ms):
-                return False
-        self._value -= 1
-        return True
-
-    def release(self, n: int = 1) -> None:
-        """Give some back."""
-        self._value += n
-        self._waiters.wake(n)
 
 
 class SimThread:
