@@ -45,16 +45,15 @@ LEDGER = Ledger()
 """The ledger of this process; signals are of a process, too."""
 
 
-class _Held:
-    """Keeps signals back from `begin` on.
+class SignalHolder:
+    """Keeps signals back from `begin` to `release`.
 
     Attributes:
-        arrived: The first signal that came; None: none so far.
+        arrived: The first signal that came; None: none so far, or its handler has been called.
     """
 
     def __init__(self) -> None:
         self.arrived: int | None = None
-        self._is_raised = False
         self._before: dict[int, Handler] = {}
 
     def begin(self) -> None:
@@ -68,30 +67,50 @@ class _Held:
                 _signal.signal(number, self._note)
 
     def release(self) -> None:
-        """Put the handlers back, and call the one of the signal that arrived."""
-        number = None if self._is_raised else self.arrived
-        handler = None if number is None else self._before[number]
-        self._put_back()
-        if handler is not None and number is not None:
-            handler(number, None)
+        """Put the handlers back, and call the one of the signal that arrived, be it only now."""
+        self._put_back(dict(self._before))
+        number, self.arrived = self.arrived, None
+        if number is not None:
+            self._before[number](number, None)
 
-    def _put_back(self) -> None:
+    def _put_back(self, left: dict[int, Handler]) -> None:
         try:
-            while self._before:
-                _signal.signal(*self._before.popitem())
+            while left:
+                number = next(iter(left))
+                _signal.signal(number, left[number])
+                del left[number]
         finally:
-            if self._before:  # one that is back has raised
-                self._put_back()
+            if left:  # one that is back has raised
+                self._put_back(left)
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         if self.arrived is None:
             self.arrived = number
         else:
-            self._is_raised = True
-            self._before[number](number, frame)
+            self._again(number, frame)
+
+    def _again(self, number: int, frame: FrameType | None) -> None:
+        """Act on a signal that is not the first."""
+        self._before[number](number, frame)
 
 
-_current: _Held | None = None
+class _Unbroken(SignalHolder):
+    """Calls one handler, not two: that of the second signal, if there is one."""
+
+    _is_raised = False
+
+    def release(self) -> None:
+        """Put the handlers back, and call the one of the signal that arrived, unless that of another was called."""
+        if self._is_raised:
+            self.arrived = None
+        super().release()
+
+    def _again(self, number: int, frame: FrameType | None) -> None:
+        self._is_raised = True
+        super()._again(number, frame)
+
+
+_current: _Unbroken | None = None
 """The block of the main thread."""
 
 
@@ -108,7 +127,7 @@ def unbroken() -> Iterator[Callable[[], None]]:
     if _current is not None:
         yield _current.begin
         return
-    held = _current = _Held()
+    held = _current = _Unbroken()
     try:
         yield held.begin
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]
 import signal
 import threading
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ import pytest
 
 from carnac.core.log.commits import CommitKind, LookupChange, Publication
 from carnac.metadata import open_metadata
-from carnac.unbroken import LEDGER, unbroken
+from carnac.unbroken import LEDGER, Handler, unbroken
 from tests.support.clock import FakeClock, SequentialIds
 
 
@@ -74,6 +75,23 @@ def test_a_second_signal_is_raised_at_once() -> None:
         signal.raise_signal(signal.SIGTERM)
         done.append(1)
     assert done == []
+    assert signal.getsignal(signal.SIGTERM) is end
+
+
+def test_a_signal_that_comes_while_the_handlers_are_put_back_is_not_lost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(KeyboardInterrupt), unbroken() as from_here:  # noqa: PT012
+        from_here()
+        put_back = _signal.signal
+
+        def interrupted(number: int, handler: Handler) -> object:
+            monkeypatch.setattr(_signal, "signal", put_back)
+            signal.raise_signal(signal.SIGINT)
+            return put_back(number, handler)
+
+        monkeypatch.setattr(_signal, "signal", interrupted)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     assert signal.getsignal(signal.SIGTERM) is end
 
 

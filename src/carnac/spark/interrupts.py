@@ -11,58 +11,31 @@ Source: py4j/py4j pull request 440. Departs from Spark, whose `SparkContext` set
 from __future__ import annotations
 
 import contextlib
-import signal
 import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
 
 from carnac.errors import Unavailable
-
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-
-Handler = Callable[[int, FrameType | None], object]
+from carnac.unbroken import SignalHolder
 
 
-class Held:
-    """The signals that one `hold_signals` keeps back.
-
-    Attributes:
-        number: The first that arrived; None: none so far.
-    """
+class Held(SignalHolder):
+    """The signals that one `hold_signals` keeps back."""
 
     def __init__(self, hasten: Callable[[], bool] | None) -> None:
-        self.number: int | None = None
+        super().__init__()
         self.hasten = hasten
-        self._before: dict[int, Handler] = {}
-
-    def hold(self) -> None:
-        """Write signals down from now on. What the process ignores or dies of stays as it is."""
-        for number in SIGNALS:
-            handler = signal.getsignal(number)
-            if callable(handler):
-                self._before[number] = handler
-                signal.signal(number, self._note)
-
-    def release(self) -> None:
-        """Put the handlers back, and call the one of the signal that arrived."""
-        for number, handler in self._before.items():
-            signal.signal(number, handler)
-        arrived, self.number = self.number, None
-        if arrived is not None:
-            self._before[arrived](arrived, None)
 
     @property
     def failure(self) -> Unavailable | None:
         """The error that ends the block after a signal, or after all were given up; the signal goes before it."""
-        if self.number is None and not _given_up.is_set():
+        if self.arrived is None and not _given_up.is_set():
             return None
         return Unavailable("the Spark job was interrupted")
 
-    def _note(self, number: int, frame: FrameType | None) -> None:
-        if self.number is None:
-            self.number = number
-        elif self.hasten is None or not self.hasten():
-            self._before[number](number, frame)
+    def _again(self, number: int, frame: FrameType | None) -> None:
+        if self.hasten is None or not self.hasten():
+            super()._again(number, frame)
 
 
 _current: Held | None = None
@@ -114,7 +87,7 @@ def hold_signals(hasten: Callable[[], bool] | None = None) -> Iterator[Held]:
         return
     held = Held(hasten)
     _current = held
-    held.hold()
+    held.begin()
     try:
         yield held
     finally:
