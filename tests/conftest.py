@@ -36,7 +36,7 @@ IS_ARCHIVE_WORTH_IT = pytest.StashKey[bool]()
 
 # No deadline: the machines that run this share their cores, and a slow example is not a wrong one.
 COMMON = {"deadline": None, "print_blob": True}
-settings.register_profile("fast", max_examples=10, stateful_step_count=15, **COMMON)  # make check
+settings.register_profile("fast", max_examples=6, stateful_step_count=10, **COMMON)  # make check
 settings.register_profile("day", max_examples=40, stateful_step_count=25, **COMMON)
 settings.register_profile(
     "nightly",

@@ -25,12 +25,12 @@ from carnac.query.distributed.sorting import Select
 from carnac.query.sketching import PREFIX
 from carnac.query.syntax import NOWHERE, Node, call, cast, constant, walk
 from carnac.store.querying import RevisionCatalog
-from tests.nightly import IS_NIGHTLY
+from tests.nightly import IS_FAST, IS_NIGHTLY
 from tests.support.merging import asked, check_same, fill, rank, rows_of
 from tests.support.spreading import spread_query
 from tests.support.statements import Asked
 
-BLOCKS, BLOCK = (50 if IS_NIGHTLY else 8), 20
+BLOCKS, BLOCK = (50 if IS_NIGHTLY else 3 if IS_FAST else 8), 20
 """The laws of brokers ask other ones of 1, 2 and 5 historicals."""
 LEAVES = (1, 2, 5)
 

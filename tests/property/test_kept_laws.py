@@ -25,13 +25,14 @@ from carnac.query.keeping import leaf, pieces, whole
 from carnac.query.keeping.store import KeptResults
 from carnac.query.syntax import Node
 from carnac.store.querying import RevisionCatalog
-from tests.nightly import IS_NIGHTLY
+from tests.nightly import IS_FAST, IS_NIGHTLY
 from tests.support.merging import DAY_MS, START_MS, asked, check_same, fill, rows, spec
 from tests.support.spreading import spread_query
 from tests.support.statements import Asked
 
-STEPS = 30
-SEEDS, LONG_STEPS = (10, 10 * STEPS) if IS_NIGHTLY else (3, 2 * STEPS)
+STEPS = 15 if IS_FAST else 30
+SEEDS = 10 if IS_NIGHTLY else 1 if IS_FAST else 3
+LONG_STEPS = 10 * STEPS if IS_NIGHTLY else 2 * STEPS
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,11 @@ from carnac.core.log.commits import CommitKind
 from carnac.ports.serving import HoldState
 from tests.clusters_live import LEASE_MS, LiveCluster, live_cluster
 from tests.logs import day, replacement, segment
+from tests.nightly import IS_FAST
 from tests.support.hand_historicals import HandHistorical
 
 STEPS = 60
+SEEDS = 8 if IS_FAST else 25
 DAYS = 12
 
 
@@ -190,7 +192,7 @@ class Days:
             assert server.ids(None) <= live
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(SEEDS))
 def test_the_laws_hold_over_random_days(seed: int) -> None:
     grace_ms = (0, 60_000)[seed % 2]
     with live_cluster("h1", "h2", "h3", restart_grace_ms=grace_ms) as cluster:

@@ -11,7 +11,7 @@ import pytest
 import carnac
 from carnac.errors import Busy, Cancelled, Conflict, Invalid, NotFound, TimedOut
 from carnac.ports.answers import Engine
-from tests.unit.broker.conftest import OpenBroker, day_of, rows_of, statement
+from tests.unit.broker.conftest import OpenBroker, append_day, day_of, rows_of, statement
 from tests.waiting import until
 
 COUNT = "SELECT kind, count(*) AS c, sum(n) AS s FROM events GROUP BY kind ORDER BY kind"
@@ -48,7 +48,7 @@ def test_an_etag_changes_when_the_answer_could(open_one: OpenBroker, store: carn
     named = "SELECT v FROM lookup.names"
     before = [etag(COUNT), etag(early), etag(named), etag("SELECT now()")]
     assert before[:3] == [etag(COUNT), etag(f"{early}  -- again"), etag(named)]
-    store.append("events", day_of(9))
+    append_day(store, 9)
     store.append("others", day_of(1))
     after = [etag(COUNT), etag(early), etag(named), etag("SELECT now()")]
     assert [one == other for one, other in zip(before, after, strict=True)] == [

@@ -16,7 +16,7 @@ from carnac.ports.queries import KEEP, READ_ALL, Keeping, LeafReport, LeafReques
 from carnac.ports.serving import Role
 from tests.support.historicals import settled
 from tests.support.served import ServedStore
-from tests.unit.broker.conftest import day_of, rows_of, statement
+from tests.unit.broker.conftest import append_day, rows_of, statement
 from tests.waiting import until
 
 STATEMENTS = [
@@ -37,8 +37,8 @@ HEAVY = "SELECT count(*) FROM events a, events b, events c, events d WHERE (a.n 
 def fill(served: ServedStore, days: int) -> None:
     """Append twice on each day, and let each segment be loaded by two historicals."""
     for day in range(1, days + 1):
-        served.store.append("events", day_of(day))
-        served.store.append("events", day_of(day, rows=5))
+        append_day(served.store, day)
+        append_day(served.store, day, rows=5)
     served.store.set_lookup("names", {"a": "Ann", "b": "Bob"})
     served.assign_all(copies=2)
     for line in served.lines:
@@ -235,7 +235,7 @@ def test_a_server_that_drains_is_avoided(served: ServedStore) -> None:
 
 def test_what_nobody_has_loaded_is_read_cold(served: ServedStore) -> None:
     queries = served.open_broker().queries
-    served.store.append("events", day_of(9))
+    append_day(served.store, 9)
     sql = "SELECT count(*) AS c FROM events"
 
     def is_seen() -> bool:
@@ -303,7 +303,7 @@ def test_explain_says_what_each_server_would_be_asked_for_and_has_kept(
 
 
 def test_damage_is_told_as_damage(served: ServedStore) -> None:
-    served.store.append("events", day_of(21))
+    append_day(served.store, 21)
     [item] = served.store.segments("events", interval="2013-01-21/2013-01-22")
     storage = served.store.deep_storage
     with storage.open_read(item.segment.path) as file:
@@ -349,7 +349,7 @@ def test_with_none_left_on_missing_decides(served: ServedStore) -> None:
 @pytest.fixture
 def broken(served: ServedStore) -> str:
     """Let a segment's file be gone, which the newest append wrote; return its id."""
-    served.store.append("events", day_of(20))
+    append_day(served.store, 20)
     [item] = served.store.segments("events", interval="2013-01-20/2013-01-21")
     served.store.deep_storage.delete(item.segment.path)
     return item.segment.segment_id
@@ -415,7 +415,7 @@ def test_a_broker_says_what_it_plans_on(served: ServedStore) -> None:
     assert (record.planning_revision, record.oldest_revision) == (head, head)
     running = handle.queries.run(statement("SELECT n FROM events"))
     assert running is not None
-    served.store.append("events", day_of(9))
+    append_day(served.store, 9)
     until(
         lambda: (
             [
@@ -435,7 +435,7 @@ def test_a_broker_plans_on_what_it_is_told(served: ServedStore) -> None:
     head = served.store.head().revision
     served.metadata.tell(head, fence=1)
     queries = served.open_broker().queries
-    served.store.append("events", day_of(9))
+    append_day(served.store, 9)
     sql = "SELECT count(*) AS c FROM events"
     assert rows_of(queries.run(statement(sql))) == [{"c": 4 * 29}]
     assert rows_of(queries.run(statement(sql, at=head + 1))) == [{"c": 4 * 29 + 24}]

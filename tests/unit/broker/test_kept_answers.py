@@ -12,7 +12,7 @@ from carnac.ports.queries import READ_ALL, Keeping
 from carnac.query.keeping import whole
 from tests.support.historicals import settled
 from tests.support.served import ServedStore
-from tests.unit.broker.conftest import day_of, rows_of, statement
+from tests.unit.broker.conftest import append_day, rows_of, statement
 
 STATEMENTS = [
     "SELECT kind, count(*) AS c, avg(n) AS a FROM events GROUP BY kind ORDER BY kind",
@@ -29,7 +29,7 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ServedSt
     monkeypatch.setattr(whole, "ANSWER_ROWS_MIN", 1)
     served = ServedStore(tmp_path, 2)
     for day in (1, 2):
-        served.store.append("events", day_of(day))
+        append_day(served.store, day)
     served.store.set_lookup("names", {"a": "Ann", "b": "Bob"})
     load(served)
     yield served
@@ -75,7 +75,7 @@ def test_an_answer_is_taken_as_long_as_its_segments_are_the_same(
     count = known.facts.segments_read
     assert any(f"taken from kept ones: {count} of {count} segments" in line for line in told)
 
-    served.store.append("events", day_of(3, rows=30))
+    append_day(served.store, 3, rows=30)
     load(served)
     changed, other = run(queries, sql, at=served.store.head().revision)
     assert changed == served.store.sql(sql).rows()

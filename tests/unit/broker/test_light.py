@@ -10,7 +10,7 @@ import pytest
 from carnac.ports.answers import QueryService
 from tests.support.historicals import settled
 from tests.support.served import Line, ServedStore
-from tests.unit.broker.conftest import day_of, rows_of, statement
+from tests.unit.broker.conftest import append_day, rows_of, statement
 
 STATEMENTS = [
     "SELECT kind, count(*) AS c, avg(n) AS a FROM events GROUP BY kind HAVING c > 1 ORDER BY kind LIMIT 5",
@@ -24,7 +24,7 @@ def served(tmp_path: Path) -> Iterator[ServedStore]:
     """Give a store of four days that each of two historicals holds."""
     served = ServedStore(tmp_path, 2)
     for day in range(1, 5):
-        served.store.append("events", day_of(day))
+        append_day(served.store, day)
     served.store.set_lookup("names", {"a": "Ann", "b": "Bob"})
     served.assign_all(copies=2)
     for line in served.lines:

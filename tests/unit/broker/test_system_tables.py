@@ -10,7 +10,7 @@ import pytest
 from carnac.errors import NotFound
 from tests.support.historicals import settled
 from tests.support.served import ServedStore
-from tests.unit.broker.conftest import day_of, rows_of, statement
+from tests.unit.broker.conftest import append_day, day_of, rows_of, statement
 
 
 @pytest.fixture
@@ -18,11 +18,11 @@ def served(tmp_path: Path) -> Iterator[ServedStore]:
     """Give a store of three days over two historicals, each segment on both but the last, which is on none."""
     served = ServedStore(tmp_path, 2)
     for day in (1, 2):
-        served.store.append("events", day_of(day))
+        append_day(served.store, day)
     served.assign_all(copies=2)
     for line in served.lines:
         settled(line)
-    served.store.append("events", day_of(3))
+    append_day(served.store, 3)
     yield served
     served.close()
 
