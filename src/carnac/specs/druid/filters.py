@@ -219,10 +219,6 @@ def _is_null(filters: _Filters, name: str) -> str:
     return f"({column.text} IS NULL)"
 
 
-def _null(filters: _Filters, block: Mapping[str, Any]) -> str:
-    return _is_null(filters, _name(block))
-
-
 def _match_type(block: Mapping[str, Any], name: str = "matchValueType") -> bool | None:
     """Return whether to compare numbers, texts (False), or as the column is (None)."""
     kind = block.get(name)
@@ -276,23 +272,35 @@ def _bound(filters: _Filters, block: Mapping[str, Any]) -> str:
         raise Invalid(
             f"ordering '{name}' of filter bound is not supported; use numeric or lexicographic"
         )
+    side = _by_length if name == "strlen" else _by_value(numeric=name == "numeric")
+    passed = _between(filters, block, side, "Strict")
+    if block.get("lower") is not None:
+        return passed
+    return f"({passed} OR {_is_null(filters, _name(block))})"
+
+
+def _between(
+    filters: _Filters,
+    block: Mapping[str, Any],
+    side: Callable[[Sql, str, object], str],
+    open_: str,
+) -> str:
+    """Return the test of a lower bound, an upper one or both; `open_` ends the fields that leave a bound itself out."""
     lower, upper = block.get("lower"), block.get("upper")
     if lower is None and upper is None:
-        raise Invalid("filter bound needs lower or upper")
-    low = ">" if block.get("lowerStrict") else ">="
-    high = "<" if block.get("upperStrict") else "<="
+        raise Invalid(f"filter {block['type']} needs lower or upper")
+    low = ">" if block.get(f"lower{open_}") else ">="
+    high = "<" if block.get(f"upper{open_}") else "<="
 
     def test(column: Sql) -> str:
-        side = _by_length if name == "strlen" else _by_value(numeric=name == "numeric")
         tests = [side(column, low, lower)] if lower is not None else []
         tests += [side(column, high, upper)] if upper is not None else []
         return f"({' AND '.join(tests)})"
 
-    passed = filters.on_value(_name(block), test)
-    return passed if lower is not None else f"({passed} OR {_is_null(filters, _name(block))})"
+    return filters.on_value(_name(block), test)
 
 
-def _by_value(*, numeric: bool) -> Callable[[Sql, str, object], str]:
+def _by_value(*, numeric: bool | None) -> Callable[[Sql, str, object], str]:
     return lambda column, operator, value: _compare(column, operator, value, numeric=numeric)
 
 
@@ -307,18 +315,7 @@ def _by_length(column: Sql, operator: str, value: object) -> str:
 
 
 def _range(filters: _Filters, block: Mapping[str, Any]) -> str:
-    lower, upper, numeric = block.get("lower"), block.get("upper"), _match_type(block)
-    if lower is None and upper is None:
-        raise Invalid("filter range needs lower or upper")
-    low = ">" if block.get("lowerOpen") else ">="
-    high = "<" if block.get("upperOpen") else "<="
-
-    def test(column: Sql) -> str:
-        tests = [_compare(column, low, lower, numeric=numeric)] if lower is not None else []
-        tests += [_compare(column, high, upper, numeric=numeric)] if upper is not None else []
-        return f"({' AND '.join(tests)})"
-
-    return filters.on_value(_name(block), test)
+    return _between(filters, block, _by_value(numeric=_match_type(block)), "Open")
 
 
 def _interval(filters: _Filters, block: Mapping[str, Any]) -> str:
@@ -399,7 +396,7 @@ _LEAVES: Mapping[str, _Leaf] = {
     "false": (lambda _filters, _block: "false", ()),
     "selector": (_selector, (*_COLUMN, "value")),
     "equals": (_equals, (*_COLUMN, "matchValueType", "matchValue")),
-    "null": (_null, _COLUMN),
+    "null": (lambda filters, block: _is_null(filters, _name(block)), _COLUMN),
     "in": (_in, (*_COLUMN, "values")),
     "inType": (_in, (*_COLUMN, "matchValueType", "sortedValues")),
     "bound": (

@@ -12,6 +12,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal as OneOf
+from typing import cast
 
 from carnac.core.quoting import quote_for_spark
 
@@ -84,14 +85,7 @@ def literal(value: float | str | None) -> Sql:
 
 def element_type(type_: SqlType) -> SqlType:
     """Return the type of an array's elements; a scalar's own type."""
-    elements: Mapping[str, SqlType] = {
-        "array<string>": "string",
-        "array<long>": "long",
-        "array<double>": "double",
-        "array<json>": "json",
-        "array<unknown>": "unknown",
-    }
-    return elements.get(type_, type_)
+    return cast("SqlType", type_[6:-1]) if type_.startswith("array<") else type_
 
 
 def array_type(type_: SqlType) -> SqlType:
