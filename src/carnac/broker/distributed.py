@@ -18,6 +18,7 @@ from carnac.broker.scatter import Lack, Plan, Scatter
 from carnac.core.answers.laws import check_answer, is_proved
 from carnac.core.answers.replicas import plan_reads
 from carnac.core.time.intervals import IntervalSet
+from carnac.core.words import first_of
 from carnac.errors import (
     Cancelled,
     CarnacError,
@@ -440,14 +441,11 @@ def missing_intervals(lacks: Sequence[Lack]) -> dict[str, list[str]]:
 def unreadable(lacks: Sequence[Lack], more: str = "") -> CarnacError:
     """Return the error that names segments which no server can read: Corrupt if a file is damaged."""
     ids = sorted({one.slice.segment.segment_id for one in lacks})
-    named = ", ".join(ids[:NAMED_MAX])
-    if len(ids) > NAMED_MAX:
-        named += f" and {len(ids) - NAMED_MAX} more"
     worst = gravest(one.reason for one in lacks)
     tail = f", {more}" if more else ""
     kind = Corrupt if isinstance(worst, Corrupt) else Unavailable
     return kind(
-        f"segments {named} cannot be read from any server ({worst.message}){tail}",
+        f"segments {first_of(ids, NAMED_MAX)} cannot be read from any server ({worst.message}){tail}",
         segments=ids[:100],
         missing=missing_intervals(lacks),
     )

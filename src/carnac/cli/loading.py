@@ -13,7 +13,7 @@ import typer
 from carnac.cli.completion.values import complete_datasource, complete_word
 from carnac.cli.options import argument, flag, option
 from carnac.cli.session import Session
-from carnac.core.words import counted
+from carnac.core.words import counted, first_of
 from carnac.errors import CarnacError, Invalid
 from carnac.named_files import write_named
 
@@ -216,7 +216,7 @@ def show_plan(session: Session, plan: LoadPlan, *, spec_out: str | None) -> None
             session.output.note(line)
         for becomes in dict.fromkeys(one.becomes for one in plan.inferred.columns if one.becomes):
             names = [one.name for one in plan.inferred.columns if one.becomes == becomes]
-            session.output.warning(f"{becomes}: {_first_of(names)}")
+            session.output.warning(f"{becomes}: {first_of(names, COLUMNS_SHOWN)}")
     if spec_out is not None:
         as_json = spec_out.lower().endswith(".json")
         text = spec_text(plan.spec.to_json_dict(), as_json=as_json)
@@ -233,7 +233,7 @@ def plan_lines(inferred: Inferred, datasource: str) -> list[str]:
     elif "missingValue" in timestamp:
         time += f", {timestamp['missingValue']} where there is none"
     others = [one for one in inferred.columns if one.name != timestamp["column"]]
-    shown = _first_of([f"{one.name} {one.type}" for one in others])
+    shown = first_of([f"{one.name} {one.type}" for one in others], COLUMNS_SHOWN)
     share = "all" if inferred.is_whole else "a sample"
     read = inferred.found_format or "rows in memory"
     chunk = block["granularitySpec"]["segmentGranularity"]
@@ -242,11 +242,6 @@ def plan_lines(inferred: Inferred, datasource: str) -> list[str]:
         f"time: {time}; a time chunk for each {'decade' if chunk == 'P10Y' else chunk}",
         f"columns: {shown}",
     ]
-
-
-def _first_of(columns: Sequence[str]) -> str:
-    more = f" and {len(columns) - COLUMNS_SHOWN} more" if len(columns) > COLUMNS_SHOWN else ""
-    return ", ".join(columns[:COLUMNS_SHOWN]) + more
 
 
 def spec_text(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from decimal import Decimal
 from functools import lru_cache
 
@@ -47,6 +48,12 @@ def parse_bytes(text: str) -> int:
     number, unit, binary = found.groups()
     power = 1 + "kmgtp".index(unit.lower()) if unit else 0
     return int(Decimal(number) * (1024 if binary else 1000) ** power)
+
+
+def first_of(names: Sequence[str], most: int, *, by: str = ", ") -> str:
+    """Return the first of some names, and how many there are besides: `a, b and 3 more`."""
+    rest = len(names) - most
+    return by.join(names[:most]) + (f" and {rest:,} more" if rest > 0 else "")
 
 
 @lru_cache(maxsize=1 << 12)  # the reasons of a plan say the same few numbers again and again

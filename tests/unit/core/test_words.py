@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import carnac
-from carnac.core.words import bytes_text, counted, parse_bytes
+from carnac.core.words import bytes_text, counted, first_of, parse_bytes
 
 SOURCE = Path(carnac.__file__).parent
 THINGS = "segment|datasource|row|time chunk|server|task|group"
@@ -53,3 +53,13 @@ def test_pictures_and_commands_count_with_the_helper() -> None:
         for match in by_hand.finditer(path.read_text())
     ]
     assert found == [], "write counted(number, thing): there may be one only"
+
+
+@pytest.mark.parametrize(
+    ("most", "by", "text"),
+    [(3, ", ", "a, b, c"), (2, ", ", "a, b and 1 more"), (1, " ", "a and 2 more")],
+)
+def test_of_many_names_the_first_are_said_and_how_many_are_not(
+    most: int, by: str, text: str
+) -> None:
+    assert first_of(["a", "b", "c"], most, by=by) == text

@@ -21,7 +21,7 @@ from carnac.cli.tables import (
 from carnac.core.json_form import to_json
 from carnac.core.log.commits import Commit, DatasourceCommit
 from carnac.core.time.intervals import IntervalSet, interval_set
-from carnac.core.words import counted
+from carnac.core.words import counted, first_of
 from carnac.errors import Invalid
 
 PIECES_SHOWN = 3
@@ -206,6 +206,4 @@ def _within(chunks: IntervalSet) -> str:
 
 
 def _pieces(pieces: IntervalSet) -> str:
-    shown = ", ".join(interval_text(piece) for piece in pieces.intervals[:PIECES_SHOWN])
-    more = len(pieces) - PIECES_SHOWN
-    return f"{shown} and {more} more" if more > 0 else shown
+    return first_of([interval_text(piece) for piece in pieces.intervals], PIECES_SHOWN)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from carnac.core.log.commits import LockHeld, LookupSetBy, SegmentsVisible
 from carnac.core.time.intervals import IntervalSet, format_ms, parse_instant
+from carnac.core.words import first_of
 from carnac.errors import Conflict, Invalid, NotFound, Revoked
 from carnac.ports import Head
 
@@ -204,7 +205,7 @@ def require_whole(commits: Sequence[Commit], after: int, newest: int) -> tuple[C
 
 def no_such_name(text: str, tags: Iterable[str]) -> NotFound:
     """Return the error for what is neither a revision, nor a tag, nor a time."""
-    names = ", ".join(sorted(tags)[:10])
+    names = first_of(sorted(tags), 10)
     there = f"; the tags are {names}" if names else ""
     return NotFound(
         f"'{text}' is neither a revision, nor a tag, nor a time like 2013-01-31T18:30:00Z{there}",

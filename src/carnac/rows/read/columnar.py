@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from carnac.core.quoting import quote, quote_text
 from carnac.core.texts import check_keepable
+from carnac.core.words import first_of
 from carnac.errors import Invalid
 from carnac.rows.normalise.coerce import Field
 from carnac.rows.normalise.projection import (
@@ -185,11 +186,10 @@ def require_time(
     """
     if spec.missing_value is not None or not columns:
         return
-    shown = ", ".join(name if len(name) <= 40 else f"{name[:40]}…" for name in columns[:10])
-    more = f" and {len(columns) - 10} more" if len(columns) > 10 else ""
+    shown = first_of([name if len(name) <= 40 else f"{name[:40]}…" for name in columns], 10)
     raise Invalid(
         f"input {source} has no column '{spec.column}', in which timestampSpec looks for the time: "
-        f"its columns are {shown}{more}{hint}",
+        f"its columns are {shown}{hint}",
         column=spec.column,
         url=source,
     )

@@ -18,6 +18,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from carnac.core.time.periods import DAY_MS
+from carnac.core.words import first_of
 from carnac.errors import Invalid
 from carnac.specs.ingest.schema import TimestampSpec
 from carnac.specs.problems import explain, suggest
@@ -118,7 +119,7 @@ class Ambiguous(Invalid):
         choices: Sequence[str],
         takes_time: bool = False,
     ) -> None:
-        shown = f": {_listed(choices)}" if choices else ""
+        shown = f": {first_of(choices, COLUMNS_SHOWN)}" if choices else ""
         super().__init__(f"{question}{shown}; {remedy}")
         self.question = question
         self.option = option
@@ -253,7 +254,7 @@ def _named(columns: Sequence[SeenColumn], name: str, source: str) -> SeenColumn:
     if found is not None:
         return found
     names = [one.name for one in columns]
-    hint = suggest(name, names) or f": its columns are {_listed(names)}"
+    hint = suggest(name, names) or f": its columns are {first_of(names, COLUMNS_SHOWN)}"
     raise Invalid(f"{source} has no column '{name}'{hint}", column=name)
 
 
@@ -277,8 +278,3 @@ def _format_of(column: SeenColumn) -> str:
         option="format",
         choices=(),
     )
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - COLUMNS_SHOWN} more" if len(names) > COLUMNS_SHOWN else ""
-    return ", ".join(names[:COLUMNS_SHOWN]) + more

@@ -22,6 +22,7 @@ from carnac.cli.tables import (
 )
 from carnac.core.json_form import some_of, to_json
 from carnac.core.time.intervals import Interval
+from carnac.core.words import first_of
 from carnac.errors import Invalid, Unavailable, gravest
 
 if TYPE_CHECKING:
@@ -153,9 +154,7 @@ def _print_plan(session: Session, plan: CompactionPlan, interval: Interval | Non
 
 def waits_text(after: Sequence[str], names: dict[str, str]) -> str:
     """Return which tasks one waits for; of many the first ones."""
-    rest = len(after) - AFTER_SHOWN_MAX
-    shown = " ".join(names[one] for one in after[:AFTER_SHOWN_MAX])
-    return f"{shown} and {format_count(rest)} more" if rest > 0 else shown
+    return first_of([names[one] for one in after], AFTER_SHOWN_MAX, by=" ")
 
 
 def _print_notes(session: Session, plan: CompactionPlan) -> None:
