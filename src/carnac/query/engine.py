@@ -25,7 +25,7 @@ from carnac.ports.threads import stopped_after
 from carnac.query.cache import FileCache, default_cache_folder, spill_folder
 from carnac.query.distributed.distributing import Asked, Distributor
 from carnac.query.distributed.leaves import Cancelling, checked_leaf, reported, without_missing
-from carnac.query.distributed.merging import merged_table, show_answers
+from carnac.query.distributed.merging import merged_table, result_of, show_answers, whole_table
 from carnac.query.hot import HotSegments
 from carnac.query.intact import IntactFiles, Interrupted
 from carnac.query.keeping.embedded import Embedded
@@ -300,17 +300,13 @@ class QueryEngine:
             Unavailable: It took too long, needs more memory than there is, or was interrupted.
         """
         plan, bytes_max = distribution, self._memory_bytes // 2
+        if is_whole:
+            return result_of(plan, whole_table(plan, answers, bytes_max))
         with (
             self._query(plan.final_sql, set(), timeout_ms) as query,
             self._cancelling.known(plan.query_id, query.cancel),
         ):
-            table = merged_table(query.cursor, plan, answers, bytes_max, is_whole=is_whole)
-        return QueryResult(
-            table=table,
-            revision=plan.revision,
-            segments_total=plan.basis.segments_total,
-            segments_read=plan.basis.segments_read,
-        )
+            return result_of(plan, merged_table(query.cursor, plan, answers, bytes_max))
 
     def kept_answer(self, distribution: Distribution, keeping: Keeping) -> WholeAnswer | None:
         """Return a distribution's answer as it is kept or may be; None: it is not worth it, or differs each time."""

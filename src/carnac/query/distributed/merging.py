@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from carnac.errors import Invalid, Unavailable
+from carnac.ports import QueryResult
 from carnac.ports.distributed import Distribution, Stand
 from carnac.query.distributed.binding import empty_rows
 from carnac.query.results import batches_of, gives_of, plan_table, read_rows, tidy
@@ -21,14 +22,11 @@ def merged_table(
     plan: Distribution,
     answers: Mapping[str, Sequence[Any]],
     bytes_max: int,
-    *,
-    is_whole: bool = False,
 ) -> pa.Table:
     """Return what the broker makes of what leaves answered.
 
     Args:
         bytes_max: That the answers may take in memory, and the result as well.
-        is_whole: See `QueryEngine.run_final`.
 
     Raises:
         Invalid: Something else was answered than was asked; it is more than the plan's limit.
@@ -36,17 +34,25 @@ def merged_table(
     """
     if plan.told:
         return plan_table(plan.told, gives_of(cursor, plan.gives, plan.basis.columns))
-    if is_whole:
-        return _whole_table(plan, answers, bytes_max=bytes_max)
     sql = show_answers(cursor, plan, answers, bytes_max=bytes_max)
     table = tidy(read_rows(*batches_of(cursor.sql(sql)), bytes_max=bytes_max))
     return table if plan.names is None else table.rename_columns(list(plan.names))
 
 
-def _whole_table(
-    plan: Distribution, answers: Mapping[str, Sequence[Any]], *, bytes_max: int
+def result_of(plan: Distribution, table: pa.Table) -> QueryResult:
+    """Return a table as the answer to a distributed statement."""
+    return QueryResult(
+        table=table,
+        revision=plan.revision,
+        segments_total=plan.basis.segments_total,
+        segments_read=plan.basis.segments_read,
+    )
+
+
+def whole_table(
+    plan: Distribution, answers: Mapping[str, Sequence[Any]], bytes_max: int
 ) -> pa.Table:
-    """Return the answer of the one server that has answered the whole statement.
+    """Return the answer of the one server that has answered the whole statement; DuckDB has nothing to do.
 
     Raises:
         Invalid: It has answered something else.
