@@ -129,7 +129,8 @@ def add(assembly: Assembly) -> None:
     )
     assembly.loops.extend(opened.loops)
     assembly.starts.append(lambda: opened.make_ready(assembly.steps))
-    assembly.routers.append(make_router(opened.queries, new_id=RandomIds().new_id, threads=threads))
+    router = make_router(opened.queries, new_id=RandomIds().new_id, threads=threads)
+    assembly.routers.insert(0, router)  # routes are tried in order, and none is asked as often
 
 
 def open_broker(
