@@ -16,6 +16,7 @@ and writes `queries_druid.json`.
 from __future__ import annotations
 
 import argparse
+import random
 import statistics
 import sys
 import tempfile
@@ -282,11 +283,16 @@ def in_turns(
     is_rollup: bool,
     runs: int = RUNS,
 ) -> dict[str, Any]:
-    """Ask every side in turn, and once more for nothing before; return medians, and percentiles of light ones."""
+    """Ask every side in turn, and once more for nothing before; return medians, and percentiles of light ones.
+
+    The order is drawn anew each time: who always came after the same one would find what that one leaves, in caches
+    and in threads that tidy up behind it.
+    """
     runs = LIGHT_RUNS if statement.is_light else runs
     took: dict[str, list[float]] = {side: [] for side in sides}
     for run in range(runs + 1):
-        for side, one in sides.items():
+        for side in random.Random(f"{name} {run}").sample(list(sides), len(sides)):
+            one = sides[side]
             sql = one.text(statement, is_rollup=is_rollup)
             elapsed, _ = seconds(lambda one=one, sql=sql: one.ask(sql))  # type: ignore[misc]
             if run:
