@@ -93,6 +93,25 @@ def test_a_file_answers_without_a_spec_once_its_time_is_said(cwd: Path) -> None:
     assert found.out.splitlines()[1] == "4,3.0,2024-02-01T10:00:00.000Z"
 
 
+def test_a_question_whose_answer_cannot_be_is_asked_again_with_the_reason(cwd: Path) -> None:
+    args = ["append", "trips", "trips.csv", "--time-format", "d/M/yyyy H:mm"]
+    told = at_a_terminal(args, "pikcup\n3\n1\n", cwd)
+    assert told.code == 0, told.err
+    assert "trips.csv has no column 'pikcup'; did you mean 'pickup'?" in told.err
+    assert told.err.count("which column of trips.csv is the time?") == 3
+    refused = at_a_terminal(["append", "other", "trips.csv"], "a\nb\nc\n1\n1\n", cwd)
+    assert refused.code == 2, "three answers are heard"
+    assert "trips.csv has no column 'c'" in refused.err.rstrip().splitlines()[-1]
+
+
+def test_a_question_is_left_by_the_key_that_ends_input(cwd: Path) -> None:
+    left = at_a_terminal(["append", "trips", "trips.csv"], "nothing\n\x04", cwd)
+    assert left.code != 0
+    assert left.err.count("which column of trips.csv is the time?") == 2
+    with carnac.open(cwd / "carnac-store") as store:
+        assert store.head().revision == 0
+
+
 def test_a_missing_column_and_unreadable_rows_have_exit_codes_of_their_own(
     cwd: Path, run: Run
 ) -> None:

@@ -26,6 +26,8 @@ T = TypeVar("T")
 
 QUESTIONS_MAX = 3
 """A column, a format, and one more."""
+ANSWERS_MAX = 3
+"""How often one question is asked."""
 COLUMNS_SHOWN = 8
 _SPEC_SUFFIXES = (".yaml", ".yml", ".json", ".spec")
 _SPEC_FIELDS = {
@@ -182,20 +184,33 @@ def ask_and_load(
 ) -> T:
     """Return what `load` does; where it needs an answer and somebody sits at a terminal, ask and do it again.
 
+    A question whose answer cannot be is asked again, with the reason.
+
     Raises:
         Ambiguous: Nobody can be asked.
+        WrongTime: What was said on the command line cannot be, or none of `ANSWERS_MAX` answers.
     """
-    from carnac.specs.ingest.inference import Ambiguous
+    from carnac.specs.ingest.inference import Ambiguous, WrongTime
 
-    for _ in range(QUESTIONS_MAX):
+    asked: Ambiguous | None = None
+    option, wrong = "", 0
+    for _ in range(QUESTIONS_MAX * ANSWERS_MAX):
         try:
             return load(time or None)
         except Ambiguous as error:
             if session.output.is_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
                 raise
-            answer = _ask(error)
-            is_time = error.takes_time and re.match(r"\d{4}-", answer)
-            time["missingValue" if is_time else error.option] = answer
+            asked, wrong = error, 0
+        except WrongTime as error:
+            wrong += 1
+            if asked is None or wrong == ANSWERS_MAX:
+                raise
+            del time[option]
+            session.output.warning(error.message)
+        answer = _ask(asked)
+        is_time = asked.takes_time and re.match(r"\d{4}-", answer)
+        option = "missingValue" if is_time else asked.option
+        time[option] = answer
     return load(time or None)
 
 

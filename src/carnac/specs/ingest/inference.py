@@ -81,7 +81,8 @@ def as_hints(time: str | Mapping[str, object]) -> TimeHints:
     """Return what a column's name, or a `timestampSpec` of which fields may be left out, says.
 
     Raises:
-        Invalid: It has other fields, or wrong ones.
+        Invalid: It has other fields.
+        WrongTime: It has wrong ones.
     """
     if isinstance(time, str):
         return TimeHints(column=time)
@@ -96,8 +97,12 @@ def as_hints(time: str | Mapping[str, object]) -> TimeHints:
         TimestampSpec.model_validate(said)
     except ValidationError as error:
         found = "; ".join(str(explain(details, TimestampSpec)) for details in error.errors())
-        raise Invalid(f"wrong time: {found}") from None
+        raise WrongTime(f"wrong time: {found}") from None
     return TimeHints(**{names[name]: value for name, value in said.items()})
+
+
+class WrongTime(Invalid):
+    """What was said of the time cannot be: there is no such column, format, time or zone."""
 
 
 class Ambiguous(Invalid):
@@ -135,7 +140,7 @@ def decide_time(columns: Sequence[SeenColumn], hints: TimeHints, source: str) ->
 
     Raises:
         Ambiguous: It is not plain which column is the time, or how it is to be read.
-        Invalid: There is no such column.
+        WrongTime: There is no such column.
     """
     block: dict[str, Any] = {}
     if hints.default is not None:
@@ -255,7 +260,7 @@ def _named(columns: Sequence[SeenColumn], name: str, source: str) -> SeenColumn:
         return found
     names = [one.name for one in columns]
     hint = suggest(name, names) or f": its columns are {first_of(names, COLUMNS_SHOWN)}"
-    raise Invalid(f"{source} has no column '{name}'{hint}", column=name)
+    raise WrongTime(f"{source} has no column '{name}'{hint}", column=name)
 
 
 def _format_of(column: SeenColumn) -> str:
