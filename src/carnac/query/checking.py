@@ -53,6 +53,13 @@ _NODES = {
     "TABLE_FUNCTION",
 }
 _HIDDEN_PREFIX = "__carnac"
+_FORMS = {
+    "percentile_cont": "percentile_cont(0.5) WITHIN GROUP (ORDER BY added), or quantile_cont(added, 0.5)",
+    "percentile_disc": "percentile_disc(0.5) WITHIN GROUP (ORDER BY added), or quantile_disc(added, 0.5)",
+    "percentile": "quantile_cont(added, 0.5)",
+    "approx_percentile": "approx_quantile(added, 0.5)",
+}
+"""Forms of functions that other engines have, or write in another way."""
 MAX_NODES = 200_000
 """Maximum number of nodes of a statement; no person writes a longer one."""
 
@@ -115,8 +122,9 @@ def _check_function(node: Node, extra_functions: frozenset[str], *, is_table: bo
             raise Invalid(
                 f"function {name.upper()} of Druid's SQL is {what}; write {form}", function=name
             )
+        other = f"; write {_FORMS[lower]}" if lower in _FORMS else ""
         raise Invalid(
-            f"function '{name}' does not exist or cannot be used in queries", function=name
+            f"function '{name}' does not exist or cannot be used in queries{other}", function=name
         )
     if node.get("export_state"):
         raise Invalid("queries cannot export the states of aggregates")
@@ -132,6 +140,9 @@ def _check_node(node: Node) -> None:
         )
     if kind == "PIVOT" and any(pivot.get("pivot_enum") for pivot in node["pivots"]):
         raise Invalid("queries cannot pivot over an ENUM type; list the values with IN")
+    for entry in node.get("cte_map", {}).get("map", ()):
+        if str(entry["key"]).lower().startswith(_HIDDEN_PREFIX):  # it would stand for a scan
+            raise Invalid(f"names that start with {_HIDDEN_PREFIX} are reserved")
     if (
         kind == "SHOW_REF"
         and node["query"] is None

@@ -38,6 +38,13 @@ class TooLarge(Unavailable):
         )
 
 
+_FORMS = {
+    "unknown ordered aggregate": "write its order among its arguments: string_agg(page, ', ' ORDER BY added)",
+    "arguments for PERCENTILE_": "write percentile_cont(0.5) WITHIN GROUP (ORDER BY added)",
+}
+"""Forms to write in place of those that DuckDB refuses without one, by a part of its message."""
+
+
 def syntax_error(tree: dict[str, Any], sql: str) -> Invalid:
     """Return what `json_serialize_sql` says of a statement that it does not take."""
     if tree.get("error_type") == "not implemented":
@@ -47,6 +54,7 @@ def syntax_error(tree: dict[str, Any], sql: str) -> Invalid:
             )
         return Invalid(first_sentence(str(tree["error_message"])))
     message = first_sentence(str(tree.get("error_message", "")))
+    message += next((f"; {form}" for wrong, form in _FORMS.items() if wrong in message), "")
     position = str(tree.get("position", ""))
     if not position.isdigit():
         return Invalid(message)

@@ -282,6 +282,31 @@ def test_schemas_are_united_by_name(engine: QueryEngine, storage: DeepStorage) -
             "function 'summ' does not exist or cannot be used",
         ),
         (
+            "SELECT percentile_cont(delay, 0.5) FROM flights",
+            Invalid,
+            r"cannot be used in queries; write percentile_cont\(0.5\) WITHIN GROUP \(ORDER BY added\)",
+        ),
+        (
+            "SELECT percentile_cont(delay, 0.5) WITHIN GROUP (ORDER BY delay) FROM flights",
+            Invalid,
+            r"PERCENTILE_CONT; write percentile_cont\(0.5\) WITHIN GROUP",
+        ),
+        (
+            "SELECT listagg(carrier, ',') WITHIN GROUP (ORDER BY delay) FROM flights",
+            Invalid,
+            r"unknown ordered aggregate .*; write its order among its arguments: string_agg\(",
+        ),
+        (
+            "WITH __carnac_scan_0 AS (SELECT 1 AS a) SELECT * FROM flights",
+            Invalid,
+            "names that start with __carnac are reserved",
+        ),
+        (
+            "SELECT * FROM (WITH RECURSIVE __CARNAC_scan_0 AS (SELECT 1) SELECT * FROM flights)",
+            Invalid,
+            "names that start with __carnac are reserved",
+        ),
+        (
             "SELECT\n  delay,\n  FROM flights WHERE",
             Invalid,
             r"syntax error at .*\(line 3, column \d+\)",
@@ -303,6 +328,26 @@ def test_errors_are_one_clear_sentence(
         engine.run_query(sql, catalog)
     assert "\n" not in caught.value.message
     assert not caught.value.message.endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found"),
+    [
+        ("percentile_cont(0.5) WITHIN GROUP (ORDER BY delay)", "quantile_cont(delay, 0.5)"),
+        ("PERCENTILE_DISC(0.9) WITHIN GROUP (ORDER BY delay)", "quantile_disc(delay, 0.9)"),
+        ("percentile_cont(0.25) WITHIN GROUP (ORDER BY delay DESC)", "quantile_cont(delay, 0.75)"),
+        (
+            "string_agg(carrier, ', ' ORDER BY delay)",
+            "array_to_string(list(carrier ORDER BY delay), ', ')",
+        ),
+    ],
+)
+def test_percentiles_of_standard_sql_and_what_is_said_to_write_are_computed(
+    engine: QueryEngine, catalog: MemoryCatalog, wanted: str, found: str
+) -> None:
+    sql = f"SELECT {wanted} = {found} AND {wanted} IS NOT NULL FROM flights"
+    [column] = engine.run_query(sql, catalog).table.columns
+    assert column.to_pylist() == [True]
 
 
 def test_a_missing_or_damaged_file_is_corrupt(engine: QueryEngine, storage: DeepStorage) -> None:
