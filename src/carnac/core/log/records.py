@@ -66,6 +66,7 @@ _DETAILS = Decoder(_Details)
 _TEXTS = Decoder(dict[str, str])
 _IDS = Decoder(tuple[int, ...])
 _PIECES = Decoder(list[tuple[int, int]])
+_EMPTY = IntervalSet()
 _NO_DETAILS = dumps(_Details(record_format=RECORD_FORMAT))
 
 
@@ -165,7 +166,7 @@ def load_interval_set(text: str) -> IntervalSet:
     Raises:
         Corrupt: The text is damaged, or the set is not in normal form.
     """
-    return load("interval set", text, _PIECES, _interval_set)
+    return _EMPTY if text == "[]" else load("interval set", text, _PIECES, _interval_set)
 
 
 def _interval_set(ends: list[tuple[int, int]]) -> IntervalSet:

@@ -89,10 +89,11 @@ def _with_changes(
     loaded = [(row, load_changes(row[9])) for row in rows]
     ids = {sums.datasource_id for _, changes in loaded for sums in changes}
     names: dict[int, str] = dict(session.rows(s.NAMES_OF, datasource_ids=session.array(ids)))
-    return [
-        (row, sorted((names[sums.datasource_id], sums) for sums in changes))
-        for row, changes in loaded
-    ]
+    found = []
+    for row, changes in loaded:
+        named = [(names[sums.datasource_id], sums) for sums in changes]
+        found.append((row, sorted(named) if len(named) > 1 else named))
+    return found
 
 
 def _summary(row: Row, datasources: Sequence[DatasourceSummary]) -> CommitSummary:

@@ -57,8 +57,12 @@ LIVE_AMONG = statement(
 )
 SET_UNTIL = statement("UPDATE commits SET until_ms = :until_ms WHERE revision = :k_revision")
 DELETE_COMMITS = statement("DELETE FROM commits WHERE revision BETWEEN :first AND :last")
+# not `NOT IN`, which PostgreSQL looks up row by row where many commits are kept
 DELETE_COMMIT_DATASOURCES = statement(
-    "DELETE FROM commit_datasources WHERE revision NOT IN (SELECT revision FROM commits)"
+    """
+    DELETE FROM commit_datasources
+    WHERE NOT EXISTS (SELECT 1 FROM commits WHERE commits.revision = commit_datasources.revision)
+    """
 )
 DELETE_ENTRIES = statement("DELETE FROM entries WHERE entry_id IN :ids[]")
 TRASH = statement("UPDATE segments SET trashed_at_ms = :at_ms WHERE segment_key IN :segment_keys[]")
