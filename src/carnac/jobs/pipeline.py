@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from carnac.core.segments.segment import ColumnType, Segment
 from carnac.errors import CarnacError, Invalid
+from carnac.jobs.bins import MAX_BYTES_PER_BIN, into_bins
 from carnac.jobs.compact.job import RewriteRun
 from carnac.jobs.compact.read import segment_file
 from carnac.jobs.context import JobContext, LocalJobContext, SparkJobContext
@@ -15,7 +16,6 @@ from carnac.jobs.delete.job import delete_where
 from carnac.jobs.ingest.here import reader_here
 from carnac.jobs.ingest.ingest import IngestJob
 from carnac.jobs.ingest.read_pass import SplitResult
-from carnac.jobs.ingest.write_pass import into_bins
 from carnac.jobs.read_back import frame_of
 from carnac.jobs.statements import run_statement
 from carnac.ports import (
@@ -201,7 +201,12 @@ class SparkPipeline:
         if known is None:
             return
         fresh = [one for one in segments if known.get(one.segment_id) != one.checksum]
-        bins = into_bins(fresh, lambda one: one.size_bytes, cores=self._context.cores())
+        bins = into_bins(
+            fresh,
+            lambda one: one.size_bytes,
+            cores=self._context.cores(),
+            most=MAX_BYTES_PER_BIN,
+        )
         self._context.run(
             _check_files,
             [(self._context.output_url, tuple(some)) for some in bins],

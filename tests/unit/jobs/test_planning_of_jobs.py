@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 from carnac.core.time.granularity import parse_granularity
 from carnac.core.time.intervals import Interval, interval_set, parse_interval
 from carnac.errors import CarnacError, Conflict, Corrupt, Invalid, NotFound, Unavailable
+from carnac.jobs.bins import into_bins, share_out
 from carnac.jobs.ingest.write_pass import pack, plan_merges
 from carnac.ports import ChunkLayout
 from carnac.rows.merge_task import MergeTask, Part
 from carnac.rows.normalise.coerce import SeveralValues
 from carnac.rows.normalise.shape import RowShape
 from carnac.rows.parts import ChunkPartitioner
-from carnac.rows.read.inputs import InputFile, share_out
+from carnac.rows.read.inputs import InputFile
 from carnac.spark.failures import TaskFailure, dump_failure, load_failure, of_spark, of_task
 from carnac.spark.session import local_master
 from carnac.specs.ingest.inputs import JsonFormat, ParquetFormat
@@ -59,6 +60,22 @@ def test_many_small_files_share_tasks() -> None:
     tasks = share_out(files, ParquetFormat(), cores=2)
     assert len(tasks) == 32
     assert max(map(len, tasks)) - min(map(len, tasks)) <= 1
+
+
+@given(
+    weights=st.lists(st.integers(0, 1000), max_size=60),
+    cores=st.integers(1, 4),
+    most=st.integers(1, 500),
+)
+def test_bins_hold_everything_once_the_fullest_first(
+    weights: list[int], cores: int, most: int
+) -> None:
+    bins = into_bins(range(len(weights)), weights.__getitem__, cores=cores, per_core=2, most=most)
+    assert sorted(one for some in bins for one in some) == list(range(len(weights)))
+    assert all(bins)
+    assert len(bins) <= max(2 * cores, -(-sum(weights) // most))
+    loads = [sum(weights[one] for one in some) for some in bins]
+    assert loads == sorted(loads, reverse=True)
 
 
 def cut(granularity: str, **fields: object) -> ChunkPartitioner:

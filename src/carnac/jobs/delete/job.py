@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 
 from carnac.core.segments.schema import unite_columns
 from carnac.core.segments.segment import ColumnType, safe_name
+from carnac.jobs.bins import into_bins
 from carnac.jobs.context import JobContext
 from carnac.jobs.delete.delete import DeleteTask, judging, rewrite_segment
 from carnac.jobs.delete.predicate import check_predicate
 from carnac.jobs.ingest.ingest import SEGMENTS_FOLDER
-from carnac.jobs.ingest.write_pass import into_bins, remove_others
+from carnac.jobs.ingest.write_pass import remove_others
 from carnac.ports import SegmentInput, SegmentRewrite
 from carnac.spark.progress import OnProgress, Phase
 from carnac.spark.tasks import Attempt

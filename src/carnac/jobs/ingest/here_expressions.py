@@ -25,11 +25,10 @@ from carnac.jobs.ingest.parsing import (
     parse_shape,
     parsed_rows,
 )
-from carnac.jobs.ingest.read_pass import SplitResult, SplitTask, widen
+from carnac.jobs.ingest.read_pass import SplitResult, SplitTask, widen, widening
 from carnac.jobs.ingest.readers import discover, discover_in_table, plan_reads
 from carnac.jobs.ingest.second_half import joined
 from carnac.rows.duck import connect
-from carnac.rows.normalise.coerce import SeveralValues
 from carnac.rows.normalise.projection import field_names
 from carnac.rows.normalise.shape import ORDER_PREFIX, RowShape
 from carnac.rows.read.columnar import describe
@@ -209,7 +208,8 @@ def read_files_here(job: IngestJob) -> Sequence[SplitResult]:
     transforms = compile_transforms(job.spec, {})
     shape = parse_shape(job.shape, transforms, seen, declared_types(job.spec))
     job.timer.lap("plan")
-    for _ in range(len(shape.dimensions) + 1):
+
+    def read(shape: RowShape) -> Sequence[SplitResult]:
         plan = make_plan(job.spec, _kinds_of(shape))
         if plan.made and needs_discovery(job.spec):
             of_input = {name: kinds for name, kinds in seen.kinds.items() if name not in plan.made}
@@ -219,20 +219,18 @@ def read_files_here(job: IngestJob) -> Sequence[SplitResult]:
         tasks = [
             SplitTask(common=common, read=read, index=index) for index, read in enumerate(reads)
         ]
-        try:
-            return job.context.run(
-                partial(
-                    _read_split,
-                    shape=shape,
-                    plan=plan,
-                    made=load_parsed_shape(job.shape, transforms),
-                ),
-                tasks,
-                phase=job.phase("read and transform", len(tasks)),
-            )
-        except SeveralValues as error:
-            shape = widen(shape, error.columns)
-    raise Invalid("a dimension has several values although it is an array")
+        return job.context.run(
+            partial(
+                _read_split,
+                shape=shape,
+                plan=plan,
+                made=load_parsed_shape(job.shape, transforms),
+            ),
+            tasks,
+            phase=job.phase("read and transform", len(tasks)),
+        )
+
+    return widening(shape, read)
 
 
 def _kinds_of(shape: RowShape) -> dict[str, Kind]:

@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from carnac.core.segments.lateness import NONE_LATE, LateCounts, add_counts
 from carnac.core.segments.segment import ColumnType
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
+T = TypeVar("T")
 Load = Callable[["duckdb.DuckDBPyConnection", RowShape], ReadCounts]
 
 
@@ -67,7 +68,7 @@ class PassOne:
         with connect(
             temp_dir=self.scratch_dir(), memory_bytes=self.memory_bytes, threads=self.threads
         ) as con:
-            shape, counts = load_widening(con, load, shape or self.shape)
+            shape, counts = widening(shape or self.shape, lambda wide: (wide, load(con, wide)))
             attempt.count(rows=counts.rows_read, rejected=counts.rows_rejected)
             cut = self.cut.rows(con, "rows", shape, name=name, count=counts.rows_parsed)
             rejections = self.keep_rejected(con, counts, name)
@@ -153,13 +154,15 @@ def read_split(task: SplitTask, attempt: Attempt) -> SplitResult:
     return common.run(name, lambda con, shape: load_rows(con, read, shape), attempt)
 
 
-def load_widening(
-    con: duckdb.DuckDBPyConnection, load: Load, shape: RowShape
-) -> tuple[RowShape, ReadCounts]:
-    """Load rows; where a string dimension shows several values, widen it to an array and load again."""
+def widening(shape: RowShape, read: Callable[[RowShape], T]) -> T:
+    """Return what is read; where a string dimension shows several values, it is made an array, and all is read again.
+
+    Args:
+        shape: Of the rows, to begin with.
+    """
     for _ in range(len(shape.dimensions) + 1):
         try:
-            return shape, load(con, shape)
+            return read(shape)
         except SeveralValues as error:
             shape = widen(shape, error.columns)
     raise Invalid("a dimension has several values although it is an array")

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from carnac.errors import Invalid
+from carnac.jobs.bins import share_out
 from carnac.jobs.ingest.ingest import IngestJob
 from carnac.jobs.ingest.read_pass import PassOne, SplitResult, SplitTask, read_split, united_shape
 from carnac.ports.jobs import APPEND_BYTES_MAX
@@ -21,7 +22,7 @@ from carnac.rows.read.discover import (
     discover_in_arrow,
     unite_seen,
 )
-from carnac.rows.read.inputs import InputFile, resolve_input, share_out
+from carnac.rows.read.inputs import InputFile, resolve_input
 from carnac.rows.read.reading import ReadTask, load_rows_from_arrow
 from carnac.spark.progress import Phase
 from carnac.spark.tasks import Attempt

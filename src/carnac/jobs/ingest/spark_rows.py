@@ -36,11 +36,10 @@ from carnac.jobs.ingest.parsing import (
     parse_shape,
     parse_split,
 )
-from carnac.jobs.ingest.read_pass import SplitResult, SplitTask, widen
+from carnac.jobs.ingest.read_pass import SplitResult, SplitTask, widen, widening
 from carnac.jobs.ingest.readers import discover, discover_in_table, plan_reads
 from carnac.jobs.ingest.second_half import Batches, SecondHalf, second_half
 from carnac.jobs.read_back import SPARK_TYPE
-from carnac.rows.normalise.coerce import SeveralValues
 from carnac.rows.normalise.projection import field_names
 from carnac.rows.normalise.shape import ORDER_PREFIX, RowShape
 from carnac.rows.read.discover import SeenFields, needs_discovery, unite_seen
@@ -152,15 +151,11 @@ def _read_files(job: IngestJob, session: SparkSession) -> Sequence[SplitResult]:
     transforms = compile_transforms(job.spec, {})
     shape = parse_shape(job.shape, transforms, seen, declared)
     job.timer.lap("plan")
-    for _ in range(len(shape.dimensions) + 1):
-        try:
-            result = _run(job, _files_line(job, session, reads, shape, seen))
-        except SeveralValues as error:
-            shape = widen(shape, error.columns)
-        else:
-            job.is_for_append &= means_the_same(job.spec, shape)
-            return result
-    raise Invalid("a dimension has several values although it is an array")
+    shape, result = widening(
+        shape, lambda wide: (wide, _run(job, _files_line(job, session, reads, wide, seen)))
+    )
+    job.is_for_append &= means_the_same(job.spec, shape)
+    return result
 
 
 def _files_line(

@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import heapq
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 from carnac.core.log.commits import Place
 from carnac.core.segments.segment import Segment
+from carnac.jobs.bins import into_bins
 from carnac.jobs.ingest.places import PlaceTaker
 from carnac.rows.merge import merge_parts
 from carnac.rows.merge_task import Merge, MergeTask, Part
 from carnac.rows.output import local_root, note_waste, remove_file, size_of
 from carnac.spark.tasks import Attempt
-
-T = TypeVar("T")
-
-BINS_PER_CORE = 4
-"""Small chunks share a Spark task; so many tasks for each core even out what was guessed wrongly."""
-MAX_ROWS_PER_BIN = 5_000_000
-"""No chunk joins others in a task beyond this: what a lost worker costs is bounded."""
 
 
 def plan_merges(
@@ -71,21 +63,6 @@ def pack(merges: Sequence[Merge], *, cores: int) -> list[tuple[MergeTask, ...]]:
     """Return the merges in as many Spark tasks as serve the cores well, largest task first."""
     bins = into_bins(merges, lambda merge: merge.rows, cores=cores)
     return [tuple(merge.task for merge in chosen) for chosen in bins]
-
-
-def into_bins(items: Sequence[T], rows: Callable[[T], int], *, cores: int) -> list[list[T]]:
-    """Return the items in bins of about equally many rows, as many as serve the cores well, largest first.
-
-    A bin is one Spark task: starting one costs more than a small item.
-    """
-    wanted = max(cores * BINS_PER_CORE, -(-sum(map(rows, items)) // MAX_ROWS_PER_BIN))
-    bins: list[list[T]] = [[] for _ in range(min(len(items), wanted))]
-    heap = [(0, index) for index in range(len(bins))]
-    for item in sorted(items, key=rows, reverse=True):
-        filled, index = heapq.heappop(heap)
-        bins[index].append(item)
-        heapq.heappush(heap, (filled + rows(item), index))
-    return sorted(bins, key=lambda chosen: -sum(map(rows, chosen)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
