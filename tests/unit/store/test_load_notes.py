@@ -150,6 +150,24 @@ def test_many_rejected_rows_are_told(store: Store) -> None:
     assert note == "1 of 5 rows was rejected, more than 10%"
 
 
+def test_rows_that_do_not_fit_a_kept_type_say_how_to_change_it(store: Store) -> None:
+    rows = [{"t": AT, "page": "a", "n": "1"}, {"t": AT, "page": "a", "n": "many"}]
+    remembered = store.append("edits", rows, allow_type_change=True)
+    assert remembered.report is not None
+    share, note = remembered.report.notes
+    assert note.startswith("the type of n is that of earlier loads")
+    assert "give a spec that says so" in note
+    assert load(store, rows) == (share,), "who says the type need not be told where it is from"
+    bad_time = store.append("edits", [*rows[:1], {"t": "never", "page": "a"}])
+    assert bad_time.report is not None
+    assert bad_time.report.notes == (share,), "a time is no column's type"
+    done = store.append(
+        "edits", rows, spec=spec(dimensions=with_n("string")), allow_type_change=True
+    )
+    assert done.report is not None
+    assert done.report.rows_written == 2, "what the note says to do"
+
+
 def test_a_change_of_type_may_be_allowed_beside_the_spec(store: Store) -> None:
     rows = [{"t": AT, "page": "a", "n": "many"}]
     done = store.append(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -22,6 +23,10 @@ if TYPE_CHECKING:
     from carnac.specs.ingest.spec import IngestSpec
 
 
+_UNFIT = re.compile(f"not an? (?:{'|'.join(ColumnType)}): (.+)")
+"""Why a cell was rejected that its column does not take; in it, the field."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allowed:
     """Exceptions for a load from refusals.
@@ -29,10 +34,12 @@ class Allowed:
     Attributes:
         type_change: Change a column's type so that queries which compute with it break.
         missing: Take a declared field that no row has as null.
+        keeps_types: The types are those of an earlier load: nobody said them for this one.
     """
 
     type_change: bool = False
     missing: bool = False
+    keeps_types: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +60,9 @@ class Met:
 def allowed_for(allowed: tuple[bool, bool], *, is_remembered: bool) -> Allowed:
     """Return what a load may do: what an earlier one declared, and nobody for this one, may be missing."""
     type_change, missing = allowed
-    return Allowed(type_change=type_change, missing=missing or is_remembered)
+    return Allowed(
+        type_change=type_change, missing=missing or is_remembered, keeps_types=is_remembered
+    )
 
 
 def load_met(metadata: MetadataStore, spec: IngestSpec, base: int | None) -> Met:
@@ -110,6 +119,14 @@ def with_notes(spec: IngestSpec, result: JobResult, met: Met, allowed: Allowed) 
     read, rejected = result.report.rows_read, result.report.rejected.count
     if read and rejected > read * REJECTED_SHARE:
         notes.append(_rejected_note(rejected, read))
+    unfit = [
+        one[1] for reason in result.report.rejected.by_reason if (one := _UNFIT.fullmatch(reason))
+    ]
+    if unfit and allowed.keeps_types:
+        notes.append(
+            f"the type of {', '.join(unfit)} is that of earlier loads, so what does not fit it was rejected; to"
+            " change it, give a spec that says so (--spec-out FILE writes the present one) with --allow-type-change"
+        )
     if not notes:
         return result
     return replace(result, report=replace(result.report, notes=tuple(notes)))
