@@ -242,6 +242,21 @@ def _make(own: _Own, calls: _Calls, location: str) -> Any:
                 raise to_flight(error, f"the action '{action.type[:50]}'") from error
             return iter([fl.Result(body)])
 
+        def list_actions(self, _context: fl.ServerCallContext) -> list[tuple[str, str]]:
+            return [(name, "for Carnac's own processes") for name in _ACTIONS]
+
+        def _refuse(self, *_asked: object) -> Any:
+            raise to_flight(
+                Invalid(
+                    "this port answers Carnac's own processes (do_get of their tickets, do_action); "
+                    "ask a broker for rows, by SQL over HTTP"
+                ),
+                "what this port does not answer",
+            )
+
+        # pyarrow adds a traceback to what `get_schema` raises
+        list_flights = get_flight_info = get_schema = do_put = do_exchange = _refuse
+
     return Service(location)
 
 

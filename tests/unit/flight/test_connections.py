@@ -6,9 +6,10 @@ import dataclasses
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import pyarrow as pa
 import pyarrow.flight as fl
 import pytest
 
@@ -101,6 +102,31 @@ def test_a_statement_of_somebody_who_was_killed_stops(behind: Behind, tmp_path: 
     asker.kill()
     asker.wait()
     until(lambda: not behind.historical.running, "the end of the statement")
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda client: list(client.list_flights()),
+        lambda client: client.get_flight_info(fl.FlightDescriptor.for_path("events")),
+        lambda client: client.do_exchange(fl.FlightDescriptor.for_path("events"))[1].read_all(),
+        lambda client: client.do_put(fl.FlightDescriptor.for_path("a"), pa.schema([]))[0].close(),
+    ],
+    ids=["list_flights", "get_flight_info", "do_exchange", "do_put"],
+)
+def test_what_other_programs_ask_of_the_port_is_refused_in_a_sentence(
+    behind: Behind, ask: Callable[[fl.FlightClient], object]
+) -> None:
+    with (
+        fl.FlightClient(behind.url) as client,
+        pytest.raises(
+            fl.FlightError, match=r"answers Carnac's own processes .* ask a broker"
+        ) as told,
+    ):
+        ask(client)
+    assert "Traceback" not in str(told.value)
+    with fl.FlightClient(behind.url) as client:
+        assert {one.type for one in client.list_actions()} >= {"inventory", "cancel"}
 
 
 def test_another_server_at_the_address_is_not_asked(behind: Behind) -> None:
