@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import duckdb
@@ -42,6 +43,14 @@ EXPRESSIONS = [
 ]
 
 
+@cache
+def opened() -> duckdb.DuckDBPyConnection:
+    """Return a DuckDB of these tests: to open one takes longer than what most of them ask."""
+    plain = duckdb.connect()
+    plain.execute("SET GLOBAL TimeZone = 'UTC'")
+    return plain
+
+
 def both(
     storage: DeepStorage, catalog: MemoryCatalog, sql: str, threads: int = 1
 ) -> tuple[pa.Table, pa.Table]:
@@ -50,11 +59,10 @@ def both(
     found = engine.run_query(sql, catalog).table
     engine.close()
     assert isinstance(found, pa.Table)
-    with duckdb.connect() as plain:
-        plain.execute("SET TimeZone = 'UTC'")
+    with opened().cursor() as plain:
         files = [storage.local_path(one.segment.path) for one in catalog.visible("events", None)]
         listed = ", ".join(f"'{file}'" for file in files)
-        plain.execute(f"CREATE VIEW events AS SELECT * FROM read_parquet([{listed}])")
+        plain.execute(f"CREATE OR REPLACE VIEW events AS SELECT * FROM read_parquet([{listed}])")
         return found, plain.sql(sql).to_arrow_table()
 
 
