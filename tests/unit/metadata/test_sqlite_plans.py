@@ -39,6 +39,15 @@ def test_a_statement_is_prepared_once_though_its_parameters_bound_a_range(tmp_pa
     assert len(planned) == once > 0
 
 
+def planned(stated: Statement) -> list[str]:
+    """The steps of a statement's plan in an empty store."""
+    connection = apsw.Connection(":memory:")
+    connection.execute(layout(SQLITE))
+    text = f"EXPLAIN QUERY PLAN {stated.sqlite.text}"
+    rows = connection.execute(text, (1,) * len(stated.sqlite.names))
+    return [str(row[3]) for row in rows]
+
+
 @pytest.mark.parametrize(
     "stated",
     [
@@ -53,13 +62,16 @@ def test_a_statement_is_prepared_once_though_its_parameters_bound_a_range(tmp_pa
 )
 def test_entries_of_a_segment_are_found_by_its_key(stated: Statement) -> None:
     """Those with the segment's own key are in no index by segment; all of a datasource's are too many."""
-    connection = apsw.Connection(":memory:")
-    connection.execute(layout(SQLITE))
-    text = f"EXPLAIN QUERY PLAN {stated.sqlite.text}"
-    lines = [row[3] for row in connection.execute(text, (1,) * len(stated.sqlite.names))]
+    lines = planned(stated)
     assert any("entries USING INTEGER PRIMARY KEY (rowid=?)" in line for line in lines)
     assert any("entries USING INDEX entries_by_segment" in line for line in lines)
     assert not any("entries_live" in line or "entries_gone" in line for line in lines)
+
+
+def test_what_was_dropped_is_found_without_what_is_live() -> None:
+    assert any(
+        "entries USING INDEX entries_by_drop" in line for line in planned(trimming.GONE_NAMED)
+    )
 
 
 def test_an_append_writes_ten_pages(tmp_path: Path) -> None:

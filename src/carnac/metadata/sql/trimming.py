@@ -36,6 +36,7 @@ UNTRASHED = statement(
       AND trashed_at_ms IS NULL
     """
 )
+# `+ 0`: not in the order of the table, in which a planner would walk through all that is live
 GONE_NAMED = statement(
     """
     SELECT segments.segment_id, entries.entry_id, entries.dropped_revision
@@ -43,7 +44,7 @@ GONE_NAMED = statement(
     JOIN segments ON segments.segment_key = entries.segment_key
     WHERE entries.dropped_revision IS NOT NULL
       AND segments.trashed_at_ms IS NULL
-    ORDER BY entries.entry_id
+    ORDER BY entries.entry_id + 0
     """
 )
 LIVE_AMONG = statement(
