@@ -37,7 +37,8 @@ class OneRow(LocalPipeline):
 
 def run_overlord(values: dict[str, Any], *, has_writers: bool = False) -> None:
     """Be an overlord until SIGTERM."""
-    from carnac.bootstrap.runners import attempt_command, log_folder, open_runners
+    from carnac.bootstrap.runners import LOG_FOLDER, attempt_command, open_runners
+    from carnac.bootstrap.store import beside_store
     from carnac.bootstrap.tasks import open_loop
     from carnac.config import Settings, to_environ
 
@@ -48,7 +49,7 @@ def run_overlord(values: dict[str, Any], *, has_writers: bool = False) -> None:
             attempt_command,
             environ={**os.environ, **to_environ(settings)},
             spark_conf={},
-            logs=log_folder(settings),
+            logs=beside_store(settings.task_logs, LOG_FOLDER, settings),
             host=os.uname().nodename,
             grace_ms=settings.task_stop_grace_ms,
         )

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import os
 import socket
-import tempfile
 from collections.abc import Callable, Mapping, MutableMapping
-from pathlib import Path
 
-from carnac.bootstrap.store import locate_store, name_of_store
+from carnac.bootstrap.store import beside_store
 from carnac.config import Settings, to_environ
 from carnac.overlord.runners import InProcessRunner, ProcessRunner, SparkSubmitRunner
 from carnac.ports import TaskRunner
-from carnac.ports.temporary import make_private
 
 LOG_FOLDER = "task-logs"
 
@@ -20,16 +17,6 @@ LOG_FOLDER = "task-logs"
 def attempt_command(task_id: str, number: int) -> list[str]:
     """Return the arguments of `carnac` that run an attempt in a process of its own."""
     return ["task", "attempt", "--attempt", str(number), "--", task_id]
-
-
-def log_folder(settings: Settings) -> Path:
-    """Return where attempts write: where the settings say, beside the metadata file, or among temporary files."""
-    if settings.task_logs is not None:
-        return Path(settings.task_logs).expanduser().absolute()
-    folder = locate_store(name_of_store(None, settings)).folder
-    if folder is None:
-        folder = make_private(Path(tempfile.gettempdir()) / f"carnac-{os.geteuid()}")
-    return folder / LOG_FOLDER
 
 
 def open_runners(
@@ -49,7 +36,7 @@ def open_runners(
         attempt_command,
         environ=environ,
         spark_conf=settings.spark_conf.get_secret_value(),
-        logs=log_folder(settings),
+        logs=beside_store(settings.task_logs, LOG_FOLDER, settings),
         host=host,
         grace_ms=settings.task_stop_grace_ms,
         log_limit_bytes=settings.task_log_limit_bytes,
@@ -63,7 +50,7 @@ def open_runners(
             prepare_java=_prepare_java,
             environ=environ,
             spark_conf=settings.spark_conf.get_secret_value(),
-            logs=log_folder(settings),
+            logs=beside_store(settings.task_logs, LOG_FOLDER, settings),
             host=host,
             grace_ms=settings.task_stop_grace_ms,
             log_limit_bytes=settings.task_log_limit_bytes,

@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
@@ -93,6 +94,18 @@ def name_of_store(store: object, settings: Settings) -> str:
             f"{type(store).__name__} names no store; give a directory or a URL as a text or a path"
         )
     return name
+
+
+def beside_store(named: str | None, name: str, settings: Settings) -> Path:
+    """Return what a setting names; None: a file or folder beside the metadata file, or else among temporary files."""
+    if named is not None:
+        return Path(named).expanduser().absolute()
+    folder = locate_store(name_of_store(None, settings)).folder
+    if folder is None:
+        from carnac.ports.temporary import make_private
+
+        folder = make_private(Path(tempfile.gettempdir()) / f"carnac-{os.geteuid()}")
+    return folder / name
 
 
 def locate_store(name: str) -> StoreLocation:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from carnac.core.redaction import hide_passwords
+from carnac.core.texts import cut
 from carnac.core.time.intervals import format_ms
 from carnac.durable import make_folders
 
@@ -84,7 +85,7 @@ def line_of(record: QueryRecord) -> dict[str, object]:
         "waited_ms": record.waited_ms,
         "rows": record.rows,
         "bytes": record.size_bytes,
-        "statement": _shown(statement.sql, STATEMENT_MAX),
+        "statement": cut(hide_passwords(statement.sql), STATEMENT_MAX),
         "parameters": len(statement.parameters),
         "lane": statement.lane,
         "priority": statement.priority,
@@ -104,10 +105,5 @@ def line_of(record: QueryRecord) -> dict[str, object]:
             "engine": facts.engine.value,
         }
     if record.error:
-        line["error"] = _shown(record.error, ERROR_MAX)
+        line["error"] = cut(hide_passwords(record.error), ERROR_MAX)
     return line
-
-
-def _shown(text: str, characters_max: int) -> str:
-    text = hide_passwords(text)
-    return text if len(text) <= characters_max else f"{text[: characters_max - 1]}…"

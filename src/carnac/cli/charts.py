@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from carnac.core.texts import cut
+
 if TYPE_CHECKING:
     from carnac.console.looks import Chart
     from carnac.core.log.commits import CommitSummary
@@ -46,5 +48,4 @@ def _labels(commits: Sequence[CommitSummary]) -> dict[int, str]:
 
 
 def _label(revision: int, kind: str, message: str) -> str:
-    text = f"{revision}  {kind}" + (f": {message}" if message else "")
-    return text if len(text) <= LABEL_CHARS else text[: LABEL_CHARS - 1] + "…"
+    return cut(f"{revision}  {kind}" + (f": {message}" if message else ""), LABEL_CHARS)

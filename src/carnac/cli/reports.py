@@ -15,6 +15,7 @@ from carnac.cli.tables import (
 )
 from carnac.core.json_form import some_of
 from carnac.core.log.commits import CommitSummary
+from carnac.core.texts import cut
 from carnac.ports import JobReport, RejectedRows
 
 if TYPE_CHECKING:
@@ -101,8 +102,7 @@ def _print_rejected(output: Output, rejected: RejectedRows) -> None:
     for example in rejected.examples[:EXAMPLES_SHOWN]:
         where = example.get("file") or "input"
         line = example.get("line")
-        raw = example.get("raw", "")
-        shown = raw if len(raw) <= RAW_SHOWN else raw[: RAW_SHOWN - 1] + "…"
+        shown = cut(example.get("raw", ""), RAW_SHOWN)
         place = f"{where}, line {line}" if line else where
         output.note(f"rejected: {place}: {example.get('reason', 'no reason')}: {shown}")
     if rejected.path is not None:

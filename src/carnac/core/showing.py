@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from carnac.core.markup import escape_text
-from carnac.core.texts import one_line
+from carnac.core.texts import cut, one_line
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -50,7 +50,7 @@ class Listing(tuple[T_co, ...]):
 
 def facts_line(kind: str, facts: Mapping[str, str]) -> str:
     """Return facts as one line, such as `<Tag: tag good, revision 4>`."""
-    words = (f"{name} {one_line(_cut(text, LINE_MAX))}" for name, text in facts.items() if text)
+    words = (f"{name} {one_line(cut(text, LINE_MAX))}" for name, text in facts.items() if text)
     return f"<{kind}: {', '.join(words)}>"
 
 
@@ -77,8 +77,4 @@ def facts_table(facts: Mapping[str, str]) -> str:
 
 
 def _cell(text: str | None) -> str:
-    return f"<td>{_NULL if text is None else escape_text(_cut(text, CELL_MAX))}</td>"
-
-
-def _cut(text: str, size: int) -> str:
-    return text if len(text) <= size else f"{text[:size]}…"
+    return f"<td>{_NULL if text is None else escape_text(cut(text, CELL_MAX))}</td>"

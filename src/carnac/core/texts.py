@@ -181,9 +181,14 @@ def short(value: object) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
+def cut(text: str, most: int) -> str:
+    """Return a text of at most so many characters, the last of them an ellipsis where some are missing."""
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
 def one_line(text: str) -> str:
     """Return a text as one printable line of at most `LINE_MAX` characters, for people."""
-    line = text if len(text) <= LINE_MAX else text[: LINE_MAX - 1] + "…"
+    line = cut(text, LINE_MAX)
     if line.isprintable():
         return line
     return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in line)[:LINE_MAX]

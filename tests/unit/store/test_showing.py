@@ -94,5 +94,5 @@ def test_long_texts_are_cut() -> None:
         def _facts(self) -> dict[str, str]:
             return {"text": "x" * 500, "nothing": ""}
 
-    assert repr(Long()) == f"<Long: text {'x' * 60}…>"
-    assert f"<td>{'x' * 200}…</td>" in Long()._repr_html_()
+    assert repr(Long()) == f"<Long: text {'x' * 59}…>"
+    assert f"<td>{'x' * 199}…</td>" in Long()._repr_html_()

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from carnac.bootstrap.engines import make_engine, make_ready
@@ -17,8 +14,7 @@ from carnac.bootstrap.serving.metrics import show_kept
 from carnac.bootstrap.spark import make_spark_pipeline, write_notice
 from carnac.bootstrap.store import (
     Once,
-    locate_store,
-    name_of_store,
+    beside_store,
     open_files,
     open_records,
     process_name,
@@ -36,7 +32,7 @@ from carnac.clock import RandomIds
 from carnac.core.answers.admission import Limits
 from carnac.ports.closing import Closing
 from carnac.ports.serving import Role, ServerRecord
-from carnac.ports.temporary import make_private, own_folder
+from carnac.ports.temporary import own_folder
 from carnac.ports.threads import DaemonThreads
 from carnac.store.leases import LeaseKeeper
 from carnac.store.querying import RevisionCatalog
@@ -307,16 +303,6 @@ def limits_of(settings: Settings) -> Limits:
     )
 
 
-def query_log_file(settings: Settings) -> Path:
-    """Return where the query log is: where the settings say, beside the metadata file, or among temporary files."""
-    if settings.query_log is not None:
-        return Path(settings.query_log).expanduser().absolute()
-    folder = locate_store(name_of_store(None, settings)).folder
-    if folder is None:
-        folder = make_private(Path(tempfile.gettempdir()) / f"carnac-{os.geteuid()}")
-    return folder / QUERY_LOG_FILE
-
-
 def _listeners(
     settings: Settings,
     registry: CollectorRegistry | None,
@@ -325,7 +311,10 @@ def _listeners(
 ) -> list[Callable[[QueryRecord], None]]:
     found: list[Callable[[QueryRecord], None]] = []
     if settings.query_log_limit_bytes:
-        log = QueryLog(query_log_file(settings), limit_bytes=settings.query_log_limit_bytes)
+        log = QueryLog(
+            beside_store(settings.query_log, QUERY_LOG_FILE, settings),
+            limit_bytes=settings.query_log_limit_bytes,
+        )
         found.append(log.note)
     if registry is not None:
         from carnac.broker.metrics import BrokerMetrics

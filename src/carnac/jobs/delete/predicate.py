@@ -9,6 +9,7 @@ from typing import Any
 from carnac.core.quoting import quote
 from carnac.core.segments.segment import TIME_COLUMN, ColumnType
 from carnac.core.segments.sql_columns import SQL_TYPE
+from carnac.core.texts import cut
 from carnac.errors import Invalid
 from carnac.rows.normalise.shape import ORDER_PREFIX
 
@@ -159,8 +160,7 @@ def _reason(error: Exception) -> str:
 
 
 def _invalid(predicate: str, reason: str) -> Invalid:
-    text = " ".join(predicate.split())
-    short = text if len(text) <= 80 else text[:77] + "..."
+    shown = cut(" ".join(predicate.split()), 80)
     return Invalid(
-        f"the predicate '{short}' cannot be used: {reason.rstrip('.')}", predicate=predicate
+        f"the predicate '{shown}' cannot be used: {reason.rstrip('.')}", predicate=predicate
     )
