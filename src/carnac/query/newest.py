@@ -1,19 +1,20 @@
-"""The newest rows that match: files are read from the newest back until no older one can matter.
+"""The newest rows that match: files are read from the newest back until nothing older can matter.
 
 `SELECT … WHERE … ORDER BY __time DESC LIMIT n` needs n rows, and a segment says how new its rows may be. So the times
-of the matching rows of the newest few files are looked up; where there are n of them, files of which every row is
-older than the n-th time hold none of the rows wanted, whatever else they are ordered by, and are not read. The same
-goes for the oldest rows. After a quarter of the rows in vain everything is read, so a condition that few rows meet
-costs little more than before.
+of the matching rows at the end of the newest file are looked up, then those of the newest few files; where there are n
+of them, rows older than the n-th time are none of those wanted, whatever else they are ordered by, and are not read,
+nor are files of which every row is. The same goes for the oldest rows. After a quarter of the rows in vain everything
+is read, so a condition that few rows meet costs little more than before.
 """
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from carnac.core.segments.segment import TIME_COLUMN
+from carnac.core.time.intervals import MAX_MS, MIN_MS, Interval, IntervalSet
 from carnac.ports.queries import LeafSlice
 from carnac.query.bucketing import ROW_FUNCTIONS
 from carnac.query.relations import Scope
@@ -21,6 +22,8 @@ from carnac.query.syntax import Node, arguments, call, walk
 
 MAX_ROWS = 10_000
 """Statements that want more rows are run as they are."""
+NEAR_ROWS, NEAR_SHARE = 16_384, 16
+"""About so many rows are looked at first, or so many for each that is wanted; files of fewer rows as a whole."""
 MAX_SHARE = 4
 """At most one in so many rows is looked at before the statement runs."""
 _ROW_EXPRESSIONS = frozenset(
@@ -88,7 +91,7 @@ def narrowed(
     slices: Sequence[LeafSlice],
     times_of: Callable[[Sequence[LeafSlice]], list[int]],
 ) -> Sequence[LeafSlice]:
-    """Return the files that may hold a row that is wanted.
+    """Return the files, clipped, that may hold a row that is wanted.
 
     Args:
         times_of: Given files, the times of up to `edge.rows` of their matching rows, from the edge on.
@@ -101,6 +104,13 @@ def narrowed(
 
     ordered = sorted(slices, key=bound_us, reverse=edge.is_newest)
     left = sum(piece.segment.rows for piece in ordered) // MAX_SHARE
+    if not ordered or ordered[0].segment.rows > left:
+        return slices
+    near_us = _near_us(edge, ordered[0])
+    if near_us is not None:
+        near = times_of([_clipped(edge, ordered[0], near_us)])
+        if len(near) == edge.rows:
+            return _within(edge, slices, bound_us, near[-1])
     found: list[int] = []
     start, count = 0, 1
     while True:
@@ -112,12 +122,39 @@ def narrowed(
         if len(found) == edge.rows:
             break
         start, count = start + count, 2 * count
-    last = found[-1]
+    return _within(edge, slices, bound_us, found[-1])
+
+
+def _near_us(edge: TimeEdge, piece: LeafSlice) -> int | None:
+    """Return up to what time, from its edge on, a file has few rows if they are evenly spread; None: it has few."""
+    segment, few = piece.segment, max(NEAR_ROWS, NEAR_SHARE * edge.rows)
+    if segment.rows <= few:
+        return None
+    width_us = (segment.max_time_ms - segment.min_time_ms) * 1000 * few // segment.rows
+    return (
+        segment.max_time_ms * 1000 - width_us
+        if edge.is_newest
+        else segment.min_time_ms * 1000 + width_us
+    )
+
+
+def _within(
+    edge: TimeEdge, slices: Sequence[LeafSlice], bound_us: Callable[[LeafSlice], int], last_us: int
+) -> Sequence[LeafSlice]:
+    """Return what may hold a row of that time, or nearer to the edge."""
     return [
-        piece
+        _clipped(edge, piece, last_us)
         for piece in slices
-        if (bound_us(piece) >= last if edge.is_newest else bound_us(piece) <= last)
+        if (bound_us(piece) >= last_us if edge.is_newest else bound_us(piece) <= last_us)
     ]
+
+
+def _clipped(edge: TimeEdge, piece: LeafSlice, last_us: int) -> LeafSlice:
+    """Return the rows of that time, and nearer to the edge, of a file."""
+    last_ms = last_us // 1000
+    kept = Interval(last_ms, MAX_MS) if edge.is_newest else Interval(MIN_MS, last_ms + 1)
+    clip = IntervalSet((kept,))
+    return replace(piece, clip=clip if piece.clip is None else piece.clip.intersect(clip))
 
 
 def _is_plain(node: Node) -> bool:

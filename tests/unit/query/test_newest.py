@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import duckdb
 import pytest
 
-from carnac.core.time.intervals import Interval
+from carnac.core.time.intervals import MAX_MS, MIN_MS, Interval, IntervalSet
 from carnac.deep_storage.local import LocalDeepStorage
-from carnac.query import QueryEngine
+from carnac.ports.queries import LeafSlice
+from carnac.query import QueryEngine, newest
 from carnac.query.plans import KnownPlans
+from carnac.query.scans import slices_of
 from tests.support.segments import MemoryCatalog, write_segment
 from tests.unit.query.test_engine import rows
 
-SEGMENTS, HOUR_MS = 40, 3_600_000
+SEGMENTS, HOUR_MS, MINUTE_MS, SECOND_MS = 40, 3_600_000, 60_000, 1_000
+END_MS = newest.MAX_SHARE * HOUR_MS
 
 
 @pytest.fixture(scope="module")
@@ -47,9 +51,17 @@ def engine(storage: LocalDeepStorage) -> Iterator[QueryEngine]:
     engine.close()
 
 
+@pytest.fixture(params=[5, newest.NEAR_ROWS])
+def near(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The files are large, so that their ends are looked at first, or small."""
+    monkeypatch.setattr(newest, "NEAR_ROWS", request.param)
+    monkeypatch.setattr(newest, "NEAR_SHARE", 1)
+
+
 @pytest.mark.parametrize("order", ["DESC", "ASC", "DESC NULLS FIRST"])
 @pytest.mark.parametrize("condition", ["true", "a = 2", "b LIKE '3%'", "a IS NULL", "a > 5"])
 @pytest.mark.parametrize("limit", ["1", "7", "30 OFFSET 11", "500"])
+@pytest.mark.usefixtures("near")
 def test_they_are_those_of_all_files(
     engine: QueryEngine, hours: MemoryCatalog, order: str, condition: str, limit: str
 ) -> None:
@@ -71,6 +83,38 @@ def test_older_files_are_not_read(
     engine: QueryEngine, hours: MemoryCatalog, sql: str, most: int
 ) -> None:
     assert engine.run_query(sql, hours).segments_read <= most
+
+
+@pytest.mark.parametrize("is_newest", [True, False])
+def test_of_a_large_file_the_end_is_looked_at_first(hours: MemoryCatalog, is_newest: bool) -> None:
+    """Of hot segments a whole one took four times as long."""
+    [small, *_] = slices_of(hours.visible("events", None))
+    large = [
+        replace(
+            small.segment,
+            rows=newest.NEAR_ROWS * 60,
+            min_time_ms=place * HOUR_MS,
+            max_time_ms=(place + 1) * HOUR_MS,
+        )
+        for place in range(newest.MAX_SHARE)
+    ]
+    looked_at: list[IntervalSet] = []
+
+    def times_of(slices: Sequence[LeafSlice]) -> list[int]:
+        [piece] = slices
+        assert piece.clip is not None
+        looked_at.append(piece.clip)
+        return [(END_MS - SECOND_MS) * 1000] if is_newest else [SECOND_MS * 1000]
+
+    def clip(width_ms: int) -> IntervalSet:
+        near = Interval(END_MS - width_ms, MAX_MS) if is_newest else Interval(MIN_MS, width_ms + 1)
+        return IntervalSet((near,))
+
+    edge = newest.TimeEdge(sql="", rows=1, is_newest=is_newest)
+    slices = [LeafSlice(segment=one, clip=None) for one in large]
+    [read] = newest.narrowed(edge, slices, times_of)
+    assert looked_at == [clip(MINUTE_MS)]
+    assert read.clip == clip(SECOND_MS)
 
 
 @pytest.mark.parametrize(
