@@ -20,6 +20,8 @@ EPOCH_MS = 1_700_000_000_000
 """When every simulation begins."""
 STEPS_MAX = 400_000
 """Hand-overs before a run counts as one that goes in circles."""
+GIVE_WAY_S = 10
+"""How long the strand that runs may take to its next step when a run is interrupted."""
 
 
 def closed_gate() -> threading.Lock:
@@ -153,7 +155,12 @@ class Kernel:
         following = self._choose()
         if following is not None:
             self._resume(following)
-            self._main.acquire()
+            try:
+                self._main.acquire()
+            except BaseException:  # Ctrl-C: one strand runs yet, and gives way at its next step
+                self.is_closing = True
+                self._main.acquire(timeout=0.1 if self._current is None else GIVE_WAY_S)
+                raise
         if not self.violations and not self._is_done():
             self.now_ms = max(self.now_ms, self._end_ms)
 

@@ -1,0 +1,42 @@
+"""A run that is interrupted ends: the strand that runs gives way before others are unwound."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+
+import pytest
+
+from carnac.simulation.cluster.kernel import MAIN, Kernel, Process
+
+SHORT_S, LONG_S = 0.1, 0.3
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
+@pytest.mark.parametrize("ends", [False, True])
+def test_ctrl_c_in_the_middle_of_a_step_unwinds_every_strand(ends: bool) -> None:
+    kernel, unwound = Kernel(1), []
+    process = Process("writer")
+
+    def interrupted() -> None:
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        time.sleep(SHORT_S)  # the main thread has begun to close
+        if not ends:
+            kernel.sleep(1)
+        unwound.append("interrupted")
+
+    def first() -> None:
+        kernel.spawn(process, "interrupted", interrupted)
+        try:
+            kernel.sleep(100)
+        finally:
+            time.sleep(LONG_S)
+            unwound.append("waiting")
+
+    kernel.spawn(process, MAIN, first)
+    with pytest.raises(KeyboardInterrupt):
+        kernel.run(1000)
+    kernel.close()
+    assert "waiting" in unwound
+    assert ("interrupted" in unwound) == ends
