@@ -22,11 +22,10 @@ from carnac.jobs.ingest.parsing import (
     PARSED_TIME,
     add_time,
     load_parsed_shape,
-    parse_shape,
     parsed_rows,
 )
 from carnac.jobs.ingest.read_pass import SplitResult, SplitTask, widen, widening
-from carnac.jobs.ingest.readers import discover, discover_in_table, plan_reads
+from carnac.jobs.ingest.readers import discover_in_table, plan_parsing, split_tasks
 from carnac.jobs.ingest.second_half import joined
 from carnac.rows.duck import connect
 from carnac.rows.normalise.projection import field_names
@@ -36,7 +35,7 @@ from carnac.rows.read.discover import SeenFields, needs_discovery, unite_seen
 from carnac.rows.read.reading import load_rows_from_arrow
 from carnac.spark.progress import Tally
 from carnac.spark.tasks import Attempt
-from carnac.specs.ingest.transforms import Transforms, compile_transforms, declared_types
+from carnac.specs.ingest.transforms import Transforms, compile_transforms
 from carnac.specs.spark_sql.duck import REFUSAL, USE_INGEST, Kind, to_duckdb
 from carnac.specs.spark_sql.syntax import Beyond
 
@@ -201,13 +200,8 @@ def _refused(error: Exception) -> Invalid:
 
 def read_files_here(job: IngestJob) -> Sequence[SplitResult]:
     """Run pass 1 over the files that the spec names."""
-    reads = plan_reads(job)
-    seen = discover(job, reads)
-    job.look = lambda: seen
-    job.settle(seen)
+    reads, seen, shape = plan_parsing(job)
     transforms = compile_transforms(job.spec, {})
-    shape = parse_shape(job.shape, transforms, seen, declared_types(job.spec))
-    job.timer.lap("plan")
 
     def read(shape: RowShape) -> Sequence[SplitResult]:
         plan = make_plan(job.spec, _kinds_of(shape))
@@ -215,10 +209,7 @@ def read_files_here(job: IngestJob) -> Sequence[SplitResult]:
             of_input = {name: kinds for name, kinds in seen.kinds.items() if name not in plan.made}
             united = unite_seen([SeenFields(of_input), discover_in_table(job, _made_schema(plan))])
             job.settle(united)
-        common = job.common(tasks=len(reads))
-        tasks = [
-            SplitTask(common=common, read=read, index=index) for index, read in enumerate(reads)
-        ]
+        tasks = split_tasks(job, reads)
         return job.context.run(
             partial(
                 _read_split,

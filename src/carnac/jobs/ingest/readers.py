@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 from carnac.errors import Invalid
 from carnac.jobs.bins import share_out
 from carnac.jobs.ingest.ingest import IngestJob
+from carnac.jobs.ingest.parsing import parse_shape
 from carnac.jobs.ingest.read_pass import PassOne, SplitResult, SplitTask, read_split, united_shape
 from carnac.ports.jobs import APPEND_BYTES_MAX
 from carnac.rows.duck import connect
 from carnac.rows.normalise.changes import Change, mark
+from carnac.rows.normalise.shape import RowShape
 from carnac.rows.parts import open_staged
 from carnac.rows.read.direct import direct_rows
 from carnac.rows.read.discover import (
@@ -26,6 +28,7 @@ from carnac.rows.read.inputs import InputFile, resolve_input
 from carnac.rows.read.reading import ReadTask, load_rows_from_arrow
 from carnac.spark.progress import Phase
 from carnac.spark.tasks import Attempt
+from carnac.specs.ingest.transforms import compile_transforms, declared_types
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -85,12 +88,32 @@ def plan_reads(job: IngestJob) -> list[ReadTask]:
     ]
 
 
+def split_tasks(job: IngestJob, reads: Sequence[ReadTask]) -> list[SplitTask]:
+    """Return the tasks that read the input, each a part of it."""
+    common = job.common(tasks=len(reads))
+    return [SplitTask(common=common, read=read, index=index) for index, read in enumerate(reads)]
+
+
+def plan_parsing(job: IngestJob) -> tuple[list[ReadTask], SeenFields, RowShape]:
+    """Look at all files; return what each task reads, which fields there are, and what transforms are given of a row.
+
+    Raises:
+        NotFound: There are none.
+    """
+    reads = plan_reads(job)
+    seen = discover(job, reads)
+    job.look = lambda: seen
+    job.settle(seen)
+    shape = parse_shape(job.shape, compile_transforms(job.spec, {}), seen, declared_types(job.spec))
+    job.timer.lap("plan")
+    return reads, seen, shape
+
+
 def discover(job: IngestJob, reads: Sequence[ReadTask]) -> SeenFields:
     """Return the fields that the input has, of all its rows."""
-    common = job.common(tasks=len(reads))
     seen = job.context.run(
         _discover,
-        [SplitTask(common=common, read=read, index=index) for index, read in enumerate(reads)],
+        split_tasks(job, reads),
         phase=Phase(name="discover fields", total=len(reads)),
         on_progress=job.on_progress,
     )

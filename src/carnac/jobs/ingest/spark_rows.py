@@ -33,11 +33,10 @@ from carnac.jobs.ingest.parsing import (
     PARSED_TIME,
     add_time,
     load_parsed_shape,
-    parse_shape,
     parse_split,
 )
-from carnac.jobs.ingest.read_pass import SplitResult, SplitTask, widen, widening
-from carnac.jobs.ingest.readers import discover, discover_in_table, plan_reads
+from carnac.jobs.ingest.read_pass import SplitResult, widen, widening
+from carnac.jobs.ingest.readers import discover_in_table, plan_parsing, split_tasks
 from carnac.jobs.ingest.second_half import Batches, SecondHalf, second_half
 from carnac.jobs.read_back import SPARK_TYPE
 from carnac.rows.normalise.projection import field_names
@@ -48,7 +47,7 @@ from carnac.spark.interrupts import hold_signals
 from carnac.spark.progress import Watch
 from carnac.spark.session import SparkHolder, first_line, reason_of
 from carnac.spark.tasks import RESULT_SCHEMA, collect
-from carnac.specs.ingest.transforms import Transforms, compile_transforms, declared_types
+from carnac.specs.ingest.transforms import Transforms, compile_transforms
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -143,14 +142,7 @@ class _Line:
 
 
 def _read_files(job: IngestJob, session: SparkSession) -> Sequence[SplitResult]:
-    reads = plan_reads(job)
-    seen = discover(job, reads)
-    job.look = lambda: seen
-    job.settle(seen)
-    declared = declared_types(job.spec)
-    transforms = compile_transforms(job.spec, {})
-    shape = parse_shape(job.shape, transforms, seen, declared)
-    job.timer.lap("plan")
+    reads, seen, shape = plan_parsing(job)
     shape, result = widening(
         shape, lambda wide: (wide, _run(job, _files_line(job, session, reads, wide, seen)))
     )
@@ -166,8 +158,7 @@ def _files_line(
     seen: SeenFields,
 ) -> _Line:
     watch = _watch(job, session, len(reads))
-    common = job.common(tasks=len(reads))
-    tasks = [SplitTask(common=common, read=read, index=index) for index, read in enumerate(reads)]
+    tasks = split_tasks(job, reads)
     columns = [f"`{TIME_COLUMN}` timestamp"]
     columns += [
         f"{quote_for_spark(name)} {'timestamp' if name.startswith(ORDER_PREFIX) else SPARK_TYPE[kind]}"
