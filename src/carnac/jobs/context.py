@@ -138,7 +138,7 @@ class LocalJobContext(JobContext):
 
     def scratch(self, job_id: str) -> str:
         """Return a folder of this process."""
-        return str(own_folder(LOCAL_FOLDER) / job_id)
+        return f"{own_folder(LOCAL_FOLDER)}/{job_id}"
 
     def run(
         self,
@@ -157,11 +157,11 @@ class LocalJobContext(JobContext):
 
     def staging_url(self, job_id: str) -> str:
         """Return a folder of this process."""
-        return str(own_folder(LOCAL_FOLDER) / f"{STAGING_FOLDER}-{job_id}")
+        return f"{own_folder(LOCAL_FOLDER)}/{STAGING_FOLDER}-{job_id}"
 
     @contextmanager
     def together(self) -> Iterator[None]:
         """Have the tasks of all runs inside share one connection of DuckDB."""
-        spill = str(own_folder(LOCAL_FOLDER) / "spill")
+        spill = f"{own_folder(LOCAL_FOLDER)}/spill"
         with one_connection(temp_dir=spill, memory_bytes=self.task_memory_bytes):
             yield

@@ -10,6 +10,7 @@ says what is wrong. A property test holds both to the same rows.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -93,15 +94,21 @@ def direct_rows(
     return DirectRows(found, int(is_finer.sum()))
 
 
+@lru_cache
+def _are_own_names(names: tuple[str, ...]) -> bool:
+    try:
+        require_own_names(names, "")
+    except Invalid:
+        return False
+    return True
+
+
 def _is_plain(table: pa.Table, shape: RowShape, timestamp: TimestampSpec) -> bool:
     """Whether rows stay one by one, as they are, and names mean one column each."""
     wanted = (TIME_COLUMN, *shape.dimension_names, *(metric.name for metric in shape.metrics))
-    try:
-        require_own_names(table.column_names, "")
-    except Invalid:
-        return False
     return (
-        0 < table.num_rows <= BATCH_ROWS
+        _are_own_names(tuple(table.column_names))
+        and 0 < table.num_rows <= BATCH_ROWS
         and timestamp.column in table.column_names
         and len({name.lower() for name in wanted}) == len(wanted)
         and not shape.is_rollup

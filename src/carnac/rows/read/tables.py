@@ -26,8 +26,9 @@ def arrow_table(rows: Any) -> pa.Table:
         ) from error
     if not table.num_columns:
         raise Invalid("the rows have no columns; give at least the one that holds the time")
-    repeated = sorted(name for name, times in Counter(table.column_names).items() if times > 1)
-    if repeated:
+    names = table.column_names
+    if len(set(names)) < len(names):
+        repeated = sorted(name for name, times in Counter(names).items() if times > 1)
         raise Invalid(f"the rows have the column {', '.join(repeated)} more than once; rename one")
     return _readable(table)
 
