@@ -112,6 +112,7 @@ def test_nor_is_a_column_of_that_kind(tmp_path: Path, names: list[str]) -> None:
         infer_from_files("d", [str(tmp_path / "a.parquet")], TimeHints(), str(tmp_path / "x"))
 
 
+@pytest.mark.slow
 def test_a_sample_that_memory_does_not_hold_is_told(tmp_path: Path) -> None:
     fields = ",".join(f'"c{number}":1' for number in range(8_000))
     (tmp_path / "wide.jsonl").write_text(f'{{"t":"2024-01-01",{fields}}}\n')

@@ -82,21 +82,23 @@ def test_csv_shows_types_dialect_and_what_stands_for_null(store: Store, tmp_path
     assert rows(store, "count(*), count(n)") == [(4, 2)]
 
 
-@pytest.mark.parametrize("word", NULL_WORDS)
 def test_what_programs_write_for_null_is_null_among_numbers_and_kept_among_texts(
-    store: Store, tmp_path: Path, word: str
+    store: Store, tmp_path: Path
 ) -> None:
-    path = tmp_path / "t.csv"
-    path.write_text(f"time,isig\n2024-03-04 09:00:00,22.59\n2024-03-04 09:05:00,{word}\n")
-    store.append("t", path)
-    assert types(store)["isig"] == "DOUBLE"
-    assert rows(store, "isig") == [(22.59,), (None,)]
-    path.write_text(f"time,isig\n2024-03-04 09:00:00,low\n2024-03-04 09:05:00,{word}\n")
-    store.append("u", path)
-    assert store.sql("SELECT isig FROM u ORDER BY __time").rows() == [
-        {"isig": "low"},
-        {"isig": word},
-    ]
+    count, path = len(NULL_WORDS), tmp_path / "t.csv"
+    names = [f"c{place}" for place in range(count)]
+    for datasource, known in (("t", "22.59"), ("u", "low")):
+        lines = (
+            ("time", *names),
+            ("2024-03-04 09:00:00", *[known] * count),
+            ("2024-03-04 09:05:00", *NULL_WORDS),
+        )
+        path.write_text("".join(f"{','.join(line)}\n" for line in lines))
+        store.append(datasource, path)
+    assert {types(store)[name] for name in names} == {"DOUBLE"}
+    assert rows(store, ", ".join(names)) == [(22.59,) * count, (None,) * count]
+    found = store.sql(f"SELECT {', '.join(names)} FROM u ORDER BY __time").rows()
+    assert [tuple(row.values()) for row in found] == [("low",) * count, tuple(NULL_WORDS)]
 
 
 def test_an_array_of_json_is_rows_with_their_places(store: Store, tmp_path: Path) -> None:
