@@ -108,10 +108,6 @@ def _twice(real: Any) -> Any:
     return gathered
 
 
-def _columns_of_base(_real: Any) -> Any:
-    return lambda metadata, spec, base: metadata.columns(spec.datasource, revision=base)
-
-
 def _half_a_restore(real: Any) -> Any:
     def plan_revert(*args: Any, **named: Any) -> Any:
         found = real(*args, **named)
@@ -415,13 +411,6 @@ BUGS = (
             )
         ),
         "servers",
-    ),
-    Bug(
-        "base-must-be-kept",
-        "an append fails once the revision that it began at is trimmed",
-        "carnac.store.writing.noticing",
-        "_columns_before",
-        _columns_of_base,
     ),
 )
 

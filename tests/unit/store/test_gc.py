@@ -361,3 +361,7 @@ class TestBesideWritersAtWork:
         store = open_store(pipeline=Overtaken)
         assert append(store, (3, 3)) == 3
         assert ids(store) == [1, 2, 3]
+        for number in (4, 5):  # under one lease, whose revision is not kept
+            done = store.append("events", rows_of([(number, number)]), spec=spec())
+            assert (done.segments_added, done.is_replay) == (1, False)
+        assert {4, 5} <= set(ids(store))
