@@ -22,7 +22,7 @@ VIEWS = {
         "EXPLAIN SELECT n FROM one",
         "SELECT a.n, b.s FROM one a JOIN two b USING (n)",
         "(SELECT n FROM one ORDER BY n LIMIT 1) UNION ALL (SELECT n FROM two ORDER BY 1 LIMIT 1)",
-        "SELECT s FROM one EXCEPT SELECT s FROM two",
+        "SELECT s FROM one EXCEPT SELECT s FROM two ORDER BY s",
         "WITH x AS (SELECT n FROM one) SELECT sum(x.n) AS s FROM x, two",
         "SELECT * FROM (WITH two AS (SELECT 5 AS n) SELECT * FROM two), one ORDER BY ALL",
         "WITH RECURSIVE x AS (SELECT n FROM one WHERE n = 1 UNION ALL SELECT n + 1 FROM x WHERE n < 9)"
