@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 from carnac.core.segments.segment import Segment
 from carnac.errors import Cancelled, CarnacError, Corrupt, Invalid, NotFound, Unavailable, gravest
 from carnac.historical.cold import ColdFile, open_cold
-from carnac.historical.shelf import Item, Shelf
+from carnac.historical.shelf import Item, Shelf, status_of_own
 from carnac.ports import DeepStorage
 from carnac.ports.queries import LeafEngine, LeafFiles, LeafReport, LeafRequest
 from carnac.ports.segment_files import blocks_of, damaged, find_damage
@@ -200,7 +200,7 @@ class Leaf:
         if (record.checksum, record.size_bytes) != (segment.checksum, segment.size_bytes):
             return None
         try:
-            status = shelf.place_of(segment.segment_id).stat()
+            status = status_of_own(shelf.place_of(segment.segment_id))
             if status.st_size == record.size_bytes:
                 return item, item.is_intact(status)
         except OSError:

@@ -17,7 +17,7 @@ from typing import BinaryIO
 from carnac.durable import make_folders
 from carnac.errors import CarnacError, DiskFull, Unavailable
 from carnac.historical.journal import cannot
-from carnac.historical.shelf import Item, Shelf
+from carnac.historical.shelf import Item, Shelf, status_of_own
 from carnac.ports import Clock, DeepStorage
 from carnac.ports.loops import log_failure, reason_of
 from carnac.ports.segment_files import blocks_of, check_file, find_damage
@@ -164,8 +164,10 @@ class Loader:
 
     def _is_there(self, item: Item) -> bool:
         """Count a file as loaded that was put in its place by a process that died before it could say so."""
+        place = self._shelf.place_of(item.record.segment_id)
         try:
-            with self._shelf.place_of(item.record.segment_id).open("rb") as file:
+            status_of_own(place)
+            with place.open("rb") as file:
                 damage = find_damage(item.record, self._passed(item, blocks_of(file)))
         except OSError:
             return False
@@ -232,4 +234,4 @@ def _local_error(folder: Path, error: OSError) -> CarnacError:
         return DiskFull(
             f"the disk of {folder} of this historical is full; make room, or give it a smaller capacity"
         )
-    return cannot("write to", folder, error)
+    return cannot("write to", Path(error.filename2 or folder), error)

@@ -16,7 +16,7 @@ from carnac.errors import Busy, Invalid, Unavailable
 from carnac.historical.journal import Journal, cannot
 from carnac.historical.leaves import FileChecks, Leaf, Sources
 from carnac.historical.loading import BACK_OFF_MS, Loader
-from carnac.historical.shelf import Item, Shelf
+from carnac.historical.shelf import Item, Shelf, status_of_own
 from carnac.ports import Clock, DeepStorage, IdSource
 from carnac.ports.loops import safely
 from carnac.ports.queries import LeafEngine, LeafReport, LeafRequest
@@ -216,8 +216,10 @@ class Historical:
                 self._shelf.let_go([segment_id])
 
     def _is_damaged(self, item: Item) -> bool:
+        place = self._shelf.place_of(item.record.segment_id)
         try:
-            with self._shelf.place_of(item.record.segment_id).open("rb") as file:
+            status_of_own(place)
+            with place.open("rb") as file:
                 return find_damage(item.record, blocks_of(file)) is not None
         except OSError:
             return True

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
+import stat
 import threading
 from bisect import bisect_right
 from collections import Counter, OrderedDict, deque
@@ -433,6 +435,18 @@ def _files(folder: Path) -> set[str]:
     """
     with os.scandir(folder) as entries:
         return {entry.name for entry in entries if entry.is_file(follow_symlinks=False)}
+
+
+def status_of_own(place: Path) -> os.stat_result:
+    """Return the status of the file at a place where loading puts one.
+
+    Raises:
+        OSError: There is none. A link, a pipe or a folder there is nothing that was loaded.
+    """
+    found = place.lstat()
+    if not stat.S_ISREG(found.st_mode):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(place))
+    return found
 
 
 def _identity(found: os.stat_result) -> tuple[int, int]:

@@ -131,6 +131,49 @@ def test_a_file_that_rots_is_read_elsewhere_and_loaded_again(
     again.close()
 
 
+@pytest.mark.parametrize("is_restarted", [False, True])
+@pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
+def test_what_is_no_file_is_neither_read_nor_waited_for(
+    folder: Path, storage: DeepStorage, kind: str, is_restarted: bool
+) -> None:
+    """A link led the engine out of its folders, a pipe kept a thread that loads, and with it the end, for ever."""
+    (segment,) = write_hours(storage, 1)
+    server = open_historical(folder, storage)
+    server.assign([segment], fence=1, number=0)
+    settled(server)
+    (place,) = (folder / "segments").iterdir()
+    right = place.read_bytes()
+    if is_restarted:
+        server.close()
+    replace_by(kind, place)
+    if is_restarted:
+        server = open_historical(folder, storage)
+    rows, _ = rows_of(server, request_of([segment]))
+    assert rows == [{"rows": 10, "total": 45}]
+    (held,) = settled(server).holdings
+    if kind == "folder":  # its files are somebody's
+        assert (
+            held.error
+            == f"cannot write to {place} of this historical: is a directory (tried 8 times)"
+        )
+    else:
+        assert (held.state, place.read_bytes(), place.is_symlink()) == ("loaded", right, False)
+        replace_by(kind, place)
+        server.scrub(1 << 30)
+        assert states(settled(server)) == {segment.segment_id: "loaded"}
+        assert (place.read_bytes(), place.is_symlink()) == (right, False)
+    server.close()
+
+
+def replace_by(kind: str, place: Path) -> None:
+    """Put something else in the place of a file."""
+    if kind == "link":
+        place.symlink_to(place.replace(place.parents[2] / f"{place.name}.elsewhere"))
+        return
+    place.unlink()
+    os.mkfifo(place) if kind == "pipe" else place.mkdir()
+
+
 def flip(place: Path) -> None:
     """Change a byte as a disk does that rots: nothing says so."""
     before = place.stat()
