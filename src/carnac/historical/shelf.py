@@ -83,9 +83,8 @@ class Shelf:
         self._capacity_bytes = capacity_bytes
         self._server_id = server_id
         self._epoch = epoch
-        self._writing = (
-            threading.Lock()
-        )  # held over a change and its line; the other one never over I/O
+        # the first is held over a change and its line; the other one never over I/O
+        self._writing = threading.Lock()
         self._changed = threading.Condition()
         self._items: dict[str, Item] = {}
         self._numbers: OrderedDict[str, int] = OrderedDict()
@@ -163,9 +162,9 @@ class Shelf:
                 if item.state is HoldState.FAILED:
                     continue
                 lines.append(record)
-                if item.checked is not None:  # it was to go, and its bytes still count
+                if item.checked is not None:
                     lines.append(item.checked)
-                else:
+                if record.segment_id not in self._doomed:  # else its bytes still count
                     used_bytes += record.size_bytes
             if lines:
                 self._journal.append(lines)
@@ -179,7 +178,7 @@ class Shelf:
         """Return how a segment that is assigned now is held."""
         doomed = self._doomed.get(record.segment_id)
         if doomed is not None and doomed.record == record:
-            return Item(record, HoldState.LOADED, checked=doomed.checked)
+            return Item(record, doomed.state, checked=doomed.checked)
         if doomed is not None:
             error = f"another file of segment {record.segment_id} is still being read; assign it again later"
             return Item(record, HoldState.FAILED, error)

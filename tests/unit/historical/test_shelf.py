@@ -1,0 +1,40 @@
+"""The shelf of a historical: segments that go and come back while their files are read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from carnac.historical.journal import Journal
+from carnac.historical.shelf import Shelf
+from carnac.ports.serving import HoldState
+from tests.support.historicals import STORE_ID, write_hours
+from tests.support.memory_storage import MemoryDeepStorage
+
+
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_what_went_while_it_was_read_comes_back_as_it_was(tmp_path: Path, is_damaged: bool) -> None:
+    """A file that was found to be damaged counted as loaded again."""
+    segment, other = write_hours(MemoryDeepStorage(), 2)
+    size_bytes = segment.size_bytes + other.size_bytes
+    journal = Journal(tmp_path / "journal", STORE_ID)
+    shelf = Shelf(
+        tmp_path / "segments", journal, capacity_bytes=size_bytes, server_id="h", epoch="e"
+    )
+    [item] = shelf.assign([segment], fence=1, number=0)
+    shelf.place_of(segment.segment_id).touch()
+    assert shelf.commit_load(item, None)
+    assert shelf.hold(segment.segment_id) is item
+    if is_damaged:
+        shelf.mistrust(item)
+    shelf.unassign([segment.segment_id], fence=1, number=1)
+    loading = shelf.assign([segment, other], fence=1, number=2)
+    assert [one.record.segment_id for one in loading] == [
+        one.segment_id for one in (segment, other)[not is_damaged :]
+    ]
+    assert shelf.used_bytes == size_bytes
+    shelf.let_go([segment.segment_id])
+    held = shelf.inventory(epoch="e", since=-1, wait_ms=0, running=0).holdings
+    assert HoldState.FAILED not in {one.state for one in held}
+    shelf.close()
