@@ -119,6 +119,16 @@ class TestRules:
         assert run("rules", "set", "flights", "[]").out == "flights has no rules of its own now\n"
         assert list(run("rules", "show", "--json").json["rules"]) == ["_default"]
 
+    def test_those_that_somebody_has_broken_are_left_out(self, run: Run, store: Path) -> None:
+        metadata = open_records(settings=Settings(store=str(store)), clock=SystemClock())
+        for datasource, text in {"flights": "[{", "trips": '[{"type": "loadLater"}]'}.items():
+            metadata.put_rules(datasource, text, author="", comment="")
+        metadata.close()
+        done = run("rules", "show", "--json")
+        assert list(done.json["rules"]) == ["_default"]
+        assert "warning: the rules of 'flights' are left out: they are no JSON: " in done.err
+        assert "warning: the rules of 'trips' are left out: rule 1 of 1: 'loadLater'" in done.err
+
     @pytest.mark.parametrize(
         ("rules", "said"),
         [

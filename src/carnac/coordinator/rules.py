@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from carnac.core.texts import check_nested
 from carnac.core.time.leases import is_over
@@ -81,24 +81,26 @@ class Rules:
         return RuleSet(by_datasource=found, default=default)
 
     def _list_of(self, text: str) -> tuple[Rule, ...]:
-        from carnac.core.balancing.plan.rules import expand_tiers, parse_rules
+        from carnac.core.balancing.plan.rules import expand_tiers
 
-        return expand_tiers(parse_rules(read_rules(text)), self._aliases)
+        return expand_tiers(read_rules(text), self._aliases)
 
 
-def read_rules(text: str) -> list[Any]:
+def read_rules(text: str) -> tuple[Rule, ...]:
     """Return the rules that are kept as a text.
 
     Raises:
-        Corrupt: Somebody else has written it.
+        Corrupt, Invalid: Somebody else has written it.
     """
+    from carnac.core.balancing.plan.rules import parse_rules
+
     try:
         raw = json.loads(text)
     except ValueError as error:
         raise Corrupt(f"they are no JSON: {error}; set them anew") from error
     if not isinstance(raw, list):
         raise Corrupt("they are no list; set them anew")
-    return raw
+    return parse_rules(raw)
 
 
 def rules_text(raw: object) -> str:

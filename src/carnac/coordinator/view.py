@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from carnac.coordinator.rules import DEFAULT, read_rules, rules_text
 from carnac.core.texts import short
 from carnac.core.time.intervals import Interval, IntervalSet
-from carnac.errors import Corrupt, NotFound
+from carnac.errors import CarnacError, NotFound
 from carnac.ports.serving import HoldState, Role
 
 if TYPE_CHECKING:
@@ -294,8 +294,8 @@ class ClusterView:
 
         found: dict[str, Sequence[Mapping[str, Any]]] = {}
         for name, text in self._metadata.rules().items():
-            with suppress(Corrupt):  # a round of the planner has said so
-                found[name] = read_rules(text)
+            with suppress(CarnacError):  # a round of the planner has said so
+                found[name] = [dump_rule(rule) for rule in read_rules(text)]
         found.setdefault(DEFAULT, [dump_rule(rule) for rule in RuleSet().default])
         return found
 

@@ -322,7 +322,9 @@ class TestRules:
         assert answer.json()["error"].startswith(said)
         assert stage.cluster.metadata.rules() == {}
 
-    @pytest.mark.parametrize("text", ['[{"type": "loadFor', '{"type": "loadForever"}'])
+    @pytest.mark.parametrize(
+        "text", ['[{"type": "loadFor', '{"type": "loadForever"}', '[{"type": "loadLater"}]']
+    )
     def test_rules_that_somebody_has_broken_are_left_out_until_they_are_set_anew(
         self, stage: Stage, text: str
     ) -> None:

@@ -17,7 +17,7 @@ from carnac.cli.tables import Column, columns_of
 from carnac.core.json_text import parse_json
 from carnac.core.texts import at_most, short
 from carnac.core.time.intervals import format_ms
-from carnac.errors import NotFound
+from carnac.errors import CarnacError, NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,7 +74,7 @@ def show(
                 output, metadata.rule_history(datasource, limit=HISTORY_SHOWN), output.is_json
             )
             return
-        rules = _rules_of(metadata, datasource)
+        rules = _rules_of(output, metadata, datasource)
         _warn_of_unknown(output, metadata, datasource)
     finally:
         metadata.close()
@@ -166,10 +166,19 @@ def _warn_of_unknown(output: Output, metadata: MetadataStore, datasource: str | 
         )
 
 
-def _rules_of(metadata: MetadataStore, datasource: str | None) -> dict[str, list[dict[str, Any]]]:
+def _rules_of(
+    output: Output, metadata: MetadataStore, datasource: str | None
+) -> dict[str, list[dict[str, Any]]]:
+    """Return the rules in force by datasource; those that cannot be read are left out, as coordinators do."""
+    from carnac.coordinator.rules import read_rules
     from carnac.core.balancing.plan.rules import RuleSet, dump_rule
 
-    found = {name: json.loads(text) for name, text in metadata.rules().items()}
+    found: dict[str, list[dict[str, Any]]] = {}
+    for name, text in metadata.rules().items():
+        try:
+            found[name] = [dump_rule(rule) for rule in read_rules(text)]
+        except CarnacError as error:
+            output.warning(f"the rules of '{name}' are left out: {error.message}")
     default = found.pop(DEFAULT, [dump_rule(rule) for rule in RuleSet().default])
     if datasource is not None:
         found = {datasource: found[datasource]} if datasource in found else {}
