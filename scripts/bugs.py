@@ -333,7 +333,7 @@ BUGS = (
     ),
     Bug(
         "clip-forgotten",
-        "a leaf reads all of a segment that shows only a part",
+        "a historical reads all of a segment that shows only a part",
         "carnac.query.scans",
         "_clip_sql",
         _always("true"),
@@ -348,7 +348,7 @@ BUGS = (
     ),
     Bug(
         "lost-leaf-forgotten",
-        "what a leaf did not answer is asked of nobody else, and not missed",
+        "what a historical did not answer is asked of no other one, and not missed",
         "carnac.broker.scatter",
         "Scatter._reopen",
         _never_reopens,
@@ -394,7 +394,7 @@ BUGS = (
     ),
     Bug(
         "parts-twice",
-        "a broker merges what each leaf has sent twice",
+        "a broker merges what each historical has sent twice",
         "carnac.broker.distributed",
         "DistributedExecution._gathered",
         _twice,

@@ -89,3 +89,22 @@ def test_every_test_that_a_page_names_is_there() -> None:
     ]
     assert missing == []
     assert len(TEST.findall(text_of(ROOT / "docs" / "concepts" / "faults.md"))) > 40
+
+
+def test_the_glossary_defines_words_of_several_pages_each_once() -> None:
+    glossary = ROOT / "docs" / "glossary.md"
+    rows = re.findall(r"^\| ([a-z, ]+) \| [A-Z`]", text_of(glossary), flags=re.MULTILINE)
+    words = [word for row in rows for word in row.split(", ")]
+    texts = [
+        text_of(page)
+        for page in pages()
+        if ROOT / "docs" in page.parents and page != glossary and page.parent.name != "decisions"
+    ]
+    seldom = [
+        word
+        for word in words
+        if sum(bool(re.search(rf"\b{word}", text, flags=re.IGNORECASE)) for text in texts) < 2
+    ]
+    assert len(words) > 40
+    assert len(words) == len(set(words))
+    assert seldom == []
