@@ -32,6 +32,7 @@ from carnac.overlord.compactor.service import CompactionService
 from carnac.ports import RewriteJob, RewriteResult
 from carnac.ports.compaction import GroupEnd, LiveRun, RunEnd, RunTerms
 from carnac.store import Store
+from tests.compactions import is_settled
 from tests.support.clock import FakeClock, SequentialIds
 from tests.support.lateness import count_late
 from tests.support.pipeline import LocalPipeline
@@ -275,7 +276,7 @@ class Week:
         return self.metadata.compaction_states(NAME)
 
     def is_stable(self) -> bool:
-        return self.controller.is_settled() and all(
+        return is_settled(self.controller) and all(
             state.status in {ChunkStatus.STABLE, ChunkStatus.EMPTY} for state in self.states()
         )
 

@@ -17,6 +17,7 @@ from carnac.core.compaction.plan.tasks import CompactionTask
 from carnac.core.segments.segment import ColumnType, Metric, MetricKind
 from carnac.core.time.intervals import Interval
 from carnac.core.time.periods import parse_period
+from carnac.overlord.compactor.controller import Controller
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -26,6 +27,17 @@ GRANULARITIES = ("HOUR", "SIX_HOUR", "DAY", "WEEK")
 SUM = Metric(name="m", kind=MetricKind.SUM, input="n", type=ColumnType.LONG)
 MAX = replace(SUM, kind=MetricKind.MAX)
 LIKES = Metric(name="likes", kind=MetricKind.SUM, input="likes", type=ColumnType.LONG)
+
+
+def is_settled(controller: Controller) -> bool:
+    """Whether nothing runs, waits or is put off, and nothing failed lately."""
+    conductor = controller.conductor
+    surveys = [conductor.survey(name) for name in conductor.datasources]
+    return not (
+        conductor.queue.waiting
+        or conductor.queue.running
+        or any(one.deferred() or one.resting() for one in surveys)
+    )
 
 
 def raw(*columns: str, **more: Any) -> SegmentLayout:

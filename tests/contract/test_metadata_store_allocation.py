@@ -27,6 +27,7 @@ from tests.contract.conftest import Store
 from tests.locks import LEASE_MS, wants
 from tests.logs import append, append_of, day, entries, folding, replacement, segment
 from tests.support.clock import FakeClock
+from tests.support.databases import table_counts
 from tests.tasks import candidacy
 
 NOON = "2013-01-01T12:00"
@@ -156,7 +157,7 @@ class TestPublishing:
             "other": (major_ms, 2),
         }
         assert store.pending_segments() == ()
-        counts = store.table_counts()
+        counts = table_counts(store)
         assert (counts["pending_segments"], counts["pending_chunks"]) == (0, 0)
 
     def test_a_place_lapses_when_the_chunk_is_taken_over(self, store: Store) -> None:
@@ -249,7 +250,7 @@ class TestTheEnd:
         clock.advance_ms(1001)
         store.acquire_lease(LeaseKind.WRITER, holder="z", ttl_ms=1000)
         assert store.pending_segments() == ()
-        assert store.table_counts()["pending_chunks"] == 0
+        assert table_counts(store)["pending_chunks"] == 0
 
     def test_an_id_that_was_given_up_is_not_honoured(self, store: Store) -> None:
         append(store, segment("a", day(1)))

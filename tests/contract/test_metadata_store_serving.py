@@ -16,6 +16,7 @@ from carnac.ports.serving import Role, ServerRecord, Told
 from tests.contract.conftest import Store
 from tests.logs import append_of, day, segment
 from tests.support.clock import FakeClock, SequentialIds
+from tests.support.databases import table_counts
 
 LEASE_MS = 10_000
 REPLACED = "UPDATE origin SET store_id = 'another'"
@@ -271,7 +272,7 @@ def test_of_each_datasource_so_many_changes_are_remembered(store: Store) -> None
     kept = store.rule_history("events", limit=1_000)
     assert (len(kept), kept[-1].rules) == (CHANGES_KEPT, "[5]")
     assert len(store.rule_history(limit=1_000)) == CHANGES_KEPT + 1
-    assert store.table_counts()["rule_changes"] == CHANGES_KEPT + 1
+    assert table_counts(store)["rule_changes"] == CHANGES_KEPT + 1
 
 
 def test_a_change_of_rules_has_texts_that_can_be_shown(store: Store) -> None:

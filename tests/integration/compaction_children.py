@@ -26,6 +26,7 @@ from carnac.overlord.compactor.controller import Controller
 from carnac.overlord.compactor.local import LocalRunner
 from carnac.ports import Clock, DeepStorage, RewriteJob, RewriteResult
 from carnac.ports.storage import METADATA_FILE
+from tests.compactions import is_settled
 from tests.support.clock import FakeClock
 from tests.support.faulty import Faults, FaultyDeepStorage, faulty_metadata
 from tests.support.pipeline import LocalPipeline
@@ -103,7 +104,7 @@ def keep_alone(folder: Path, now_ms: int, faults: Faults) -> int:
     try:
         for number in range(1, ROUNDS_MAX):
             report = controller.run_round()
-            if not report.started and not report.ended and controller.is_settled():
+            if not report.started and not report.ended and is_settled(controller):
                 return number
             runner.wait(60)
             if controller.is_idle():

@@ -32,7 +32,7 @@ from carnac.metadata import open_metadata
 from carnac.metadata.read import chunk_rows
 from carnac.ports import Head, LeaseKind, Published
 from tests.support.clock import FakeClock, SequentialIds
-from tests.support.databases import lay_database
+from tests.support.databases import lay_database, table_counts
 from tests.support.log_algebra import State, apply_commit
 from tests.support.log_oracle import LogOracle
 
@@ -184,7 +184,7 @@ class StoresMachine(RuleBasedStateMachine):
         self._same(lambda store: sorted(one.segment.segment_id for one in store.trashed()))
         self._same(lambda store: store.known_paths())
         self._same(lambda store: store.changes(after=0))
-        mine, theirs = self.oracle.table_counts(), self.sqlite.table_counts()
+        mine, theirs = self.oracle.table_counts(), table_counts(self.sqlite)
         assert mine == {name: theirs[name] for name in mine}
         head = self.oracle.head().revision
         for revision in {None, *range(max(0, head - 12), head + 1, 3)}:

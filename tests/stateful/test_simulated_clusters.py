@@ -13,7 +13,7 @@ import pytest
 from carnac.bootstrap.simulated.run import run
 from carnac.errors import Invalid
 from carnac.simulation.cluster.faults import KINDS, parse_kinds
-from carnac.simulation.cluster.swarm import USUAL, VERBS, draw_swarm
+from carnac.simulation.cluster.swarm import USUAL, draw_swarm
 from scripts.bugs import BUGS, run_with
 from scripts.planted_bugs import first_seeds
 from tests.nightly import IS_FAST, IS_NIGHTLY
@@ -114,8 +114,8 @@ def test_seeds_concentrate_on_different_things() -> None:
     for kind in KINDS:
         assert {kind} in [one.kinds for one in drawn]
     assert set(KINDS) in [one.kinds for one in drawn]
-    for number, verb in enumerate(VERBS[1:], 1):
-        assert {one.verbs[number] for one in drawn} >= {0, USUAL[number] * 4}, verb
+    for number, usual in enumerate(USUAL[1:], 1):
+        assert {one.verbs[number] for one in drawn} >= {0, usual * 4}, number
     few = draw_swarm(random.Random(1), frozenset({"crash"}), may_be_one_machine=False)
     assert few.kinds == {"crash"}
     assert not few.is_one_machine

@@ -12,6 +12,9 @@ import apsw
 
 from carnac.metadata.backends.sqlite_driver import connect
 from carnac.metadata.backends.temporary import empty_file
+from carnac.metadata.sql.columns import TABLES
+from carnac.metadata.sql.dialects import statement
+from carnac.metadata.store import MetadataStore
 
 NAME = "metadata.db"
 PAGE_BYTES = 4096
@@ -25,6 +28,13 @@ def lay_database(path: Path, *, created_at_ms: int) -> str:
     if not path.exists():
         path.write_bytes(_empty_database(created_at_ms))
     return f"sqlite:///{path}"
+
+
+def table_counts(store: MetadataStore) -> dict[str, int]:
+    """Return the number of rows of each table."""
+    with store._read() as session:
+        texts = {name: statement(f"SELECT count(*) FROM {name}") for name in sorted(TABLES)}
+        return {name: (session.row(text) or (0,))[0] for name, text in texts.items()}
 
 
 @contextmanager

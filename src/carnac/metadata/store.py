@@ -452,13 +452,6 @@ class MetadataStore(TaskRecords, AllocationRecords, CompactionRecords, ServerRec
         with self._read() as session:
             return frozenset(row[0] for row in session.stream(trimming_sql.KNOWN_PATHS))
 
-    def table_counts(self) -> Mapping[str, int]:
-        """Return the number of rows of each table: a gauge that shows what grows."""
-        from carnac.metadata.upkeep import checks
-
-        with self._read() as session:
-            return checks.table_counts(session)
-
     def check(self) -> tuple[str, ...]:
         """Return what in the records contradicts itself, a sentence each; nothing if all is well. Reads all of them."""
         from carnac.metadata.upkeep import checks

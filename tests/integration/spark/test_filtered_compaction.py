@@ -22,6 +22,7 @@ from carnac.ports import DeepStorage, RewriteJob
 from carnac.spark.session import SparkHolder
 from carnac.specs.load import load_spec
 from carnac.store import Store
+from tests.compactions import is_settled
 from tests.support.pipeline import LocalPipeline
 from tests.unit.store.events import hour, spec
 
@@ -93,7 +94,7 @@ def settle(compaction: LocalCompaction) -> int:
         assert all(one.error is None for end in report.ended for one in end.groups), report.ended
         analysed += report.analysed
         compaction.runner.wait()
-        if not report.ended and compaction.controller.is_settled():
+        if not report.ended and is_settled(compaction.controller):
             return analysed
     raise AssertionError("compaction does not come to rest")
 

@@ -89,7 +89,7 @@ def test_the_total_cost_is_that_of_the_core() -> None:
         start, end = (int(column[row]) * HOUR_MS for column in (held.start, held.end))
         index.load(int(held.server[row]), int(held.source[row]), start, end)
     total = Asker(segments, [held]).total_cost(scenario.total_hours, 24)
-    assert total == pytest.approx(index.total(), rel=1e-10)
+    assert total == pytest.approx(index.totals().sum(), rel=1e-10)
 
 
 def test_a_trace_goes_by_popularity_and_weights() -> None:

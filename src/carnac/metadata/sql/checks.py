@@ -39,8 +39,6 @@ SIGNS_AFTER = statement(
     """
 )
 """Later signs of life of leaders, attempts, tasks with locks, servers, readers and writers that have not ended."""
-TABLES = tuple(c.TABLES)
-COUNTS = {name: statement(f"SELECT count(*) FROM {name}") for name in TABLES}
 LIVE_OF = statement(
     f"""
     SELECT {c.ENTRY}

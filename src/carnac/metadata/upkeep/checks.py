@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 from carnac.core.locks.laws import check_locks
 from carnac.core.log import laws
@@ -21,11 +21,6 @@ from carnac.metadata.records.tasks import load_all_tasks
 from carnac.metadata.session import Session
 from carnac.metadata.sql import checks as sql
 from carnac.metadata.sql import statements as s
-
-
-def table_counts(session: Session) -> Mapping[str, int]:
-    """Return the number of rows of each table."""
-    return {name: (session.row(stated) or (0,))[0] for name, stated in sorted(sql.COUNTS.items())}
 
 
 def find_problems(session: Session) -> Iterator[str]:

@@ -105,14 +105,6 @@ class Controller:
         )
         return RoundReport(analysed=analysed, started=starts.tasks, ended=ended)
 
-    def is_settled(self) -> bool:
-        """Whether nothing runs, waits or is put off, and nothing failed lately."""
-        conductor = self.conductor
-        if conductor.queue.waiting or conductor.queue.running:
-            return False
-        surveys = [conductor.survey(name) for name in conductor.datasources]
-        return not any(survey.deferred() or survey.resting() for survey in surveys)
-
     def count_resting(self) -> int:
         """Return how many chunks rest because they failed."""
         conductor = self.conductor

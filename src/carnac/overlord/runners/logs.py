@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import shutil
 from pathlib import Path
 from urllib.parse import quote
 
@@ -61,10 +60,6 @@ class AttemptLogs:
         path.with_name(path.name + SETTINGS).unlink(missing_ok=True)
         with contextlib.suppress(OSError):  # not empty, or not there
             path.parent.rmdir()
-
-    def clear(self) -> None:
-        """Remove all of it."""
-        shutil.rmtree(self._folder, ignore_errors=True)
 
     def _path(self, task_id: str, number: int) -> Path:
         """Return a path below the folder, whatever the id: it may hold slashes and dots."""

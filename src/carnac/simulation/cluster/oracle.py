@@ -101,10 +101,6 @@ class Oracle:
         """Return the datasources that ever had rows."""
         return tuple(sorted(self._rows))
 
-    def knows(self, revision: int) -> bool:
-        """Whether it has seen the revision."""
-        return revision in self._past
-
     def sum_of(self, datasource: str, revision: int, within: Interval | None = None) -> Sum:
         """Return what a query over an interval must find."""
         found = [

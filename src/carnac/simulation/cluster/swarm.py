@@ -20,10 +20,8 @@ RATE_MAX = 0.4
 """No fault befalls more of its calls."""
 ONE_MACHINE = 0.5
 """Of the seeds without servers, those whose processes are on one machine, and whose database tells no time."""
-VERBS = ("append", "replace", "delete", "delete_where", "revert", "tag", "undo")
-"""What writers do."""
 USUAL = (12, 2, 3, 1, 4, 1, 1)
-"""How often each, of all that they do."""
+"""How often writers append, replace, delete, delete where, revert, tag and undo."""
 CUTS = 10
 """How many times more often a server is cut off from all others where whoever asks takes what there is."""
 BREAKS = (0.0, 0.9)
@@ -43,7 +41,7 @@ class Swarm:
     Attributes:
         kinds: Faults that happen at all.
         force: How many times more often than usual they do.
-        verbs: How often writers do each of `VERBS`.
+        verbs: See `USUAL`.
         patience: See `PATIENCE`.
         is_partial: Whoever asks takes what there is, whenever something cannot be read.
         breaks: How often an operator breaks a lock under which somebody publishes, when he looks.

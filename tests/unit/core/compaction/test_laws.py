@@ -44,7 +44,10 @@ def plan() -> CompactionPlan:
     how = CompactionSettings(target=TARGET, cost=CHEAP, task_cost_small=0)
     made = plan_compaction("events", segments, how, now_ms=NOW_MS)
     laws.check_plan(made)
-    assert [task.kinds for task in made.tasks] == [(GroupKind.MINOR,), (GroupKind.MAJOR,)]
+    assert [{group.kind for group in task.groups} for task in made.tasks] == [
+        {GroupKind.MINOR},
+        {GroupKind.MAJOR},
+    ]
     return made
 
 

@@ -10,6 +10,7 @@ from carnac.core.time.intervals import ETERNITY, Interval
 from carnac.core.time.periods import DAY_MS, HOUR_MS
 from carnac.jobs.compact import job as compact_job
 from carnac.store.compacting.reports import GroupOutcome
+from tests.compactions import is_settled
 from tests.unit.overlord.compactor.controlled import SPEC, Desk, counts
 from tests.unit.store.events import START_MS, append, read
 
@@ -40,7 +41,7 @@ def test_one_chunk_of_all_times_with_a_bad_timestamp_is_cut_in_one_commit(
     assert [state.chunk for state in states] == chunks
     assert {state.status for state in states} == {ChunkStatus.STABLE}
     assert all(state.rewritten_bytes for state in states)
-    assert service.controller.is_settled()
+    assert is_settled(service.controller)
     assert service.settle() == 0
 
 
@@ -54,7 +55,7 @@ def test_what_is_appended_to_it_meanwhile_is_cut_in_its_turn(service: Desk) -> N
     assert read(service.store) == before
     assert max(counts(service.store)) <= 2
     assert {one.interval.duration_ms for one in service.store.chunks("events")} == {HOUR_MS}
-    assert service.controller.is_settled()
+    assert is_settled(service.controller)
 
 
 def test_what_was_cut_beside_what_is_too_new_is_not_remembered_as_it_was(service: Desk) -> None:

@@ -20,6 +20,7 @@ from carnac.overlord.compactor.controller import Controller
 from carnac.overlord.compactor.local import LocalRunner
 from carnac.ports import JobProgress
 from carnac.ports.compaction import GroupEnd, RunTerms
+from tests.compactions import is_settled
 from tests.unit.overlord.compactor.controlled import SPEC, Desk, counts, fill
 from tests.unit.store.events import append, read
 
@@ -40,7 +41,7 @@ def test_every_chunk_becomes_stable_and_no_row_is_lost(service: Desk) -> None:
     states = service.service.status("events").states["events"]
     assert [state.status for state in states] == [ChunkStatus.STABLE] * 3
     assert all(state.rewritten_bytes for state in states)
-    assert service.controller.is_settled()
+    assert is_settled(service.controller)
     assert service.settle() == 0, "nothing has changed"
 
 
@@ -63,13 +64,13 @@ def test_what_cannot_be_cut_is_cut_once_and_let_be(
     assert service.store.head().revision == 3, "it was tried once"
     assert counts(service.store) == [1], "42 rows of one id, where 10 to a segment are asked for"
     assert read(service.store) == before
-    assert service.controller.is_settled()
+    assert is_settled(service.controller)
     service.service.put_spec(
         {**SPEC, "tuningConfig": {"partitionsSpec": {**partitions, "targetRowsPerSegment": 9}}}
     )
     service.settle()
     assert service.store.head().revision == 4, "other sizes are tried"
-    assert service.controller.is_settled()
+    assert is_settled(service.controller)
 
 
 def test_rows_that_never_share_a_segment_are_put_together_once_and_let_be(service: Desk) -> None:
@@ -130,7 +131,7 @@ def test_a_group_that_fails_rests_and_the_others_go_on(service: Desk) -> None:
     assert counts(service.store) == [1, 4, 1]
     state = service.service.status("events").states["events"][1]
     assert state.reason == "failed once: disk full"
-    assert not service.controller.is_settled()
+    assert not is_settled(service.controller)
     service.start(partial(compact_groups, service.store))
     assert service.settle() == 0, "it rests"
     service.clock.advance_ms(60_000)
@@ -258,7 +259,7 @@ def test_a_dimension_that_no_segment_has_is_null_and_the_plan_says_so(service: D
     service.settle()
     assert counts(service.store) == [1]
     assert service.store.head().revision == 4, "once"
-    assert service.controller.is_settled()
+    assert is_settled(service.controller)
     assert read(service.store) == before
     assert len(service.service.plan("events").notes) == 1
     partition = service.store.segments("events")[0].segment.partition

@@ -15,6 +15,7 @@ from carnac.core.compaction.plan.groups import CompactionGroup
 from carnac.errors import Unavailable
 from carnac.overlord.compactor.controller import Controller
 from carnac.ports.compaction import GroupEnd
+from tests.compactions import is_settled
 from tests.unit.overlord.compactor.controlled import SPEC, Desk, counts, fill
 from tests.unit.store.events import read
 
@@ -60,7 +61,7 @@ def test_two_controllers_at_once_waste_work_and_no_more(service: Desk) -> None:
     second = service.controller, service.runner
     for _ in range(100):
         reports = [controller.run_round() for controller, _ in (first, second)]
-        if all(controller.is_settled() for controller, _ in (first, second)) and not any(
+        if all(is_settled(controller) for controller, _ in (first, second)) and not any(
             one.started or one.ended or one.analysed for one in reports
         ):
             break
@@ -118,10 +119,10 @@ def test_a_connection_lost_at_any_call_costs_nothing_but_time(service: Desk, pla
         except Unavailable:
             controller = start()  # as the duty and --auto do
             continue
-        if controller.is_settled() and not report.started and not report.ended:
+        if is_settled(controller) and not report.started and not report.ended:
             break
         service.runner.wait(30)
     assert flaky.calls >= place, "it was lost while there was work"
     assert counts(service.store) == [1, 1]
     assert read(service.store) == before
-    assert controller.is_settled()
+    assert is_settled(controller)

@@ -25,11 +25,6 @@ def empty_field(server_count: int, half_life_ms: int) -> Field:
     return _field_on([edges], server_count, math.log(2) / half_life_ms)
 
 
-def memory_bytes(f: Field) -> int:
-    """Return how much memory the arrays take."""
-    return sum(column.nbytes for column in f[:-1])
-
-
 def has_edges(f: Field, grid_of: Ints, rows: Rows) -> bool:
     """Whether all rows start and end at edges of the grids of their datasources."""
     return _has_edges(f.grids, f.edges, grid_of, rows.datasources, rows.starts, rows.ends)

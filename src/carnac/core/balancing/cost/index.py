@@ -31,7 +31,7 @@ from carnac.core.balancing.cost.field import (
     scan_groups,
     search_for,
 )
-from carnac.core.balancing.cost.grids import empty_field, has_edges, memory_bytes, refined
+from carnac.core.balancing.cost.grids import empty_field, has_edges, refined
 from carnac.core.balancing.cost.grouping import Groups
 from carnac.core.balancing.cost.joint import DAY_MS, square_hours
 from carnac.core.time.intervals import MAX_MS, MIN_MS
@@ -79,11 +79,6 @@ class CostIndex:
     def server_count(self) -> int:
         """How many servers there are; they are numbered from 0."""
         return self._server_count
-
-    @property
-    def memory_bytes(self) -> int:
-        """How much memory the index uses."""
-        return memory_bytes(self._field)
 
     def reserve(self, segments: SegmentColumns) -> None:
         """Cut time where segments start and end that will come.
@@ -152,10 +147,6 @@ class CostIndex:
         out *= self._unit
         return out
 
-    def cost(self, server: int, datasource: int, start_ms: int, end_ms: int) -> float:
-        """Return what the segment costs against all that one server holds, in hours²; see `costs`."""
-        return float(self.costs(datasource, start_ms, end_ms)[server])
-
     def totals(self) -> Floats:
         """Return for each server the cost of all pairs of different segments that it holds, in hours².
 
@@ -178,10 +169,6 @@ class CostIndex:
         work = np.zeros(self._server_count)
         scan_groups(self._field, self._grid_of, columns, held, takers, own, least, work)
         return own * self._unit, least * self._unit
-
-    def total(self) -> float:
-        """Return the sum over servers of the cost of all pairs of different segments, in hours²; see `totals`."""
-        return float(self.totals().sum())
 
     def place(self, segments: SegmentColumns, room: Room | None = None) -> Ints:
         """Put each segment, in order of rows, on the server where it costs least, and load it there.

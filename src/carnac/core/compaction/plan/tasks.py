@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from carnac.core.compaction.plan.groups import CompactionGroup, GroupKind
+from carnac.core.compaction.plan.groups import CompactionGroup
 from carnac.core.showing import Shown
 from carnac.core.time.intervals import Interval, interval_text
 from carnac.core.words import bytes_text, number_text
@@ -74,11 +74,6 @@ class CompactionTask(Shown):
     def segment_ids(self) -> frozenset[str]:
         """The segments that it rewrites."""
         return frozenset(one for group in self.groups for one in group.segment_ids)
-
-    @property
-    def kinds(self) -> tuple[GroupKind, ...]:
-        """The kinds of its groups, each once."""
-        return tuple(dict.fromkeys(group.kind for group in self.groups))
 
     def _facts(self) -> Mapping[str, str]:
         interval = Interval(self.chunks[0].start_ms, self.chunks[-1].end_ms)
