@@ -13,10 +13,17 @@ from tests.house.checkout import ROOT, name_of, python_files, statements_of, tex
 SOURCE = ROOT / "src" / "carnac"
 CALLED_BY_OTHERS = {
     "addInPlace": "Spark's AccumulatorParam",
+    "connection_lost": "asyncio's Protocol",
+    "connection_made": "asyncio's Protocol",
     "emit": "logging.Handler",
     "get_file": "fsspec's AbstractFileSystem",
+    "on_body": "httptools' HTTPProtocol",
+    "on_header": "httptools' HTTPProtocol",
+    "on_headers_complete": "httptools' HTTPProtocol",
+    "on_message_begin": "httptools' HTTPProtocol",
+    "on_message_complete": "httptools' HTTPProtocol",
+    "on_url": "httptools' HTTPProtocol",
     "seekable": "pyarrow's PythonFile",
-    "send_400_response": "uvicorn's H11Protocol",
 }
 """Names that a library calls and we do not, and whose they are. To stand here is to be named somewhere else."""
 

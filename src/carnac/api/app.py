@@ -5,19 +5,20 @@ from __future__ import annotations
 import os
 import resource
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter, FastAPI, Request, Response
 from fastapi.responses import HTMLResponse
+from fastapi.routing import APIRoute
 
 import carnac
 from carnac.api.gate import Gate
 from carnac.api.hosts import Hosts
 from carnac.api.page import render_page
-from carnac.api.problems import PROBLEM, add_handlers
+from carnac.api.problems import PROBLEM, Refused, add_handlers, problem_of
 from carnac.api.sql.routes import SQL_PATH
-from carnac.errors import Unavailable
+from carnac.errors import CarnacError, Unavailable
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -92,10 +93,16 @@ def make_app(
         redoc_url=None,
         redirect_slashes=False,
     )
+    routers = [*routers, _status_router(loops)]
     add_handlers(app)
     app.add_middleware(TrailingSlashes)
-    app.add_middleware(Gate, hosts=hosts or Hosts(), text_paths=[SQL_PATH])
-    for router in (*routers, _status_router(loops)):
+    app.add_middleware(
+        Gate,
+        hosts=hosts or Hosts(),
+        text_paths=[SQL_PATH],
+        shortcuts={("POST", path): app for path, app in _shortcuts(routers)},
+    )
+    for router in routers:
         app.include_router(router)
 
     @app.get("/", include_in_schema=False)
@@ -105,6 +112,25 @@ def make_app(
 
     _describe_problems(app)
     return app
+
+
+def _shortcuts(routers: Iterable[APIRouter]) -> Iterator[tuple[str, ASGIApp]]:
+    """Yield what answers a statement without the framework, whose way to the same function takes twice as long."""
+    for route in (route for router in routers for route in router.routes):
+        if isinstance(route, APIRoute) and route.path == SQL_PATH:
+            yield SQL_PATH, _calling(route.endpoint)
+
+
+def _calling(function: Callable[[Request], Awaitable[Response]]) -> ASGIApp:
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        request = Request(scope, receive)
+        try:
+            response = await function(request)
+        except (CarnacError, Refused) as error:
+            response = await problem_of(request, error)
+        await response(scope, receive, send)
+
+    return answer
 
 
 def _describe_problems(app: FastAPI) -> None:

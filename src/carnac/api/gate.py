@@ -11,6 +11,7 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 from urllib.parse import unquote_to_bytes
 
@@ -61,10 +62,19 @@ class Gate:
         hosts: The names under which the server may be asked.
         text_paths: Where a body may be plain text, or such text as a form is sent. What keeps pages of others out there
             is that browsers say where a page is from that sends one.
+        shortcuts: What answers in place of the application, by method and path: the same, in less time.
     """
 
-    def __init__(self, app: ASGIApp, *, hosts: Hosts, text_paths: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        hosts: Hosts,
+        text_paths: Collection[str] = (),
+        shortcuts: Mapping[tuple[str, str], ASGIApp] = MappingProxyType({}),
+    ) -> None:
         self._app = app
+        self._shortcuts = shortcuts
         self._hosts = hosts
         self._text_paths = frozenset(text_paths)
         self._room = _Room()
@@ -82,8 +92,9 @@ class Gate:
             await problem(refusal.status, refusal.message, kind="refused")(scope, receive, send)
             return
         body = _Body(receive, self._room)
+        app = self._shortcuts.get((scope["method"], scope["path"]), self._app)
         try:
-            await self._app(scope, body.receive, send)
+            await app(scope, body.receive, send)
         finally:
             body.close()
 

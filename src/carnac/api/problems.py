@@ -117,6 +117,11 @@ def add_handlers(app: FastAPI) -> None:
     app.add_exception_handler(Exception, _bug)
 
 
+async def problem_of(request: Request, error: CarnacError | Refused) -> JSONResponse:
+    """Return the `problem` of a request that the app's handlers do not see."""
+    return await (_refused if isinstance(error, Refused) else _ours)(request, error)
+
+
 async def _ours(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, CarnacError)  # noqa: S101 - as registered
     status = status_of(error)

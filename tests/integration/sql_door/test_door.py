@@ -11,7 +11,8 @@ import httpx
 import pyarrow as pa
 import pytest
 
-from carnac.api.sql.facts import ARROW_TYPE
+from carnac.api.gate import BODY_MAX_BYTES
+from carnac.api.sql.facts import ARROW_TYPE, JSON_TYPE
 from tests.e2e.cli import ROWS, make_store
 from tests.support.serving import open_door
 from tests.unit.api.conftest import InProcessClient
@@ -104,6 +105,52 @@ def test_a_text_is_the_statement_itself(door: InProcessClient) -> None:
     assert door.post(SQL, content="SELECT 7", headers=strange).status_code == 403
     elsewhere = door.post("/druid/v2/datasources", content="SELECT 7", headers=text)
     assert elsewhere.status_code == 415
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ("POST", JSON_TYPE, '{"query": "SELECT 7 AS x", "context": {"sqlQueryId": "q"}}'),
+        ("POST", JSON_TYPE, '{"query": "SELECT x", "context": {"sqlQueryId": "q"}}'),
+        ("POST", JSON_TYPE, '{"query": 7}'),
+        ("POST", JSON_TYPE, '{"query"'),
+        ("POST", JSON_TYPE, "[" * 1_000_000),
+        ("POST", JSON_TYPE, " " * (BODY_MAX_BYTES + 1)),
+        ("POST", "text/plain", "SET sqlQueryId = 'q'; SELECT 7"),
+        ("POST", "text/plain", b"\xff"),
+        ("POST", "text/plain", "{}"),
+        ("POST", "application/x-www-form-urlencoded", "query=1"),
+        ("POST", "text/csv", "SELECT 7"),
+        ("PUT", JSON_TYPE, "{}"),
+        ("DELETE", JSON_TYPE, "{}"),
+        ("GET", JSON_TYPE, ""),
+        ("HEAD", JSON_TYPE, ""),
+    ],
+    ids=lambda asked: " ".join(map(repr, asked))[:60],
+)
+@pytest.mark.parametrize("accept", ["*/*", ARROW_TYPE, "text/html"])
+@pytest.mark.parametrize("query", ["", "?a=b", "?a=%ff"])
+def test_a_statement_is_answered_alike_with_the_framework_and_without(
+    door: InProcessClient, asked: tuple[str, str, str | bytes], accept: str, query: str
+) -> None:
+    """Only the framework takes a path with a slash at its end."""
+    method, kind, body = asked
+    headers = {"content-type": kind, "accept": accept}
+    short, long = (
+        door.request(method, f"{path}{query}", headers=headers, content=body)
+        for path in (SQL, f"{SQL}/")
+    )
+    assert (short.status_code, short.headers) == (long.status_code, long.headers)
+    assert short.content == long.content
+
+
+def test_a_bug_is_told_alike_with_the_framework_and_without(
+    door: InProcessClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("carnac.api.sql.runs.Run.open", None)
+    for path in (SQL, f"{SQL}/"):
+        answer = door.post(path, json={"query": "SELECT 7"})
+        assert (answer.status_code, answer.json()["errorCode"]) == (500, "internal")
 
 
 def test_a_form_is_the_statement_encoded(door: InProcessClient) -> None:

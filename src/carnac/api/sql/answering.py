@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from starlette.responses import Response
 
-from carnac.api.protocol import trailers_of
+from carnac.api.exchange import trailers_of
 from carnac.api.sql.errors import Failure, failure_of
 from carnac.api.sql.facts import ids_of, mark_of, said_first, said_last, same_etag, unmarked
 from carnac.api.sql.runs import Run
