@@ -45,6 +45,10 @@ class Auditor:
 
     def look(self) -> None:
         """Take in what has been committed since the last look, and compare what is there with what must be."""
+        with self._metadata.one_state():
+            self._look()
+
+    def _look(self) -> None:
         commits = self._metadata.changes(after=self.oracle.revision)
         self._locks.look(commits)
         self._check_readers()

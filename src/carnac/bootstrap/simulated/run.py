@@ -89,6 +89,26 @@ class Verdict:
     violations: tuple[Violation, ...]
 
 
+@contextmanager
+def _garbage_kept() -> Iterator[None]:
+    """Collect no garbage meanwhile: no seed decides when, and what is thrown away may still do something.
+
+    What was there before is left out of the collection that follows: it takes longer than many a seed. As a decorator,
+    since what a function has in its variables is none before it returns.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.collect()
+        gc.unfreeze()
+        if was_on:
+            gc.enable()
+
+
+@_garbage_kept()
 def run(
     seed: int,
     *,
@@ -107,9 +127,9 @@ def run(
     for name in PACKAGES:
         importlib.import_module(name)
     with ExitStack() as stack:
-        stack.enter_context(_garbage_kept())
         stack.enter_context(simulated(kernel, PACKAGES))
         stack.enter_context(_calm())
+        stack.enter_context(_listening(kernel))
         world = stack.enter_context(World(kernel, faults, swarm))
         stack.enter_context(world.copies.disk.mounted())
         scripts = _people(world, seed, steps)
@@ -117,7 +137,6 @@ def run(
             _servers(world, seed, steps, scripts)
         if has_tasks:
             _overlords(world, seed, steps, scripts)
-        stack.enter_context(_listening(kernel))
         kernel.note(f"servers: {serves}, overlords: {has_tasks}, faults: {sorted(swarm.kinds)}")
         kernel.note(f"{replace(swarm, kinds=frozenset())}")
         chaos = Chaos(world, _random(f"chaos {seed}"), scripts)
@@ -208,24 +227,6 @@ def _calm() -> Iterator[None]:
     finally:
         for owner, name, value in before:
             setattr(owner, name, value)
-
-
-@contextmanager
-def _garbage_kept() -> Iterator[None]:
-    """Collect no garbage meanwhile: no seed decides when, and what is thrown away may still do something.
-
-    What was there before is left out of the collection that follows: it takes longer than many a seed.
-    """
-    was_on = gc.isenabled()
-    gc.disable()
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.collect()
-        gc.unfreeze()
-        if was_on:
-            gc.enable()
 
 
 def _random(text: str) -> random.Random:

@@ -57,6 +57,7 @@ def run_historical(host: Host) -> None:
     folder = host.world.folder / name
     copies.begin(name)
     engine = make_engine(host.files, SETTINGS, folders=[folder / SEGMENTS_FOLDER])
+    host.world.left.callback(engine.close)
     historical = Historical(
         folder,
         host.files,
@@ -68,6 +69,7 @@ def run_historical(host: Host) -> None:
         store_id=host.metadata.store_id,
         load_threads=2,
     )
+    host.world.left.callback(historical.close)
     url = f"simulated://{host.process.name}/{host.number}"
     copies.check_memory(name, historical.inventory())
     host.world.network.listen(url, host.process, Watched(name, historical, copies))
@@ -100,6 +102,7 @@ def open_broker(host: Host) -> tuple[Broker, Membership]:
     cluster = Cluster(host.metadata, lambda one: Line(network, one.url, one.server_id))
     cluster.start()
     engine = make_engine(host.files, SETTINGS)
+    host.world.left.callback(engine.close)
     broker = Broker(
         store_id=host.metadata.store_id,
         executor=DistributedExecutor(

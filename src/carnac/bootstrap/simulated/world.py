@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -141,17 +142,21 @@ class World:
 
     Attributes:
         skew_ms: The clocks of all machines are so far ahead.
+        left: Closes what processes have left behind, when nothing runs any more: a crash closes nothing.
     """
 
     def __init__(self, kernel: Kernel, faults: Faults, swarm: Swarm) -> None:
         self.kernel, self.faults, self.swarm = kernel, faults, swarm
         self.skew_ms = 0
+        self.left = ExitStack()
         self.folder = Path(tempfile.mkdtemp(prefix="carnac-simulated-"))
+        self.left.callback(shutil.rmtree, self.folder, ignore_errors=True)
         self.disk = storage.Disk(kernel, faults)
         self.network = Network(kernel, faults)
         self.disk.ahead_ms = lambda: self.skew_ms - swarm.storage_behind_ms
-        storage.mount(self.disk)
+        self.left.enter_context(storage.mounted(self.disk))
         self._database = TemporarySqliteDatabase(created_at_ms=kernel.now_ms, store_id="simulated")
+        self.left.callback(self._database.close)
         self.god = Process("auditor")
         self.attempts = Attempts()
         self.auditor = Auditor(kernel, self._past_faults(), self.disk, self.attempts)
@@ -258,9 +263,8 @@ class World:
 
     def close(self) -> None:
         """Unwind what still runs, and leave nothing behind."""
-        self.kernel.close()
-        self._database.close()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        with self.left:
+            self.kernel.close()
 
     def __enter__(self) -> World:
         return self

@@ -88,7 +88,7 @@ class Kernel:
 
     Args:
         seed: Decides everything.
-        on_note: Given each line of the trace; None: only its digest is kept.
+        on_note: Given each line of the trace; None: only its digest is kept. What it raises ends the run.
     """
 
     def __init__(self, seed: int, *, on_note: Callable[[str], object] | None = None) -> None:
@@ -101,6 +101,7 @@ class Kernel:
         self.is_closing = False
         self.befall: Callable[[Process], object] | None = None
         self._on_note = on_note
+        self._failure: BaseException | None = None
         self._digest = hashlib.sha256()
         self._ready: list[Strand] = []
         self._timers: list[tuple[int, int, Strand, int]] = []
@@ -108,6 +109,7 @@ class Kernel:
         self._strands: list[Strand] = []
         self._current: Strand | None = None
         self._main = closed_gate()
+        self._crew = _Crew()
         self._end_ms = 0
         self._is_done: Callable[[], bool] = lambda: False
 
@@ -131,7 +133,12 @@ class Kernel:
         self._digest.update(line.encode())
         self._digest.update(b"\n")
         if self._on_note is not None:
-            self._on_note(line)
+            try:
+                self._on_note(line)
+            except BaseException as error:
+                self._failure, self._on_note = error, None
+                if strand is None:
+                    raise  # else a service would take it for a failure of its own
 
     def violate(self, auditor: str, text: str) -> None:
         """Note what must never be; the run ends after this step."""
@@ -149,7 +156,11 @@ class Kernel:
         return strand
 
     def run(self, duration_ms: int, *, until: Callable[[], bool] | None = None) -> None:
-        """Let time pass: as much, or until something is so, or something is violated."""
+        """Let time pass: as much, or until something is so, or something is violated.
+
+        Raises:
+            BaseException: Whatever `on_note` has raised.
+        """
         self._end_ms = self.now_ms + duration_ms
         self._is_done = until or (lambda: False)
         following = self._choose()
@@ -161,6 +172,8 @@ class Kernel:
                 self.is_closing = True
                 self._main.acquire(timeout=0.1 if self._current is None else GIVE_WAY_S)
                 raise
+        if self._failure is not None:
+            raise self._failure
         if not self.violations and not self._is_done():
             self.now_ms = max(self.now_ms, self._end_ms)
 
@@ -169,14 +182,16 @@ class Kernel:
         process.is_dead = True
 
     def close(self) -> None:
-        """Unwind all strands. They reach nothing any more."""
+        """Unwind all strands, and end their threads. They reach nothing any more. Idempotent."""
         self.is_closing = True
         for strand in self._strands:
             if strand.has_begun and not strand.is_over:
                 strand.process.is_dead = True
                 self._resume(strand)
                 self._main.acquire()
+            strand.is_over = True
         self._strands.clear()
+        self._crew.close()
 
     # ------------------------------------------------------------------------------------------------ from a strand
 
@@ -261,7 +276,7 @@ class Kernel:
         self.steps += 1
         if self.steps > STEPS_MAX:
             self.violate("liveness", f"nothing came to an end in {STEPS_MAX} steps")
-        if self.violations or self._is_done():
+        if self.violations or self._failure is not None or self._is_done():
             return None
         while True:
             strand = self._take_ready()
@@ -301,7 +316,7 @@ class Kernel:
             strand.gate.release()
         else:
             strand.has_begun = True
-            _CREW.start(lambda: self._live(strand))
+            self._crew.start(lambda: self._live(strand))
 
     def _live(self, strand: Strand) -> None:
         """Run a strand to its end, in a thread of the crew."""
@@ -325,9 +340,10 @@ class Kernel:
 
 
 class _Crew:
-    """Threads that are kept for the next strands: what is opened for each thread is opened seldom."""
+    """Threads that are kept for the next strands: to start one takes longer than many a strand lives."""
 
     def __init__(self) -> None:
+        self._members: list[tuple[threading.Thread, threading.Lock]] = []
         self._idle: list[tuple[threading.Lock, list[Callable[[], None]]]] = []
 
     def start(self, work: Callable[[], None]) -> None:
@@ -335,17 +351,25 @@ class _Crew:
             gate, box = self._idle.pop()
         else:
             gate, box = closed_gate(), []
-            threading.Thread(
+            thread = threading.Thread(
                 target=self._serve, args=(gate, box), name="carnac-simulated", daemon=True
-            ).start()
+            )
+            self._members.append((thread, gate))
+            thread.start()
         box.append(work)
         gate.release()
+
+    def close(self) -> None:
+        """End all threads, when no strand is left."""
+        for _, gate in self._members:
+            gate.release()
+        while self._members:
+            self._members.pop()[0].join()
 
     def _serve(self, gate: threading.Lock, box: list[Callable[[], None]]) -> None:
         while True:
             gate.acquire()
+            if not box:
+                return
             box.pop()()
             self._idle.append((gate, box))
-
-
-_CREW = _Crew()

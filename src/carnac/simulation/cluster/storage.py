@@ -6,7 +6,8 @@ The product reaches it as it reaches any object store, by a URL.
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -184,7 +185,12 @@ class SimulatedFiles(AbstractFileSystem):  # type: ignore[misc]
         """Do nothing: there are no folders."""
 
 
-def mount(disk: Disk) -> None:
-    """Have the URL mean a disk."""
+@contextmanager
+def mounted(disk: Disk) -> Iterator[None]:
+    """Have the URL mean a disk until the block ends."""
     SimulatedFiles.disk = disk
     fsspec.register_implementation(PROTOCOL, SimulatedFiles, clobber=True)
+    try:
+        yield
+    finally:
+        del SimulatedFiles.disk

@@ -265,7 +265,7 @@ class SimThread:
 
     def is_alive(self) -> bool:
         """Whether it runs."""
-        return self._strand is not None and not self._over.is_set()
+        return self._strand is not None and not self._strand.is_over
 
 
 class SimTimer(SimThread):
