@@ -22,6 +22,8 @@ STEPS_MAX = 400_000
 """Hand-overs before a run counts as one that goes in circles."""
 GIVE_WAY_S = 10
 """How long the strand that runs may take to its next step when a run is interrupted."""
+SIGNALS_S = 0.5
+"""Between two looks for Ctrl-C: one that comes right before a wait does not end that wait."""
 
 
 def closed_gate() -> threading.Lock:
@@ -167,7 +169,8 @@ class Kernel:
         if following is not None:
             self._resume(following)
             try:
-                self._main.acquire()
+                while not self._main.acquire(timeout=SIGNALS_S):
+                    pass
             except BaseException:  # Ctrl-C: one strand runs yet, and gives way at its next step
                 self.is_closing = True
                 self._main.acquire(timeout=0.1 if self._current is None else GIVE_WAY_S)
