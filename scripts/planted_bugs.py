@@ -61,21 +61,20 @@ def look_for(bug: Bug, finds: int) -> Found:
 def table(found: Sequence[Found], finds: int) -> str:
     """Return the table as Markdown."""
     lines = [
-        "| bug | what is wrong then | told by | first seed | found by | until the first |",
+        "| bug | what is wrong | auditor | first seed | seeds | processor time |",
         "|---|---|---|---|---|---|",
         *(
             f"| `{one.bug.name}` | {one.bug.text} | {', '.join(one.laws) or 'nobody'} | "
-            f"{one.seeds[0] if one.seeds else 'none'} | {len(one.seeds)} of {one.tried} seeds | {one.first_s:.1f} s |"
+            f"{one.seeds[0] if one.seeds else 'none'} | {len(one.seeds)} of {one.tried} | {one.first_s:.1f} s |"
             for one in found
         ),
     ]
-    total_s = sum(one.first_s for one in found)
     lines += [
         "",
-        f"Made by `python -m scripts.planted_bugs --finds {finds} --write` with Python {platform.python_version()}: "
-        f"seeds from 0 on, {STEPS} steps, until {finds} seeds have found a bug or {SEEDS_MAX} were tried. All "
-        f"{len(found)} were found for the first time in {total_s:.0f} s of one core's time, those {finds} times in "
-        f"{sum(one.all_s for one in found):.0f} s.",
+        f"*Seeds*: how many of those tried found the bug; trying began with 0 and ended when {finds} had found it, or "
+        f"after {SEEDS_MAX}. *Processor time*: until the first one, {sum(one.first_s for one in found):.0f} s for all "
+        f"{len(found)} bugs. Made by `python -m scripts.planted_bugs --finds {finds} --write` with Python "
+        f"{platform.python_version()}, {STEPS} steps.",
         "",
     ]
     return "\n".join(lines)
