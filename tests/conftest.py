@@ -23,6 +23,7 @@ from carnac.metadata import open_metadata
 from carnac.metadata.store import MetadataStore
 from carnac.spark.session import SparkHolder, SparkSettings
 from tests.class_archive import CACHES, TESTS_MIN, prepare_once
+from tests.nightly import IS_NIGHTLY, NIGHT_S
 from tests.scheduling import SPARK, OneSpark, is_in_spark_folder
 from tests.support.clock import FakeClock, SequentialIds
 from tests.support.postgresql import PostgreSQLServer, run_postgresql
@@ -81,7 +82,7 @@ def pytest_collection() -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests by their folders, and begin with what takes long.
+    """Mark tests by their folders, give them time by night, and begin with what takes long.
 
     What uses the shared Spark must be where the scheduler finds it.
     """
@@ -90,6 +91,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("spark")
         if item.nodeid.startswith("tests/e2e/"):
             item.add_marker("e2e")
+        if IS_NIGHTLY:
+            item.add_marker(pytest.mark.timeout(NIGHT_S), append=False)
         if uses_spark(item) and not is_in_spark_folder(item.nodeid):
             message = f"{item.nodeid} uses the shared Spark session: move it to a folder '{SPARK}'"
             raise pytest.UsageError(message)

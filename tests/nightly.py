@@ -5,4 +5,6 @@ from __future__ import annotations
 import os
 
 IS_NIGHTLY = os.environ.get("HYPOTHESIS_PROFILE") == "nightly"
+NIGHT_S = 7_200
+"""How long each test may take by night, in place of the five minutes, or what it has of its own, by day."""
 IS_FAST = os.environ.get("HYPOTHESIS_PROFILE") == "fast"

@@ -63,7 +63,6 @@ def filled() -> Iterator[Path]:
         yield folder
 
 
-@pytest.mark.timeout(3600 if IS_NIGHTLY else 300)
 @pytest.mark.parametrize("way", sorted(children.WAYS))
 def test_killed_at_any_step_it_goes_on_without_a_hand(filled: Path, way: str) -> None:
     before = rows_of(filled)

@@ -20,7 +20,7 @@ LATENESS_MS = 30 * DAY_MS
 LATE_SHARE = 0.5
 SEED = 5
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600 if IS_NIGHTLY else 300)]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
