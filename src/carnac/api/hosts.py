@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import ip_address
 from urllib.parse import urlsplit
 
@@ -16,6 +17,8 @@ _NETLOC = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9._-]+))(?::(\d{1,5}))?
 _DEFAULT_PORTS: Mapping[str, str] = {"http": "80", "https": "443"}
 ANY_ADDRESS = frozenset({"", "0.0.0.0", "::"})  # noqa: S104 - recognised, not bound
 """Addresses on which a server answers at every address of its machine."""
+NAMES_KEPT = 64
+"""Names of which it is remembered whether they are of the loopback interface."""
 _OWN_SITE = frozenset({"same-origin", "none"})
 """Values of `Sec-Fetch-Site` for a page of our own, and for a typed address."""
 
@@ -83,6 +86,7 @@ def hosts_of(bound: str, *, url: str | None = None, more: Iterable[str] = ()) ->
     return Hosts(names=trusted | names, trusted=trusted, has_any_address=bound in ANY_ADDRESS)
 
 
+@lru_cache(NAMES_KEPT)
 def is_loopback(name: str) -> bool:
     """Whether a name or address is one of the loopback interface."""
     if name == "localhost" or name.endswith(".localhost"):

@@ -36,6 +36,8 @@ WHOLE_MAX_BYTES = 256 << 10
 """An answer of at most so many bytes is sent whole."""
 PIECE_BYTES = 64 << 10
 """A longer one is sent in pieces of about this size."""
+UNWATCHED_S = 0.05
+"""What takes no longer is not worth looking whether its client is still there."""
 _ENDING = Unavailable("this server ends, and the query was stopped; ask again, or another one")
 _log = logging.getLogger(__name__)
 
@@ -59,6 +61,7 @@ class SqlAnswer(Response):
     ) -> None:
         self.background = None
         self._is_started = False
+        self._watcher: asyncio.Task[None] | None = None
         self._threads = threads
         self._request = request
         self._limit_ms = service.limit_ms(request.statement)
@@ -69,7 +72,8 @@ class SqlAnswer(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Run it, and send what comes; stop it if the client leaves, the server ends, or its time is over."""
-        watcher = asyncio.create_task(self._watch(receive))
+        loop = asyncio.get_running_loop()
+        watching = loop.call_later(UNWATCHED_S, self._begin_to_watch, receive)
         try:
             async with asyncio.timeout(
                 (self._limit_ms + GRACE_MS) / 1000 if self._limit_ms else None
@@ -81,7 +85,9 @@ class SqlAnswer(Response):
             if not self._is_started:
                 await _send_failure(send, failure_of(_ENDING), ids_of(self._request))
         finally:
-            watcher.cancel()
+            watching.cancel()
+            if self._watcher is not None:
+                self._watcher.cancel()
             if not self._run.is_over:
                 self._leave()
 
@@ -94,6 +100,9 @@ class SqlAnswer(Response):
         self._log(error, "")
         if not self._is_started:
             await _send_failure(send, failure_of(error), ids_of(self._request))
+
+    def _begin_to_watch(self, receive: Receive) -> None:
+        self._watcher = asyncio.create_task(self._watch(receive))
 
     async def _watch(self, receive: Receive) -> None:
         while (await receive())["type"] != "http.disconnect":

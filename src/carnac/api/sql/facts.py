@@ -6,7 +6,10 @@ import hashlib
 import json
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from carnac.core.json_form import to_json
 
@@ -19,6 +22,8 @@ JSON_TYPE = "application/json"
 ARROW_TYPE = "application/vnd.apache.arrow.stream"
 MISSING_MAX = 4_000
 """Characters of a header that lists what is missing."""
+ACCEPTS_KEPT = 64
+"""Accept headers whose outcome is remembered."""
 _TAG = re.compile(r'"([^"]*)"')
 _NOT_PRINTED = re.compile(r"[^ -~]")
 _MARK_DIGITS = 8
@@ -53,8 +58,9 @@ def said_last(facts: AnswerFacts) -> Iterator[tuple[str, str]]:
     yield "X-Carnac-Segments-Kept", str(facts.segments_kept)
     yield "X-Carnac-Complete", "true" if facts.is_complete else "false"
     if facts.missing:
-        yield "X-Carnac-Missing", _ascii(_compact(to_json(facts.missing)))[:MISSING_MAX]
-    yield "X-Carnac-Receipt", _ascii(_compact(to_json(facts.receipt)))
+        missing = json.dumps(to_json(facts.missing), separators=(",", ":"))
+        yield "X-Carnac-Missing", _ascii(missing)[:MISSING_MAX]
+    yield "X-Carnac-Receipt", _ascii(msgspec.json.encode(facts.receipt).decode())
 
 
 def mark_of(media_type: str, request: SqlRequest) -> str:
@@ -80,6 +86,7 @@ def same_etag(if_none_match: str | None, mark: str) -> Iterator[tuple[str, str]]
         yield "ETag", _etag(tags[0], mark)
 
 
+@lru_cache(ACCEPTS_KEPT)
 def accepted(accept: str | None) -> str | None:
     """Return the media type to answer with, of those that an Accept header names; None: none of ours."""
     if accept is None or not accept.strip():
@@ -101,10 +108,6 @@ def accepted(accept: str | None) -> str | None:
 def _etag(tag: str, mark: str) -> str:
     """Return a weak ETag: rows without ORDER BY may come in another order."""
     return f'W/"{tag}{mark}"'
-
-
-def _compact(value: object) -> str:
-    return json.dumps(value, separators=(",", ":"))
 
 
 def _ascii(text: str) -> str:
