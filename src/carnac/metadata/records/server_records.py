@@ -126,7 +126,7 @@ class ServerRecords(SqlTransactions):
             if now is not None and now.revision >= revision:
                 return now
             told = Told(revision=revision, fence=fence, at_ms=self._clock.now_ms())
-            session.run(sql.PUT_TOLD, **row_of(told))
+            session.run(sql.PUT_TOLD, id=1, **row_of(told))
             return told
 
         return self._write(work)

@@ -5,6 +5,8 @@ A column is a whole number, or a text (`:text`). `?` may be null; `*` is the key
 
 from __future__ import annotations
 
+from carnac.metadata.sql.dialects import Statement, row_of, statement
+
 TABLES = {
     # one row: when the store was created, and the random id by which it is told from every other one
     "origin": "id* created_at_ms store_id:text",
@@ -120,6 +122,24 @@ def _names(table: str) -> str:
     return ", ".join(word.split(":")[0].rstrip("?*") for word in TABLES[table].split())
 
 
+def put(table: str, *keys: str, keeps: tuple[str, ...] = ()) -> Statement:
+    """Return the statement that inserts a row, or replaces the one of the same key.
+
+    Args:
+        keys: The columns of the key; none: the one that is marked.
+        keeps: Columns of a row that is there which stay as they are.
+    """
+    columns = _names(table)
+    keys = keys or tuple(
+        word.split(":")[0].rstrip("*") for word in TABLES[table].split() if "*" in word
+    )
+    new = (f"{name} = excluded.{name}" for name in columns.split(", ") if name not in keys + keeps)
+    return statement(
+        f"INSERT INTO {table} {row_of(columns)} "
+        f"ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {', '.join(new)}"
+    )
+
+
 def entries_of(keys: str) -> str:
     """Return the condition for the entries of segments: only those with another key than the segment's have an index.
 
@@ -142,6 +162,7 @@ LEADER = _names("leaders")
 LEASE = _names("leases")
 LOCK = _names("locks")
 PENDING = _names("pending_segments")
+RULE_CHANGE = _names("rule_changes")
 SCHEMA = _names("schemas")
 SEGMENT = _names("segments")
 SERVER = _names("servers")

@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 from carnac.metadata.sql import columns as c
-from carnac.metadata.sql.dialects import new_of, row_of, statement
+from carnac.metadata.sql.dialects import statement
 
 SPECS = statement("SELECT datasource, spec FROM compaction_specs ORDER BY datasource")
-PUT_SPEC = statement(
-    """
-    INSERT INTO compaction_specs (datasource, spec, changed_at_ms)
-    VALUES (:datasource, :spec, :changed_at_ms)
-    ON CONFLICT (datasource)
-    DO UPDATE SET spec = excluded.spec, changed_at_ms = excluded.changed_at_ms
-    """
-)
+PUT_SPEC = c.put("compaction_specs")
 REMOVE_SPEC = statement("DELETE FROM compaction_specs WHERE datasource = :datasource")
 STATES = statement(
     f"""
@@ -23,13 +16,7 @@ STATES = statement(
     ORDER BY start_ms, end_ms
     """
 )
-PUT_STATE = statement(
-    f"""
-    INSERT INTO compaction_chunks {row_of(c.COMPACTION_CHUNK)}
-    ON CONFLICT (datasource, start_ms, end_ms)
-    DO UPDATE SET {new_of(c.COMPACTION_CHUNK, "datasource", "start_ms", "end_ms")}
-    """
-)
+PUT_STATE = c.put("compaction_chunks", "datasource", "start_ms", "end_ms")
 REMOVE_STATE = statement(
     """
     DELETE FROM compaction_chunks

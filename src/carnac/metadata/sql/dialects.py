@@ -61,10 +61,3 @@ def of(table: str, columns: str) -> str:
 def row_of(columns: str) -> str:
     """Return what follows `INSERT INTO table`: a parameter for each column, of the same name."""
     return f"({columns}) VALUES ({', '.join(f':{name}' for name in columns.split(', '))})"
-
-
-def new_of(columns: str, *keys: str) -> str:
-    """Return what follows `DO UPDATE SET`: all columns but the keys become those of the row that was to be inserted."""
-    return ", ".join(
-        f"{name} = excluded.{name}" for name in columns.split(", ") if name not in keys
-    )

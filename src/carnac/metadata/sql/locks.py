@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 from carnac.metadata.sql import columns as c
-from carnac.metadata.sql.dialects import new_of, of, row_of, statement
+from carnac.metadata.sql.dialects import of, statement
 
 LAST_NUMBER = statement("SELECT last_number FROM lock_numbers")
-PUT_NUMBER = statement(
-    """
-    INSERT INTO lock_numbers (id, last_number)
-    VALUES (:id, :last_number)
-    ON CONFLICT (id)
-    DO UPDATE SET last_number = excluded.last_number
-    """
-)
+PUT_NUMBER = c.put("lock_numbers")
 FOR_REQUEST = statement(
     f"""
     SELECT lock_numbers.last_number, {of("locks", c.LOCK)}
@@ -50,13 +43,7 @@ DUE = statement(
 )
 ALL = statement(f"SELECT {c.LOCK} FROM locks ORDER BY lock_id")
 ALL_OF = statement(f"SELECT {c.LOCK} FROM locks WHERE datasource = :datasource ORDER BY lock_id")
-PUT = statement(
-    f"""
-    INSERT INTO locks {row_of(c.LOCK)}
-    ON CONFLICT (lock_id)
-    DO UPDATE SET {new_of(c.LOCK, "lock_id")}
-    """
-)
+PUT = c.put("locks")
 REMOVE = statement("DELETE FROM locks WHERE lock_id IN :lock_ids[]")
 BEAT = statement(
     """

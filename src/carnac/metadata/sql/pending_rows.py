@@ -69,15 +69,7 @@ CHUNKS = statement(
       AND end_ms > :start_ms
     """
 )
-PUT_CHUNK = statement(
-    """
-    INSERT INTO pending_chunks (datasource, start_ms, end_ms, major_ms, next_partition_id)
-    VALUES (:datasource, :start_ms, :end_ms, :major_ms, :next_partition_id)
-    ON CONFLICT (datasource, start_ms, end_ms)
-    DO UPDATE SET major_ms = excluded.major_ms,
-      next_partition_id = excluded.next_partition_id
-    """
-)
+PUT_CHUNK = c.put("pending_chunks", "datasource", "start_ms", "end_ms")
 REMOVE_CHUNK = statement(
     """
     DELETE FROM pending_chunks

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 from carnac.metadata.sql import columns as c
-from carnac.metadata.sql.dialects import new_of, row_of, statement
+from carnac.metadata.sql.dialects import row_of, statement
 
 SERVERS = statement(f"SELECT {c.SERVER} FROM servers ORDER BY server_id")
 FIND_SERVER = statement(f"SELECT {c.SERVER} FROM servers WHERE server_id = :server_id")
-PUT_SERVER = statement(
-    f"""
-    INSERT INTO servers {row_of(c.SERVER)}
-    ON CONFLICT (server_id)
-    DO UPDATE SET {new_of(c.SERVER, "server_id", "is_decommissioning")}
-    """
-)
+PUT_SERVER = c.put("servers", keeps=("is_decommissioning",))
 """A server's heartbeat leaves the operator's settings for it as they are."""
 LEAVE = statement("UPDATE servers SET lease_ms = 0 WHERE server_id = :server_id")
 DECOMMISSION = statement(
@@ -28,31 +22,12 @@ SWEEP_SERVERS = statement(
     """
 )
 TOLD = statement("SELECT revision, fence, at_ms FROM told")
-PUT_TOLD = statement(
-    """
-    INSERT INTO told (id, revision, fence, at_ms)
-    VALUES (1, :revision, :fence, :at_ms)
-    ON CONFLICT (id)
-    DO UPDATE SET revision = excluded.revision, fence = excluded.fence, at_ms = excluded.at_ms
-    """
-)
+PUT_TOLD = c.put("told")
 RULES = statement("SELECT datasource, rules FROM rules ORDER BY datasource")
-PUT_RULES = statement(
-    """
-    INSERT INTO rules (datasource, rules)
-    VALUES (:datasource, :rules)
-    ON CONFLICT (datasource)
-    DO UPDATE SET rules = excluded.rules
-    """
-)
+PUT_RULES = c.put("rules")
 REMOVE_RULES = statement("DELETE FROM rules WHERE datasource = :datasource")
 LAST_CHANGE = statement("SELECT max(number) FROM rule_changes")
-INSERT_CHANGE = statement(
-    """
-    INSERT INTO rule_changes (number, datasource, rules, author, comment, at_ms)
-    VALUES (:number, :datasource, :rules, :author, :comment, :at_ms)
-    """
-)
+INSERT_CHANGE = statement(f"INSERT INTO rule_changes {row_of(c.RULE_CHANGE)}")
 FORGET_CHANGES = statement(
     """
     DELETE FROM rule_changes

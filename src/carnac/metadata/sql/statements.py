@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from carnac.core.log.entries import ENTRY_BITS
 from carnac.metadata.sql import columns as c
-from carnac.metadata.sql.dialects import new_of, of, row_of, statement
+from carnac.metadata.sql.dialects import of, row_of, statement
 
 HEAD = statement("SELECT revision, at_ms FROM commits ORDER BY revision DESC LIMIT 1")
 STORE_VERSION = statement("SELECT version_num FROM carnac_version")
@@ -167,13 +167,7 @@ INSERT_LOOKUP = statement(
     VALUES (:name, :added_revision, :dropped_revision, :mapping)
     """
 )
-PUT_CHUNK = statement(
-    f"""
-    INSERT INTO chunks {row_of(c.CHUNK)}
-    ON CONFLICT (datasource_id, start_ms, end_ms)
-    DO UPDATE SET {new_of(c.CHUNK, "datasource_id", "start_ms", "end_ms")}
-    """
-)
+PUT_CHUNK = c.put("chunks", "datasource_id", "start_ms", "end_ms")
 GROW_CHUNK = statement(
     """
     UPDATE chunks
@@ -238,24 +232,10 @@ LIVE_IDS_OF_CHUNK = statement(
     """
 )
 SETTINGS = statement("SELECT name, value FROM settings")
-PUT_SETTING = statement(
-    """
-    INSERT INTO settings (name, value)
-    VALUES (:name, :value)
-    ON CONFLICT (name)
-    DO UPDATE SET value = excluded.value
-    """
-)
+PUT_SETTING = c.put("settings")
 TAGS = statement("SELECT name, revision, created_at_ms FROM tags")
 FIND_TAG = statement("SELECT revision FROM tags WHERE name = :name")
-PUT_TAG = statement(
-    """
-    INSERT INTO tags (name, revision, created_at_ms)
-    VALUES (:name, :revision, :created_at_ms)
-    ON CONFLICT (name)
-    DO UPDATE SET revision = excluded.revision, created_at_ms = excluded.created_at_ms
-    """
-)
+PUT_TAG = c.put("tags")
 REMOVE_TAG = statement("DELETE FROM tags WHERE name = :name RETURNING name")
 INSERT_LEASE = statement(f"INSERT INTO leases {row_of(c.LEASE)}")
 LEASES = statement(

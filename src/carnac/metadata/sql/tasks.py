@@ -6,17 +6,10 @@ from functools import cache
 
 from carnac.core.time.leases import CLOCKS_AGREE_MS
 from carnac.metadata.sql import columns as c
-from carnac.metadata.sql.dialects import Statement, new_of, of, row_of, statement
+from carnac.metadata.sql.dialects import Statement, of, statement
 
 LAST_NUMBER = statement("SELECT last_number FROM task_numbers")
-PUT_NUMBER = statement(
-    """
-    INSERT INTO task_numbers (id, last_number)
-    VALUES (:id, :last_number)
-    ON CONFLICT (id)
-    DO UPDATE SET last_number = excluded.last_number
-    """
-)
+PUT_NUMBER = c.put("task_numbers")
 FIND = statement(f"SELECT {c.TASK} FROM tasks WHERE task_id = :task_id")
 DEPENDENTS = statement(
     f"""
@@ -76,35 +69,10 @@ LIVE_ATTEMPTS = statement(
     """
 )
 LEADER = statement(f"SELECT {c.LEADER} FROM leaders WHERE role = :role")
-PUT_LEADER = statement(
-    f"""
-    INSERT INTO leaders {row_of(c.LEADER)}
-    ON CONFLICT (role)
-    DO UPDATE SET {new_of(c.LEADER, "role")}
-    """
-)
-PUT_TASK = statement(
-    f"""
-    INSERT INTO tasks {row_of(c.TASK)}
-    ON CONFLICT (task_id)
-    DO UPDATE SET {new_of(c.TASK, "task_id")}
-    """
-)
-PUT_ATTEMPT = statement(
-    f"""
-    INSERT INTO task_attempts {row_of(c.ATTEMPT)}
-    ON CONFLICT (task_id, number)
-    DO UPDATE SET {new_of(c.ATTEMPT, "task_id", "number")}
-    """
-)
-PUT_REPORT = statement(
-    """
-    INSERT INTO task_reports (task_id, number, report)
-    VALUES (:task_id, :number, :report)
-    ON CONFLICT (task_id, number)
-    DO UPDATE SET report = excluded.report
-    """
-)
+PUT_LEADER = c.put("leaders")
+PUT_TASK = c.put("tasks")
+PUT_ATTEMPT = c.put("task_attempts", "task_id", "number")
+PUT_REPORT = c.put("task_reports", "task_id", "number")
 INSERT_PAYLOAD = statement(
     "INSERT INTO task_payloads (task_id, payload) VALUES (:task_id, :payload)"
 )
