@@ -148,7 +148,8 @@ class Desk:
 
     def do_spans(self, _: list[str]) -> list[str]:
         spans = find_spans(self.segments)
-        lines = [(one.interval, f"span {brief(one.interval)}: {one.segments}") for one in spans]
+        starts = [(one.chunk or one).start_ms for one in self.segments]
+        lines = [(one, f"span {brief(one)}: {sum(map(one.holds, starts))}") for one in spans]
         lines += [(gap, f"gap  {brief(gap)}") for gap in find_gaps(spans)]
         return [line for _, line in sorted(lines)]
 

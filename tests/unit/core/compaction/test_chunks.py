@@ -70,13 +70,13 @@ def test_a_chunk_is_plain_if_all_of_its_segments_are_of_it_and_whole() -> None:
 
 def test_spans_end_where_all_segments_have_ended() -> None:
     spans = find_spans([segment("c", 30, 40), segment("a", 0, 10), segment("b", 2, 5)])
-    assert [(one.interval, one.segments) for one in spans] == [
-        (Interval(0, 10 * HOUR_MS), 2),
-        (Interval(30 * HOUR_MS, 40 * HOUR_MS), 1),
-    ]
-    assert find_gaps(spans) == (Interval(10 * HOUR_MS, 30 * HOUR_MS),)
-    assert find_spans([segment("a", 0, 10), segment("b", 10, 11)])[0].segments == 2
-    assert find_spans([]) == ()
+    assert spans.intervals == (
+        Interval(0, 10 * HOUR_MS),
+        Interval(30 * HOUR_MS, 40 * HOUR_MS),
+    )
+    assert find_gaps(spans).intervals == (Interval(10 * HOUR_MS, 30 * HOUR_MS),)
+    assert len(find_spans([segment("a", 0, 10), segment("b", 10, 11)])) == 1
+    assert not find_gaps(find_spans([]))
 
 
 def day(*sizes: int) -> TimeChunk:

@@ -8,16 +8,15 @@ rows there, by time.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from itertools import pairwise
 from operator import attrgetter
 from typing import NamedTuple
 
 from carnac.core.compaction.plan.groups import CompactionTarget
 from carnac.core.compaction.plan.inputs import PlanSegment
 from carnac.core.compaction.plan.target_periods import Extent, TargetPeriod, find_target_period
-from carnac.core.time.intervals import Interval
+from carnac.core.time.intervals import Interval, IntervalSet, interval_set
 
 _name_of = attrgetter("segment_id")
 _COARSE = Extent.COARSE  # looking up a member of an enumeration takes longer than using it
@@ -161,48 +160,16 @@ def _place_at(
     return place
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
-    """A run of segments without a gap.
-
-    Attributes:
-        segments: How many.
-    """
-
-    interval: Interval
-    segments: int
-
-
-def find_spans(segments: Iterable[PlanSegment]) -> tuple[Span, ...]:
-    """Return the spans of segments, in order of time.
+def find_spans(segments: Iterable[PlanSegment]) -> IntervalSet:
+    """Return the time that segments hold without a gap.
 
     A segment stands for its time chunk where it has one: chunks that touch are one span, whatever instants their rows
     happen to have.
     """
-    ranges = sorted(
-        (segment.start_ms, segment.end_ms)
-        if segment.chunk is None
-        else (segment.chunk.start_ms, segment.chunk.end_ms)
-        for segment in segments
-    )
-    spans: list[Span] = []
-    start_ms = end_ms = count = 0
-    for first_ms, last_ms in ranges:
-        if count and first_ms > end_ms:
-            spans.append(Span(interval=Interval(start_ms, end_ms), segments=count))
-            count = 0
-        if not count:
-            start_ms, end_ms = first_ms, last_ms
-        end_ms = max(end_ms, last_ms)
-        count += 1
-    if count:
-        spans.append(Span(interval=Interval(start_ms, end_ms), segments=count))
-    return tuple(spans)
+    return interval_set({one.chunk or Interval(one.start_ms, one.end_ms) for one in segments})
 
 
-def find_gaps(spans: Sequence[Span]) -> tuple[Interval, ...]:
-    """Return the time between spans, in order."""
-    return tuple(
-        Interval(before.interval.end_ms, after.interval.start_ms)
-        for before, after in pairwise(spans)
-    )
+def find_gaps(spans: IntervalSet) -> IntervalSet:
+    """Return the time between spans."""
+    hull = spans.span()
+    return spans if hull is None else IntervalSet((hull,)).minus(spans)

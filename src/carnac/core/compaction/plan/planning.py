@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from carnac.core.arguments import checked
 from carnac.core.compaction.plan.candidates import JudgedChunk, color_by_neighbour, plan_tasks
 from carnac.core.compaction.plan.choosing import ChunkHistory
-from carnac.core.compaction.plan.chunks import Span, TimeChunk, cut_chunks, find_gaps, find_spans
+from carnac.core.compaction.plan.chunks import TimeChunk, cut_chunks, find_gaps, find_spans
 from carnac.core.compaction.plan.dividing import divide_coarse
 from carnac.core.compaction.plan.groups import CompactionTarget
 from carnac.core.compaction.plan.inputs import PlanSegment, SegmentLayout
@@ -123,7 +123,7 @@ class CompactionPlan(Shown):
         revision: That was looked at.
         chunks: All chunks that have segments, in order of time.
         tasks: In order of time.
-        spans: Runs of segments without a gap, in order of time.
+        spans: The time that segments hold without a gap.
         tasks_by_chunk: Id of the task that rewrites something of a chunk.
         standings: What else there is to say of chunks: how they stand with the controller.
         notes: What is probably a mistake in the settings, one sentence each.
@@ -133,7 +133,7 @@ class CompactionPlan(Shown):
     revision: int
     chunks: Sequence[JudgedChunk]
     tasks: Sequence[CompactionTask]
-    spans: Sequence[Span] = ()
+    spans: IntervalSet = field(default_factory=IntervalSet)
     tasks_by_chunk: Mapping[Interval, str] = field(default_factory=dict)
     standings: Mapping[Interval, str] = field(default_factory=dict)
     notes: Sequence[str] = ()
@@ -160,14 +160,13 @@ class CompactionPlan(Shown):
         """Return the reason for every chunk that overlaps the interval, and the gaps, in order of time."""
         found = [self._explain(one) for one in self.chunks]
         chunks = interval_set(one.interval for one in self.chunks)
-        spans = IntervalSet(tuple(span.interval for span in self.spans))
         found.extend(
             Explanation(interval=piece, action=Action.EMPTY, reason="no rows of any segment")
-            for piece in spans.minus(chunks)
+            for piece in self.spans.minus(chunks)
         )
         found.extend(
             Explanation(interval=gap, action=None, reason="gap: no segments")
-            for gap in IntervalSet(find_gaps(self.spans)).minus(chunks)
+            for gap in find_gaps(self.spans).minus(chunks)
         )
         wanted = (one for one in found if interval is None or interval.overlaps(one.interval))
         return sorted(wanted, key=lambda one: one.interval)
