@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, cast
 
+import msgspec
+
 from carnac.core.answers.receipts import segments_digest, statement_digest
 from carnac.core.json_text import parse_json
 from carnac.errors import Invalid
@@ -191,23 +193,8 @@ def load(text: str, what: str) -> Asked:
     parameters = content.get("parameters", [])
     if not isinstance(parameters, list | dict):
         raise Invalid(f"{what}: parameters must be a list, or an object by name")
-    values = [content.get(name) for name in FIELDS]
-    store_id, revision, stated, segments, rows, rows_digest = values
-    if (
-        not isinstance(store_id, str | None)
-        or not isinstance(revision, int)
-        or not isinstance(stated, str)
-        or not isinstance(segments, str)
-        or not isinstance(rows, int | None)
-        or not isinstance(rows_digest, str | None)
-    ):
-        raise Invalid(f"{what} is no receipt: it must say {', '.join(FIELDS[1:])}")
-    receipt = Receipt(
-        store_id=store_id,
-        revision=revision,
-        statement_digest=stated,
-        segments_digest=segments,
-        rows=rows,
-        rows_digest=rows_digest,
-    )
+    try:
+        receipt = msgspec.convert({name: content.get(name) for name in FIELDS}, Receipt)
+    except msgspec.ValidationError:
+        raise Invalid(f"{what} is no receipt: it must say {', '.join(FIELDS[1:])}") from None
     return Asked(receipt=receipt, statement=statement, parameters=parameters)
