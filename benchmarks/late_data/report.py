@@ -9,7 +9,7 @@ from benchmarks.late_data.picture import Bar, BarKind, Panel, Point, PointKind, 
 from benchmarks.late_data.stream import COMPACTIONS_MAX, LateRun, Scale, lane
 from benchmarks.late_data.watch import WaitTimes, wait_times
 from carnac.cli.output import Output
-from carnac.cli.tables import columns_of, format_bytes, format_count, format_seconds
+from carnac.cli.tables import bytes_text, columns_of, format_seconds, number_text
 from carnac.console.export import write_chart
 from carnac.core.time.intervals import Interval
 
@@ -54,10 +54,10 @@ def _row(run: LateRun) -> list[str]:
         str(sum(ends.values())),
         str(ends["revoked"]),
         str(ends["finished"]),
-        format_bytes(bytes_wasted(run)),
+        bytes_text(bytes_wasted(run)),
         str(len(run.of(False))),
         str(run.delayed),
-        *(f"{format_count(value)} ms" for value in (waits.median, waits.p99, waits.longest)),
+        *(f"{number_text(value)} ms" for value in (waits.median, waits.p99, waits.longest)),
         "never" if run.stable_ms is None else format_seconds(run.stable_ms / 1000),
         "each once" if run.is_exact else f"{run.rows_found[0]} for {run.rows_expected}",
     ]
@@ -103,7 +103,7 @@ def write_picture(
     """Draw what happened when, in which chunk; return the path."""
     subtitle = (
         f"{scale.appends} appends of {scale.late_rows} rows in three of {scale.chunks} hours each, as Spark tasks "
-        f"beside at most {COMPACTIONS_MAX} compactions of {format_count(scale.segments * scale.rows)} rows"
+        f"beside at most {COMPACTIONS_MAX} compactions of {number_text(scale.segments * scale.rows)} rows"
     )
     write_chart(draw_late_data([_panel(run, chunks) for run in runs], subtitle=subtitle), path)
     return path

@@ -18,7 +18,7 @@ from carnac.cli.demo.cluster.checks import Judged, judge
 from carnac.cli.demo.cluster.load import Load, Sample
 from carnac.cli.demo.cluster.processes import Servers, opened_in, wait_until
 from carnac.cli.demo.flights import DATASOURCE, load_flights, make_spec, of_month
-from carnac.cli.tables import format_count
+from carnac.cli.tables import number_text
 from carnac.errors import CarnacError
 from carnac.flight.client import FlightSegmentServer
 from carnac.ports.serving import HoldState, Role
@@ -110,7 +110,7 @@ class RealReplacements:
             self.say("holding the answers against their revisions")
             courses = tuple(self._course(store, trial) for trial in found)
             right = sum(one.verdict == "right" for one in self.judged)
-            self.say(f"{format_count(right)} of {format_count(len(self.judged))} answers are right")
+            self.say(f"{number_text(right)} of {number_text(len(self.judged))} answers are right")
             return courses
 
     def _course(self, store: Store, trial: _Trial) -> Course:

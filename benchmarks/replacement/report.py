@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from benchmarks.replacement import AnswerKind
 from benchmarks.replacement.picture import draw_replacements
-from carnac.cli.tables import Column, columns_of, format_count
+from carnac.cli.tables import Column, columns_of, number_text
 from carnac.console.export import write_chart
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def print_courses(output: Output, courses: Sequence[Course], picture: Path | Non
             [
                 course.way,
                 course.death,
-                *(format_count(course.counts[kind]) for kind in AnswerKind),
+                *(number_text(course.counts[kind]) for kind in AnswerKind),
                 f"{course.least_share:.0%}",
             ]
             for course in courses

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from carnac.cli.tables import Column, counted, format_count
+from carnac.cli.tables import Column, counted, number_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,11 +28,11 @@ def print_table(output: Output, result: Result, rows_max: int | None, *, took: s
     hidden = table.num_rows - len(rows)
     if hidden:
         output.note(
-            f"… and {format_count(hidden)} more rows; --max-rows 0 shows all, -o FILE writes all to a file"
+            f"… and {number_text(hidden)} more rows; --max-rows 0 shows all, -o FILE writes all to a file"
         )
     output.note(
         f"{counted(table.num_rows, 'row')} at revision {result.revision}, "
-        f"{format_count(result.segments_read)} of {counted(result.segments_total, 'segment')} read"
+        f"{number_text(result.segments_read)} of {counted(result.segments_total, 'segment')} read"
         + (f", {took}" if took else "")
     )
 

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TextIO, TypeVar
 
-from carnac.cli.tables import Column, format_count, printable, render_table
+from carnac.cli.tables import Column, number_text, printable, render_table
 
 Item = TypeVar("Item")
 
@@ -69,7 +69,7 @@ class Output:
         shown = found[: limit or None]
         self.table(columns, [row_of(one) for one in shown])
         if len(found) > len(shown):
-            self.note(f"… and {format_count(len(found) - len(shown))} more; --limit 0 shows all")
+            self.note(f"… and {number_text(len(found) - len(shown))} more; --limit 0 shows all")
 
     def facts(self, facts: Sequence[tuple[str, str]]) -> None:
         """Print names and values, one pair a line, the values aligned."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from carnac.cli.tables import format_count, interval_text
+from carnac.cli.tables import interval_text, number_text
 from carnac.core.json_form import some_of
 
 if TYPE_CHECKING:
@@ -33,14 +33,14 @@ def plan_facts(spec: IngestSpec) -> list[tuple[str, str]]:
         ("rollup", spec.rollup.replace("_", " ")),
         (
             "segments",
-            f"{spec.partitions.type}, {format_count(spec.partitions.rows_per_segment)} rows",
+            f"{spec.partitions.type}, {number_text(spec.partitions.rows_per_segment)} rows",
         ),
         ("sorted by", ", ".join(spec.sort_columns)),
     ]
     if spec.intervals:
         facts.append(("intervals", ", ".join(interval_text(item) for item in spec.intervals)))
     limit = spec.tuning.max_parse_exceptions
-    facts.append(("bad rows", "any number" if limit is None else f"at most {format_count(limit)}"))
+    facts.append(("bad rows", "any number" if limit is None else f"at most {number_text(limit)}"))
     facts += [("ignored", f"{item.path}: {item.reason}") for item in spec.ignored]
     return facts
 
@@ -71,7 +71,7 @@ def _input(spec: IngestSpec) -> str:
         kind = "" if source.format is None else f" ({source.format.type})"
         return ", ".join(source.paths) + kind
     if source.type == "inline":
-        return f"{format_count(len(source.data.splitlines()))} inline lines ({source.format.type})"
+        return f"{number_text(len(source.data.splitlines()))} inline lines ({source.format.type})"
     return f"a {source.frame} in memory"
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from carnac.cli.session import Session
-from carnac.cli.tables import format_count, format_seconds
+from carnac.cli.tables import format_seconds, number_text
 from carnac.core.words import counted
 from carnac.errors import CarnacError
 from carnac.ports import Clock, JobProgress
@@ -200,7 +200,7 @@ def describe(moment: JobProgress, elapsed_ms: int, *, unit: str = "tasks") -> st
 
 
 def _done(moment: JobProgress, unit: str) -> str:
-    return f"{format_count(moment.done)}/{format_count(moment.total)} {unit}"
+    return f"{number_text(moment.done)}/{number_text(moment.total)} {unit}"
 
 
 def _detail(moment: JobProgress, elapsed_ms: int) -> str:
@@ -208,7 +208,7 @@ def _detail(moment: JobProgress, elapsed_ms: int) -> str:
     if moment.rows:
         parts.append(counted(moment.rows, "row"))
         if elapsed_ms >= 100:
-            parts.append(f"{format_count(moment.rows * 1000 // elapsed_ms)} rows/s")
+            parts.append(f"{number_text(moment.rows * 1000 // elapsed_ms)} rows/s")
     if moment.eta_ms is not None and moment.done < moment.total:
         parts.append(f"{format_seconds(moment.eta_ms / 1000)} left")
     return ", ".join(parts)

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from carnac.cli.output import Output
 from carnac.cli.tables import (
+    bytes_text,
     columns_of,
     counted,
-    format_bytes,
-    format_count,
     format_seconds,
+    number_text,
     second_ms,
 )
 from carnac.core.json_form import some_of
@@ -75,18 +75,18 @@ def print_outcome(
 def _print_report(output: Output, report: JobReport) -> None:
     kept = report.rows_read - report.rejected.count - report.rows_filtered
     rows = [
-        ["rows read", format_count(report.rows_read)],
-        ["rejected", format_count(report.rejected.count)],
+        ["rows read", number_text(report.rows_read)],
+        ["rejected", number_text(report.rejected.count)],
         *(
-            [f"  {reason}", format_count(count)]
+            [f"  {reason}", number_text(count)]
             for reason, count in report.rejected.by_reason.items()
         ),
-        ["filtered", format_count(report.rows_filtered)],
-        ["rolled up", format_count(max(0, kept - report.rows_written))],
-        ["written", format_count(report.rows_written)],
-        ["late", format_count(report.rows_late)],
-        ["segments", format_count(report.segments)],
-        ["size", format_bytes(report.size_bytes)],
+        ["filtered", number_text(report.rows_filtered)],
+        ["rolled up", number_text(max(0, kept - report.rows_written))],
+        ["written", number_text(report.rows_written)],
+        ["late", number_text(report.rows_late)],
+        ["segments", number_text(report.segments)],
+        ["size", bytes_text(report.size_bytes)],
         *(
             [f"{phase} (time)", format_seconds(seconds)]
             for phase, seconds in report.seconds_by_phase.items()
@@ -129,8 +129,8 @@ def _log_row(commit: CommitSummary, tags: dict[int, str]) -> list[str]:
         second_ms(commit.at_ms),
         commit.kind.value,
         ", ".join(names),
-        format_count(sum(item.segments for item in commit.datasources)),
-        format_count(sum(item.rows for item in commit.datasources)),
-        format_bytes(sum(item.size_bytes for item in commit.datasources)),
+        number_text(sum(item.segments for item in commit.datasources)),
+        number_text(sum(item.rows for item in commit.datasources)),
+        bytes_text(sum(item.size_bytes for item in commit.datasources)),
         tag_text + commit.message,
     ]

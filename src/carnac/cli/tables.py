@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 from carnac.core.time.intervals import MAX_MS, MIN_MS, format_ms
 from carnac.core.time.intervals import interval_text as interval_text  # noqa: PLC0414
-from carnac.core.words import counted as counted  # noqa: PLC0414  # commands find all their words here
+from carnac.core.words import bytes_text as bytes_text  # noqa: PLC0414  # commands find all their words here
+from carnac.core.words import counted as counted  # noqa: PLC0414
+from carnac.core.words import number_text as number_text  # noqa: PLC0414
 
 GAP = "  "
 MIN_WIDTH = 8
@@ -63,21 +65,6 @@ def text_width(text: str) -> int:
     if text.isascii():
         return len(text)
     return sum(_char_width(char) for char in text)
-
-
-def format_count(number: int) -> str:
-    """Return `336,776`."""
-    return f"{number:,}"
-
-
-def format_bytes(size: int) -> str:
-    """Return `12.3 MB` (powers of 1000)."""
-    value = float(size)
-    for unit in ("B", "kB", "MB", "GB", "TB"):
-        if abs(value) < 1000 or unit == "TB":
-            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
-        value /= 1000
-    raise AssertionError("unreachable")
 
 
 def format_seconds(seconds: float) -> str:

@@ -6,8 +6,6 @@ from hypothesis import strategies as st
 
 from carnac.cli.tables import (
     Column,
-    format_bytes,
-    format_count,
     format_seconds,
     interval_text,
     render_table,
@@ -63,22 +61,7 @@ def test_every_row_is_one_printable_line(rows: list[tuple[str, str]], width: int
         assert all(text_width(line) <= max(width, 8 + 2 + 8) for line in lines)
 
 
-@pytest.mark.parametrize(
-    ("size", "text"),
-    [
-        (0, "0 B"),
-        (999, "999 B"),
-        (1_000, "1.0 kB"),
-        (5_300_000, "5.3 MB"),
-        (7 * 10**15, "7000.0 TB"),
-    ],
-)
-def test_bytes(size: int, text: str) -> None:
-    assert format_bytes(size) == text
-
-
-def test_counts_and_seconds() -> None:
-    assert format_count(336_776) == "336,776"
+def test_seconds() -> None:
     assert [format_seconds(s) for s in (0.004, 9.994, 12.34, 59.96, 185.2)] == [
         "0.00 s",
         "9.99 s",

@@ -45,7 +45,7 @@ def test_what_is_no_size_is_said(text: str) -> None:
 
 
 def test_pictures_and_commands_count_with_the_helper() -> None:
-    by_hand = re.compile(rf"(:,|format_count\([^{{}}]*\))\}} (?:{THINGS})s\b(?!/)")
+    by_hand = re.compile(rf"(:,|number_text\([^{{}}]*\))\}} (?:{THINGS})s\b(?!/)")
     found = [
         f"{path.relative_to(SOURCE)}: {match[0]}"
         for folder in ("console", "cli/commands")

@@ -9,11 +9,11 @@ import typer
 from carnac.cli.app import LOOK, command, session_of
 from carnac.cli.options import At, Datasource, IntervalText, option
 from carnac.cli.tables import (
+    bytes_text,
     columns_of,
     counted,
-    format_bytes,
-    format_count,
     interval_text,
+    number_text,
     short_ms,
 )
 from carnac.core.json_form import some_of, to_json
@@ -37,10 +37,10 @@ def datasources(ctx: typer.Context, at: At = None) -> None:
     rows = [
         [
             info.name,
-            format_count(info.rows),
-            format_count(info.chunks),
-            format_count(info.segments),
-            format_bytes(info.size_bytes),
+            number_text(info.rows),
+            number_text(info.chunks),
+            number_text(info.segments),
+            bytes_text(info.size_bytes),
             short_ms(info.interval.start_ms) if info.interval else "",
             short_ms(info.interval.end_ms - 1) if info.interval else "",
             str(info.revision),
@@ -104,7 +104,7 @@ def chunks(ctx: typer.Context, datasource: Datasource) -> None:
         [
             interval_text(chunk.interval),
             str(chunk.version),
-            format_count(chunk.entries),
+            number_text(chunk.entries),
             str(chunk.next_partition_id),
             str(chunk.revision),
         ]
@@ -119,8 +119,8 @@ def _segment_row(item: VisibleSegment) -> list[str]:
         interval_text(entry.chunk),
         str(entry.version),
         str(entry.partition_id),
-        format_count(segment.rows),
-        format_bytes(segment.size_bytes),
+        number_text(segment.rows),
+        bytes_text(segment.size_bytes),
         str(entry.added_revision),
         segment.segment_id,
         "" if entry.clip is None else ", ".join(interval_text(piece) for piece in entry.clip),

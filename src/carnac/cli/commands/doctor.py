@@ -21,7 +21,7 @@ import typer
 from carnac.cli.app import TIDY, command, session_of
 from carnac.cli.options import option
 from carnac.cli.session import Session
-from carnac.cli.tables import columns_of, format_bytes, format_count, second_ms
+from carnac.cli.tables import bytes_text, columns_of, number_text, second_ms
 from carnac.clock import StoreClock, describe_ahead
 from carnac.core.redaction import show_url
 from carnac.core.words import counted
@@ -202,7 +202,7 @@ def _pages(session: Session) -> Iterator[Check]:
         return
     if pages is None:
         return
-    wrong = f"{format_count(len(pages.wrong))} of {counted(pages.total, 'page')}"
+    wrong = f"{number_text(len(pages.wrong))} of {counted(pages.total, 'page')}"
     if not pages.wrong:
         detail = f"{counted(pages.total, 'page')} of metadata, all as they were written"
         yield _ok("pages", detail)
@@ -235,7 +235,7 @@ def _log(session: Session) -> Iterator[Check]:
         yield _ok("log", detail)
     else:
         detail = (
-            f"page {format_count(log.damaged)} of the write-ahead log, not in the file of metadata yet, is damaged: "
+            f"page {number_text(log.damaged)} of the write-ahead log, not in the file of metadata yet, is damaged: "
             "end all processes of the store and restore it from a backup"
         )
         yield _problem("log", detail)
@@ -250,7 +250,7 @@ def _opened(name: str, store: Store, now_ms: int) -> Iterator[Check]:
         "data",
         f"{counted(len(infos), 'datasource')}, {counted(sum(i.chunks for i in infos), 'time chunk')}, "
         f"{counted(sum(i.segments for i in infos), 'segment')}, {counted(sum(i.rows for i in infos), 'row')}, "
-        f"{format_bytes(sum(i.size_bytes for i in infos))}",
+        f"{bytes_text(sum(i.size_bytes for i in infos))}",
     )
     yield _ok(
         "history", f"{counted(len(store.tags()), 'tag')}, {counted(len(store.lookups()), 'lookup')}"
@@ -264,7 +264,7 @@ def _opened(name: str, store: Store, now_ms: int) -> Iterator[Check]:
         seconds = max(0, now_ms - lease.acquired_at_ms) // 1000
         yield _ok(
             f"{lease.kind.value} lease",
-            f"{lease.holder}: on revision {lease.revision} for {format_count(seconds)} s",
+            f"{lease.holder}: on revision {lease.revision} for {number_text(seconds)} s",
         )
     yield _disk("deep storage", show_url(store.deep_storage.url), store.deep_storage.free_bytes())
     temporary = Path(os.environ.get("TMPDIR", "/tmp"))  # noqa: S108 - only its free space is asked for
@@ -284,7 +284,7 @@ def _clocks(session: Session) -> Iterator[Check]:
         yield _problem("clocks", describe_ahead(ahead_ms))
     for holder, ms in others.items():
         detail = (
-            f"{holder} gave its last sign of life {format_count(ms // 1000)} s after now: its clock is ahead, or that "
+            f"{holder} gave its last sign of life {number_text(ms // 1000)} s after now: its clock is ahead, or that "
             "of this machine behind; set it right"
         )
         yield _problem("clocks", detail)
@@ -299,7 +299,7 @@ def _records(wrong: Sequence[str]) -> Iterator[Check]:
     for sentence in wrong[:SHOWN_MAX]:
         yield _problem("records", sentence)
     if len(wrong) > SHOWN_MAX:
-        detail = f"and {format_count(len(wrong) - SHOWN_MAX)} more; restore a backup, or report it"
+        detail = f"and {number_text(len(wrong) - SHOWN_MAX)} more; restore a backup, or report it"
         yield _problem("records", detail)
 
 
@@ -316,7 +316,7 @@ def _scrubbed(status: ScrubStatus) -> Iterator[Check]:
         yield _problem("scrubbing", detail)
     if len(status.faults) > SHOWN_MAX:
         detail = (
-            f"and {format_count(len(status.faults) - SHOWN_MAX)} more at least; see carnac verify"
+            f"and {number_text(len(status.faults) - SHOWN_MAX)} more at least; see carnac verify"
         )
         yield _problem("scrubbing", detail)
 
@@ -324,7 +324,7 @@ def _scrubbed(status: ScrubStatus) -> Iterator[Check]:
 def _disk(name: str, where: str, free: int | None) -> Check:
     if free is None:
         return _ok(name, where)
-    detail = f"{where}, {format_bytes(free)} free"
+    detail = f"{where}, {bytes_text(free)} free"
     if free < LOW_DISK_BYTES:
         return _note(name, f"{detail}: little room for new segments")
     return _ok(name, detail)

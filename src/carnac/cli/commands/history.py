@@ -12,10 +12,10 @@ from carnac.cli.options import At, argument, flag, option
 from carnac.cli.output import Output
 from carnac.cli.reports import print_log
 from carnac.cli.tables import (
+    bytes_text,
     columns_of,
-    format_bytes,
-    format_count,
     interval_text,
+    number_text,
     second_ms,
 )
 from carnac.core.json_form import to_json
@@ -101,10 +101,10 @@ def diff(
     rows = [
         [
             item.datasource,
-            format_count(len(item.added)),
-            format_count(len(item.removed)),
-            format_count(item.rows_added),
-            format_count(item.rows_removed),
+            number_text(len(item.added)),
+            number_text(len(item.removed)),
+            number_text(item.rows_added),
+            number_text(item.rows_removed),
             "" if item.interval is None else interval_text(item.interval),
         ]
         for item in diffs
@@ -173,7 +173,7 @@ def _print_commit(output: Output, commit: Commit) -> None:
         facts.append(("read at revision", str(commit.base_revision)))
     facts += [(f"offset {name}", value) for name, value in commit.offsets.items()]
     for lookup in commit.lookups:
-        count = "removed" if lookup.mapping is None else f"{format_count(len(lookup.mapping))} keys"
+        count = "removed" if lookup.mapping is None else f"{number_text(len(lookup.mapping))} keys"
         facts.append((f"lookup {lookup.name}", count))
     output.facts(facts)
     for change in commit.changes:
@@ -191,10 +191,10 @@ def _print_change(output: Output, change: DatasourceCommit) -> None:
         [
             (
                 "new segments",
-                f"{format_count(len(change.segments))}, {counted(rows, 'row')}, {format_bytes(size)}",
+                f"{number_text(len(change.segments))}, {counted(rows, 'row')}, {bytes_text(size)}",
             ),
-            ("entries added", f"{format_count(len(change.adds))}{_within(added_chunks)}"),
-            ("entries dropped", f"{format_count(len(change.drops))}{_within(dropped_chunks)}"),
+            ("entries added", f"{number_text(len(change.adds))}{_within(added_chunks)}"),
+            ("entries dropped", f"{number_text(len(change.drops))}{_within(dropped_chunks)}"),
             ("covers", _pieces(change.covers) or "nothing: earlier data stays"),
         ]
     )

@@ -8,7 +8,7 @@ import typer
 
 from carnac.cli.app import LOOK, command, session_of
 from carnac.cli.options import At, Datasource, IntervalText, option
-from carnac.cli.tables import Column, columns_of, counted, format_bytes, format_count, interval_text
+from carnac.cli.tables import Column, bytes_text, columns_of, counted, interval_text, number_text
 from carnac.core.json_form import to_json
 from carnac.core.segments.lateness import Lateness
 
@@ -72,7 +72,7 @@ def _print(output: Output, ledger: LateLedger, limit: int) -> None:
         [
             [
                 "all" if total.lateness is None else WORDS[total.lateness],
-                format_count(total.chunks),
+                number_text(total.chunks),
                 *_figures(total),
             ]
             for total in (*ledger.by_lateness, ledger.total)
@@ -84,7 +84,7 @@ def _print(output: Output, ledger: LateLedger, limit: int) -> None:
         return
     waiting = counted(total.rows - total.rows_folded, "late row")
     output.note(
-        f"revision {ledger.revision}: {waiting} of {format_count(total.rows)} not folded yet, in "
+        f"revision {ledger.revision}: {waiting} of {number_text(total.rows)} not folded yet, in "
         f"{counted(total.segments - total.segments_folded, 'segment')} of "
         f"{counted(total.chunks_waiting, 'time chunk')}"
     )
@@ -92,9 +92,9 @@ def _print(output: Output, ledger: LateLedger, limit: int) -> None:
 
 def _figures(one: LateLine | LateTotal) -> list[str]:
     return [
-        format_count(one.rows),
-        format_count(one.rows_folded),
-        format_count(one.rows - one.rows_folded),
-        format_bytes(one.size_bytes),
-        format_count(one.segments),
+        number_text(one.rows),
+        number_text(one.rows_folded),
+        number_text(one.rows - one.rows_folded),
+        bytes_text(one.size_bytes),
+        number_text(one.segments),
     ]

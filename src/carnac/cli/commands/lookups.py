@@ -12,7 +12,7 @@ from carnac.cli.app import ASK, add_group, command, session_of
 from carnac.cli.completion.values import complete_lookup
 from carnac.cli.options import At, Message, argument
 from carnac.cli.specfiles import read_text
-from carnac.cli.tables import columns_of, format_count
+from carnac.cli.tables import columns_of, number_text
 from carnac.core.json_text import parse_json
 from carnac.errors import Invalid
 
@@ -37,9 +37,7 @@ def list_lookups(ctx: typer.Context, at: At = None) -> None:
         session.output.json({"lookups": {name: dict(found[name]) for name in sorted(found)}})
         return
     columns = columns_of("lookup | keys#")
-    session.output.table(
-        columns, [[name, format_count(len(found[name]))] for name in sorted(found)]
-    )
+    session.output.table(columns, [[name, number_text(len(found[name]))] for name in sorted(found)])
 
 
 @command(
@@ -70,7 +68,7 @@ def set_lookup(
         published = store.set_lookup(name, mapping, message=message)
     session.output.answer(
         {"revision": published.revision, "lookup": name, "keys": len(mapping)},
-        f"revision {published.revision}: lookup {name} has {format_count(len(mapping))} keys",
+        f"revision {published.revision}: lookup {name} has {number_text(len(mapping))} keys",
     )
 
 

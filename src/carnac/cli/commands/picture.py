@@ -10,7 +10,7 @@ import typer
 from carnac.cli.app import LOOK, command, session_of
 from carnac.cli.charts import make_chart
 from carnac.cli.options import At, Datasource, IntervalText, option
-from carnac.cli.tables import format_bytes
+from carnac.cli.tables import bytes_text
 
 
 @command(
@@ -48,5 +48,5 @@ def picture(
     size = out.stat().st_size
     session.output.answer(
         {"datasource": datasource, "path": str(out), "size_bytes": size},
-        f"{out} ({format_bytes(size)})",
+        f"{out} ({bytes_text(size)})",
     )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from carnac.cli.app import TIDY, command, session_of
-from carnac.cli.tables import format_bytes
+from carnac.cli.tables import bytes_text
 from carnac.errors import Invalid, Unavailable
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def prepare(ctx: typer.Context) -> None:
     size = path.stat().st_size
     session.output.answer(
         {"path": str(path), "size_bytes": size, "seconds": seconds},
-        f"Spark starts with {path} from now on ({format_bytes(size)}, made in {seconds} s)",
+        f"Spark starts with {path} from now on ({bytes_text(size)}, made in {seconds} s)",
     )
 
 

@@ -10,7 +10,7 @@ import typer
 from carnac.cli.app import LOAD, command, session_of
 from carnac.cli.options import argument, option
 from carnac.cli.session import Session
-from carnac.cli.tables import columns_of, format_bytes, second_ms
+from carnac.cli.tables import bytes_text, columns_of, second_ms
 from carnac.errors import NotFound
 from carnac.ports import DeepStorage
 
@@ -72,7 +72,7 @@ def _print_folders(session: Session, storage: DeepStorage) -> None:
     session.output.table(
         columns,
         [
-            [folder, format_bytes(sizes[folder]), second_ms(newest[folder])]
+            [folder, bytes_text(sizes[folder]), second_ms(newest[folder])]
             for folder in sorted(sizes)
         ],
     )

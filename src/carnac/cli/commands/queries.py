@@ -17,7 +17,7 @@ from carnac.cli.completion.values import complete_word
 from carnac.cli.options import At, Parameters, argument, flag, option, parameters_of
 from carnac.cli.output import Output
 from carnac.cli.specfiles import read_text
-from carnac.cli.tables import counted, format_count
+from carnac.cli.tables import counted, number_text
 from carnac.errors import Invalid
 
 if TYPE_CHECKING:
@@ -237,12 +237,12 @@ def _standard_output(form: str) -> BinaryIO:
 def _tell(output: Output, written: ExportResult, target: str | None) -> None:
     if written.is_cut:
         output.warning(
-            f"there were more rows than {format_count(written.rows)}; --max-rows left them out"
+            f"there were more rows than {number_text(written.rows)}; --max-rows left them out"
         )
     if target in {None, "-"}:
         return
     output.note(
-        f"{counted(written.rows, 'row')} at revision {written.revision}, {format_count(written.segments_read)} of "
+        f"{counted(written.rows, 'row')} at revision {written.revision}, {number_text(written.segments_read)} of "
         f"{counted(written.segments_total, 'segment')} read, in {target}"
     )
 

@@ -12,7 +12,7 @@ from carnac.cli.app import SIMULATE, add_group, command, session_of
 from carnac.cli.completion.values import complete_word
 from carnac.cli.options import option
 from carnac.cli.progress import phase_progress
-from carnac.cli.tables import Column, format_count
+from carnac.cli.tables import Column, number_text
 from carnac.errors import Invalid
 from carnac.named_files import open_named
 
@@ -112,8 +112,8 @@ def _print(output: Output, found: list[Verdict], options: str) -> None:
             f"{one.seed}",
             one.digest,
             f"{one.elapsed_ms / 1000:,.0f} s",
-            format_count(one.revisions),
-            format_count(one.answers),
+            number_text(one.revisions),
+            number_text(one.answers),
             one.violations[0].auditor if one.violations else "none",
         ]
         for one in found

@@ -10,7 +10,7 @@ import typer
 from carnac.cli.app import TIDY, command, session_of
 from carnac.cli.options import DryRun, argument, flag
 from carnac.cli.progress import count_progress
-from carnac.cli.tables import columns_of, counted, format_bytes, format_count
+from carnac.cli.tables import bytes_text, columns_of, counted, number_text
 from carnac.core.json_form import some_of, to_json
 
 if TYPE_CHECKING:
@@ -61,10 +61,7 @@ def _show_gc(session: Session, report: GcReport, forgotten: int, *, show_kept: b
         columns = columns_of("action | size# | file | reason")
         session.output.table(
             columns,
-            [
-                [item.action, format_bytes(item.size_bytes), item.path, item.reason]
-                for item in shown
-            ],
+            [[item.action, bytes_text(item.size_bytes), item.path, item.reason] for item in shown],
         )
     counts = {
         kind: sum(1 for item in report.actions if item.action == kind)
@@ -72,19 +69,19 @@ def _show_gc(session: Session, report: GcReport, forgotten: int, *, show_kept: b
     }
     would = "would be " if report.is_dry_run else ""
     session.output.line(
-        f"{would}trimmed: {format_count(report.revisions_trimmed)} of "
-        f"{format_count(report.revisions_kept + report.revisions_trimmed)} revisions; "
-        f"{would}deleted: {counted(counts['delete'], 'file')}, {format_bytes(report.deleted_bytes)}; "
-        f"{would}put in the trash: {format_count(counts['trash'])}"
+        f"{would}trimmed: {number_text(report.revisions_trimmed)} of "
+        f"{number_text(report.revisions_kept + report.revisions_trimmed)} revisions; "
+        f"{would}deleted: {counted(counts['delete'], 'file')}, {bytes_text(report.deleted_bytes)}; "
+        f"{would}put in the trash: {number_text(counts['trash'])}"
     )
     if forgotten:
         session.output.line(f"{would}forgotten: {counted(forgotten, 'task')}")
     if report.batches_forgotten:
         session.output.line(
-            f"{would}forgotten: {format_count(report.batches_forgotten)} (writer, batch)"
+            f"{would}forgotten: {number_text(report.batches_forgotten)} (writer, batch)"
         )
     if counts["keep"] and not show_kept:
-        session.output.note(f"{format_count(counts['keep'])} old files are kept; --kept says why")
+        session.output.note(f"{number_text(counts['keep'])} old files are kept; --kept says why")
 
 
 @command("verify", panel=TIDY, examples=["carnac verify"])

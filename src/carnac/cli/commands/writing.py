@@ -44,7 +44,7 @@ from carnac.cli.progress import job_progress
 from carnac.cli.reports import outcome_json, print_ingest, print_outcome
 from carnac.cli.session import Session
 from carnac.cli.specfiles import load_spec_file
-from carnac.cli.tables import counted, format_count
+from carnac.cli.tables import counted, number_text
 from carnac.core.time.intervals import ETERNITY, Interval, IntervalSet, parse_interval
 from carnac.errors import Invalid
 from carnac.spark.startup import STARTING
@@ -408,7 +408,7 @@ def _print_delete_plan(
         )
         return
     if where is None:
-        text = f"{counted(whole, 'segment')} would go whole, {format_count(len(found) - whole)} would be clipped"
+        text = f"{counted(whole, 'segment')} would go whole, {number_text(len(found) - whole)} would be clipped"
     else:
         text = (
             f"{counted(len(found), 'segment')} would be searched, and those with a match rewritten"

@@ -17,7 +17,7 @@ from carnac.cli.output import Output
 from carnac.cli.progress import job_progress
 from carnac.cli.reports import print_log
 from carnac.cli.session import Session
-from carnac.cli.tables import Column, columns_of, format_bytes, format_count, format_seconds
+from carnac.cli.tables import Column, bytes_text, columns_of, format_seconds, number_text
 from carnac.console.export import write_chart
 from carnac.core.words import counted
 from carnac.errors import Invalid
@@ -86,7 +86,7 @@ class Story:
             "",
             self._load,
             lambda loaded: (
-                f"{format_count(loaded[0].num_rows)} flights from New York City in 2013, in "
+                f"{number_text(loaded[0].num_rows)} flights from New York City in 2013, in "
                 f"{self.folder / 'input'}; time is the clock at the gate"
             ),
         )
@@ -186,7 +186,7 @@ class Story:
             "Draw the time chunks and segments",
             self.command_line("picture", DATASOURCE, "-o", str(self.picture)),
             lambda: write_chart(make_chart(store, DATASOURCE), self.picture),
-            lambda _: f"{self.picture} ({format_bytes(self.picture.stat().st_size)})",
+            lambda _: f"{self.picture} ({bytes_text(self.picture.stat().st_size)})",
         )
 
     def _side_by_side(self, store: Store) -> None:
@@ -233,8 +233,8 @@ class Story:
             [
                 [
                     check.name,
-                    format_count(check.in_store),
-                    format_count(check.in_source),
+                    number_text(check.in_store),
+                    number_text(check.in_source),
                     "equal" if check.is_equal else "DIFFERENT",
                 ]
                 for check in self.checks
@@ -297,8 +297,8 @@ def _ingested(outcome: WriteOutcome) -> str:
     replaced = f", {outcome.segments_dropped} replaced" if outcome.segments_dropped else ""
     return (
         f"revision {outcome.revision}: {counted(report.rows_written, 'row')} in "
-        f"{counted(outcome.segments_added, 'segment')}, {format_bytes(report.size_bytes)}{replaced}, "
-        f"{format_count(report.rows_late)} late, {format_count(report.rejected.count)} rejected"
+        f"{counted(outcome.segments_added, 'segment')}, {bytes_text(report.size_bytes)}{replaced}, "
+        f"{number_text(report.rows_late)} late, {number_text(report.rejected.count)} rejected"
     )
 
 
@@ -309,4 +309,4 @@ def _revision_of(outcome: WriteOutcome) -> int:
 
 
 def _whole(value: object) -> str:
-    return format_count(round(float(str(value))))
+    return number_text(round(float(str(value))))

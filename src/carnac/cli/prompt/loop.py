@@ -31,7 +31,7 @@ from carnac.cli.prompt.commands import (
 from carnac.cli.prompt.completing import StatementCompleter, StoreNames
 from carnac.cli.prompt.statements import is_dot_command, is_whole, split_statements
 from carnac.cli.signals import Stopped
-from carnac.cli.tables import columns_of, format_count, format_seconds, second_ms, short_ms
+from carnac.cli.tables import columns_of, format_seconds, number_text, second_ms, short_ms
 from carnac.core.segments.segment import TIME_COLUMN, ColumnType
 from carnac.core.segments.sql_columns import SQL_TYPE
 
@@ -248,7 +248,7 @@ class Prompt:
         rows = [
             [
                 info.name,
-                format_count(info.rows),
+                number_text(info.rows),
                 short_ms(info.interval.start_ms) if info.interval else "",
                 short_ms(info.interval.end_ms - 1) if info.interval else "",
             ]

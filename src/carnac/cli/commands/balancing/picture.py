@@ -10,7 +10,7 @@ import typer
 from carnac.cli.app import SIMULATE, command, session_of
 from carnac.cli.options import argument, option
 from carnac.cli.serving import look_at_cluster
-from carnac.cli.tables import format_bytes
+from carnac.cli.tables import bytes_text
 from carnac.core.words import counted
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def picture(
             "servers": len(cloud.servers),
             "datasources": len(cloud.datasources),
         },
-        f"{out} ({format_bytes(size)})",
+        f"{out} ({bytes_text(size)})",
     )
 
 

@@ -12,7 +12,7 @@ import typer
 from carnac.cli.app import SIMULATE, command, session_of
 from carnac.cli.options import argument, option
 from carnac.cli.serving import look_at_cluster
-from carnac.cli.tables import columns_of, format_bytes
+from carnac.cli.tables import bytes_text, columns_of
 from carnac.core.words import counted
 from carnac.errors import Invalid
 
@@ -172,7 +172,7 @@ def _lines(run: int, plan: ClusterPlan, sizes: dict[str, int]) -> Iterator[Line]
 
 
 def _cells(one: Line) -> list[str]:
-    size = format_bytes(one.size_bytes)
+    size = bytes_text(one.size_bytes)
     return [str(one.run), one.what, one.segment_id, one.source, one.target, size, one.why]
 
 
@@ -190,9 +190,7 @@ def _print(
         output.first_rows(_COLUMNS, lines, _cells, limit)
     loads = sum(one.what != "drop" for one in lines)
     size = sum(one.size_bytes for one in lines if one.what != "drop")
-    what = (
-        f"{counted(loads, 'load')} of {format_bytes(size)}, {counted(len(lines) - loads, 'drop')}"
-    )
+    what = f"{counted(loads, 'load')} of {bytes_text(size)}, {counted(len(lines) - loads, 'drop')}"
     rest = "then the cluster is at rest" if is_at_rest else "and there is more to do after that"
     head = "nothing to do" if not lines else f"{counted(len(plans), 'run')}: {what}; {rest}"
     output.line(f"{head}; cost {plans[0].cost_before:.6g} h², then {last.cost_after:.6g} h²")

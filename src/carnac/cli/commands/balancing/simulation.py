@@ -14,7 +14,7 @@ from carnac.cli.completion.values import complete_word
 from carnac.cli.options import argument, flag, option
 from carnac.cli.progress import phase_progress
 from carnac.cli.specfiles import read_text
-from carnac.cli.tables import columns_of, format_bytes, format_count, format_seconds
+from carnac.cli.tables import bytes_text, columns_of, format_seconds, number_text
 from carnac.core.words import counted
 from carnac.errors import Invalid
 from carnac.simulation.presets import PRESETS
@@ -160,7 +160,7 @@ def simulate(
         return
     _print(session.output, outcome, (session.clock.now_ms() - started_ms) / 1000)
     for path in paths:
-        session.output.line(f"{path} ({format_bytes(path.stat().st_size)})")
+        session.output.line(f"{path} ({bytes_text(path.stat().st_size)})")
 
 
 def _find_scenario(
@@ -230,7 +230,7 @@ def _print(output: Output, outcome: Outcome, seconds: float) -> None:
     states = [("before", before, "", "")]
     for future in outcome.futures:
         after = measure_answers(future.answers)
-        moves = format_count(future.measures[-1].moves)
+        moves = number_text(future.measures[-1].moves)
         states.append(
             (f"after {future.strategy}", after, f"{faster_by(before, after):+.1%}", moves)
         )

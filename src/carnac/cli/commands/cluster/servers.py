@@ -8,7 +8,7 @@ import typer
 
 from carnac.cli.app import RUN, add_group, command, session_of
 from carnac.cli.options import argument, flag
-from carnac.cli.tables import columns_of, format_age, format_bytes, format_count
+from carnac.cli.tables import bytes_text, columns_of, format_age, number_text
 from carnac.core.json_form import some_of
 from carnac.core.words import counted
 
@@ -88,11 +88,11 @@ def _row(one: ServerStatus, now_ms: int) -> list[str]:
         str(record.role),
         record.url,
         record.tier,
-        format_bytes(inventory.used_bytes) if inventory else "",
-        format_bytes(record.capacity_bytes) if record.capacity_bytes else "",
-        format_count(states.count("loaded")) if inventory else "",
-        format_count(states.count("loading")) if inventory else "",
-        format_count(inventory.running) if inventory else "",
+        bytes_text(inventory.used_bytes) if inventory else "",
+        bytes_text(record.capacity_bytes) if record.capacity_bytes else "",
+        number_text(states.count("loaded")) if inventory else "",
+        number_text(states.count("loading")) if inventory else "",
+        number_text(inventory.running) if inventory else "",
         _state(one, states.count("failed")),
         format_age(max(0, now_ms - record.started_at_ms)),
     ]

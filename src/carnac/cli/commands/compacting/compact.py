@@ -13,12 +13,12 @@ from carnac.cli.options import DatasourceIfAny, DryRun, IntervalText, flag, opti
 from carnac.cli.progress import job_progress
 from carnac.cli.signals import Stopped
 from carnac.cli.tables import (
+    bytes_text,
     columns_of,
     counted,
-    format_bytes,
-    format_count,
     format_seconds,
     interval_text,
+    number_text,
 )
 from carnac.core.json_form import some_of, to_json
 from carnac.core.time.intervals import Interval
@@ -136,12 +136,12 @@ def _print_plan(session: Session, plan: CompactionPlan, interval: Interval | Non
             [
                 names[task.task_id],
                 interval_text(Interval(task.chunks[0].start_ms, task.chunks[-1].end_ms)),
-                format_count(len(task.groups)),
-                format_count(len(task.segment_ids)),
-                format_count(task.segments_out),
-                format_bytes(task.size_bytes),
+                number_text(len(task.groups)),
+                number_text(len(task.segment_ids)),
+                number_text(task.segments_out),
+                bytes_text(task.size_bytes),
                 f"{task.priority:.2f}",
-                format_bytes(task.cost),
+                bytes_text(task.cost),
                 str(task.color),
                 waits_text(task.after, names),
             ]
@@ -179,8 +179,8 @@ def _print_reasons(session: Session, plan: CompactionPlan, interval: Interval | 
         [
             [
                 interval_text(one.interval),
-                format_count(one.segments),
-                format_bytes(one.size_bytes),
+                number_text(one.segments),
+                bytes_text(one.size_bytes),
                 str(one.action or "gap"),
                 f"{one.priority:.2f}" if one.priority else "",
                 names.get(one.task_id or "", ""),
@@ -191,7 +191,7 @@ def _print_reasons(session: Session, plan: CompactionPlan, interval: Interval | 
     )
     if len(shown) < len(reasons):
         session.output.note(
-            f"{format_count(len(reasons) - len(shown))} more; choose with --interval"
+            f"{number_text(len(reasons) - len(shown))} more; choose with --interval"
         )
     session.output.note(_sum(plan) if plan.tasks else _nothing(plan, interval))
     _print_notes(session, plan)
@@ -206,7 +206,7 @@ def _nothing(plan: CompactionPlan, interval: Interval | None) -> str:
     text = f"nothing to compact: {chunks} of {plan.datasource}, each left as it is"
     outside = sum(not interval.contains(one.interval) for one in plan.chunks) if interval else 0
     if outside:
-        text += f"; {format_count(outside)} not wholly inside of the interval that was asked for"
+        text += f"; {number_text(outside)} not wholly inside of the interval that was asked for"
     return text
 
 
@@ -219,7 +219,7 @@ def _sum(plan: CompactionPlan) -> str:
     out = sum(task.segments_out for task in plan.tasks)
     return (
         f"{counted(len(plan.tasks), 'task')} at revision {plan.revision}: {counted(segments, 'segment')} of "
-        f"{format_bytes(size_bytes)} would become about {format_count(out)}{rest}"
+        f"{bytes_text(size_bytes)} would become about {number_text(out)}{rest}"
     )
 
 
@@ -330,7 +330,7 @@ def _print_reports(
     if done:
         session.output.line(
             f"compacted {plan.datasource}: {counted(sum(one.segments_in for one in done), 'segment')} became "
-            f"{format_count(sum(one.segments_out for one in done))}, {format_bytes(written)} written in "
+            f"{number_text(sum(one.segments_out for one in done))}, {bytes_text(written)} written in "
             f"{counted(len(done), 'commit')}, {seconds}"
         )
     else:
@@ -343,7 +343,7 @@ def _print_reports(
     for line in error_lines(errors):
         session.output.warning(line)
     if wasted:
-        session.output.warning(f"{format_bytes(wasted)} were written for nothing")
+        session.output.warning(f"{bytes_text(wasted)} were written for nothing")
 
 
 def error_lines(errors: Iterable[tuple[str, str]]) -> list[str]:
@@ -353,10 +353,10 @@ def error_lines(errors: Iterable[tuple[str, str]]) -> list[str]:
         names.setdefault(words, []).append(name)
     lines = []
     for words, some in names.items():
-        rest = f" and {format_count(len(some) - 1)} more" if len(some) > 1 else ""
+        rest = f" and {number_text(len(some) - 1)} more" if len(some) > 1 else ""
         lines.append(f"{some[0]}{rest}: {words}")
     if len(lines) > ERRORS_SHOWN_MAX:
-        more = format_count(len(lines) - ERRORS_SHOWN_MAX)
+        more = number_text(len(lines) - ERRORS_SHOWN_MAX)
         return [*lines[:ERRORS_SHOWN_MAX], f"{more} more; see --json"]
     return lines
 
@@ -417,7 +417,7 @@ def _rounds(session: Session, local: LocalCompaction, *, until_stable: bool) -> 
         for task in report.started:
             session.output.note(
                 f"{task.task_id}: {counted(len(task.segment_ids), 'segment')}, "
-                f"{format_bytes(task.size_bytes)}, priority {task.priority:.2f}"
+                f"{bytes_text(task.size_bytes)}, priority {task.priority:.2f}"
             )
         is_calm = not report.started and not report.ended and controller.is_idle()
         if until_stable and is_calm and not controller.has_more():
@@ -433,7 +433,7 @@ def print_rest(session: Session, groups: int, wasted: int, resting: int, code: i
     """Say what was done when nothing is left to do but what failed; exit with its code, or 1, if something did."""
     text = f"{counted(groups, 'group')} committed"
     if wasted:
-        text += f", {format_bytes(wasted)} written for nothing"
+        text += f", {bytes_text(wasted)} written for nothing"
     if session.output.is_json:
         session.output.json({"groups": groups, "bytes_wasted": wasted, "chunks_failing": resting})
     elif resting:

@@ -12,12 +12,12 @@ from carnac.cli.completion.values import complete_datasource
 from carnac.cli.options import Datasource, argument
 from carnac.cli.tables import (
     Column,
+    bytes_text,
     columns_of,
     counted,
     format_age,
-    format_bytes,
-    format_count,
     interval_text,
+    number_text,
     second_ms,
 )
 from carnac.core.json_form import object_to_json, some_of
@@ -179,7 +179,7 @@ def _print_summary(session: Session, states: Mapping[str, Sequence[ChunkState]])
         counts = [sum(state.status is one for state in known) for one in ChunkStatus]
         failing = sum(state.failures > 0 for state in known)
         amplification = f"{rewritten / arrived:.1f}" if arrived else ""
-        rows.append([name, *map(format_count, counts), format_count(failing), amplification])
+        rows.append([name, *map(number_text, counts), number_text(failing), amplification])
     session.output.table(columns, rows)
 
 
@@ -196,16 +196,16 @@ def _print_chunks(session: Session, states: Sequence[ChunkState]) -> None:
             [
                 interval_text(state.chunk),
                 str(state.status),
-                format_count(state.segments),
+                number_text(state.segments),
                 f"{state.priority:.2f}" if state.priority else "",
-                format_bytes(state.cost) if state.cost else "",
+                bytes_text(state.cost) if state.cost else "",
                 state.reason,
             ]
             for state in states[:CHUNKS_SHOWN_MAX]
         ],
     )
     if len(states) > CHUNKS_SHOWN_MAX:
-        session.output.note(f"{format_count(len(states) - CHUNKS_SHOWN_MAX)} more; see --json")
+        session.output.note(f"{number_text(len(states) - CHUNKS_SHOWN_MAX)} more; see --json")
 
 
 def _print_controller(session: Session, told: Mapping[str, Any] | None) -> None:
@@ -216,16 +216,16 @@ def _print_controller(session: Session, told: Mapping[str, Any] | None) -> None:
     now_ms = session.clock.now_ms()
     dispatches = told["dispatches_per_s"]
     facts = [
-        ("queue", f"{counted(told['waiting'], 'task')}, cost {format_bytes(told['cost_waiting'])}"),
+        ("queue", f"{counted(told['waiting'], 'task')}, cost {bytes_text(told['cost_waiting'])}"),
         ("running", counted(len(told["running"]), "task")),
-        ("arrivals", f"{format_bytes(told['arrivals_per_s'])} a second"),
+        ("arrivals", f"{bytes_text(told['arrivals_per_s'])} a second"),
         (
             "dispatch",
-            "not known yet" if dispatches is None else f"{format_bytes(dispatches)} a second",
+            "not known yet" if dispatches is None else f"{bytes_text(dispatches)} a second",
         ),
         ("verdict", verdict_text(told)),
         *[("shed", deferred_text(one)) for one in told.get("deferred", ())],
-        ("wasted", f"{format_bytes(told.get('bytes_wasted', 0))} written for nothing so far"),
+        ("wasted", f"{bytes_text(told.get('bytes_wasted', 0))} written for nothing so far"),
         ("as of", f"{format_age(max(now_ms - told['at_ms'], 0))} ago"),
     ]
     output.line()
@@ -240,21 +240,21 @@ def _print_controller(session: Session, told: Mapping[str, Any] | None) -> None:
         output.line(f"  runs  {one['task']}  {progress_text(one)}  for {age}")
     for one in told["queue"][:10]:
         output.line(
-            f"  waits {one['task']}  priority {one['priority']:.2f}  cost {format_bytes(one['cost'])}"
+            f"  waits {one['task']}  priority {one['priority']:.2f}  cost {bytes_text(one['cost'])}"
         )
 
 
 def progress_text(run: Mapping[str, Any]) -> str:
     """Return how far a run is, in words."""
     told = run.get("progress")
-    cost = f"cost {format_bytes(run['cost'])}"
+    cost = f"cost {bytes_text(run['cost'])}"
     if told is None:
         return f"{cost}, nothing done yet"
     if not told["total"]:
         return f"{cost}, {told['phase']}"
-    words = f"{format_count(told['done'])} of {counted(told['total'], 'group')}"
+    words = f"{number_text(told['done'])} of {counted(told['total'], 'group')}"
     if told["rows"] is not None:
-        words += f", {format_count(told['rows'])} of {counted(run['rows'], 'row')}"
+        words += f", {number_text(told['rows'])} of {counted(run['rows'], 'row')}"
     if told["eta_ms"] is not None:
         words += f", {format_age(told['eta_ms'])} to go"
     return f"{cost}, {words}"
@@ -267,7 +267,7 @@ def deferred_text(one: Mapping[str, Any]) -> str:
     chunks = counted(one["chunks"], "time chunk")
     return (
         f"{chunks} of {one['datasource']} in {interval_text(parse_interval(one['interval']))}, cost "
-        f"{format_bytes(one['cost'])}, priority {one['priority_max']:.2f} at most, until the queue runs empty"
+        f"{bytes_text(one['cost'])}, priority {one['priority_max']:.2f} at most, until the queue runs empty"
     )
 
 
@@ -287,7 +287,7 @@ def verdict_text(told: Mapping[str, Any]) -> str:
 
 
 def _outlook_text(told: Mapping[str, Any]) -> str:
-    backlog = format_bytes(told["backlog"])
+    backlog = bytes_text(told["backlog"])
     match told["outlook"]:
         case "clear":
             return "nothing waits"

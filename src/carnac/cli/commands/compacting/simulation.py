@@ -14,11 +14,11 @@ from carnac.cli.completion.values import complete_datasource
 from carnac.cli.options import argument, option
 from carnac.cli.progress import phase_progress
 from carnac.cli.tables import (
+    bytes_text,
     columns_of,
     counted,
     format_age,
-    format_bytes,
-    format_count,
+    number_text,
     second_ms,
 )
 from carnac.core.json_form import object_to_json, some_of
@@ -154,7 +154,7 @@ def simulate(
         return
     _print(session, outcome, start_ms)
     if out is not None:
-        session.output.line(f"{out} ({format_bytes(out.stat().st_size)})")
+        session.output.line(f"{out} ({bytes_text(out.stat().st_size)})")
 
 
 def _draw(outcome: FoldingOutcome, name: str, days: float, out: Path) -> None:
@@ -198,8 +198,8 @@ def _given(
         raise Invalid(f"one append every {every} is none in {days:g} days; give more --days")
     if appends > APPENDS_MAX:
         raise Invalid(
-            f"one append every {every} is {format_count(appends)} in {days:g} days, more than the "
-            f"{format_count(APPENDS_MAX)} that are simulated; give fewer --days"
+            f"one append every {every} is {number_text(appends)} in {days:g} days, more than the "
+            f"{number_text(APPENDS_MAX)} that are simulated; give fewer --days"
         )
     if START_MS - lateness_ms < MIN_MS:
         raise Invalid(f"rows that are {lateness} late are from before year 1; give less --lateness")
@@ -269,7 +269,7 @@ def _subtitle(outcome: FoldingOutcome, days: float) -> str:
     last = outcome.moments[-1]
     unit = "day" if days == 1 else "days"
     return (
-        f"{days:g} {unit}, {format_bytes(last.arrived_bytes)} arrived in {counted(last.chunks, 'time chunk')}, "
+        f"{days:g} {unit}, {bytes_text(last.arrived_bytes)} arrived in {counted(last.chunks, 'time chunk')}, "
         f"{counted(outcome.groups, 'group')} committed; {_end_of(outcome)}"
     )
 
@@ -279,7 +279,7 @@ def _end_of(outcome: FoldingOutcome) -> str:
     if outcome.settled_at_ms is not None:
         return f"all stable at {second_ms(outcome.settled_at_ms)}"
     left = last.waiting + last.deferred
-    return f"not all stable at the end: {format_count(left)} waiting or deferred"
+    return f"not all stable at the end: {number_text(left)} waiting or deferred"
 
 
 def _print(session: Session, outcome: FoldingOutcome, start_ms: int) -> None:
@@ -308,12 +308,12 @@ def _print(session: Session, outcome: FoldingOutcome, start_ms: int) -> None:
 def _row(one: FoldingMoment, start_ms: int) -> list[str]:
     return [
         f"{(one.at_ms - start_ms) / 86_400_000:.1f}",
-        format_count(one.chunks),
-        format_count(one.segments),
-        format_count(one.waiting),
-        format_count(one.deferred),
-        format_count(one.surplus),
-        format_count(one.surplus_max),
+        number_text(one.chunks),
+        number_text(one.segments),
+        number_text(one.waiting),
+        number_text(one.deferred),
+        number_text(one.surplus),
+        number_text(one.surplus_max),
         f"{one.write_amplification:.1f}",
         "" if one.latency_ms is None else format_age(round(one.latency_ms)),
     ]

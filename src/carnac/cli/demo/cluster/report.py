@@ -10,7 +10,7 @@ from pathlib import Path
 from carnac.cli.demo.cluster.checks import Judged
 from carnac.cli.demo.cluster.story import ClusterDemo
 from carnac.cli.output import Output
-from carnac.cli.tables import Column, format_count
+from carnac.cli.tables import Column, number_text
 from carnac.console.cluster import VERDICTS, ClusterStory, draw_cluster
 from carnac.console.export import write_chart
 
@@ -32,9 +32,9 @@ def print_report(output: Output, demo: ClusterDemo, picture: Path) -> None:
         [Column(name, is_number=True) for name in ("queries", *VERDICTS, "median", "p99")],
         [
             [
-                format_count(len(demo.judged)),
-                *(format_count(counts[name]) for name in VERDICTS),
-                *(f"{format_count(_rank(demo.judged, share))} ms" for share in (0.5, 0.99)),
+                number_text(len(demo.judged)),
+                *(number_text(counts[name]) for name in VERDICTS),
+                *(f"{number_text(_rank(demo.judged, share))} ms" for share in (0.5, 0.99)),
             ]
         ],
     )

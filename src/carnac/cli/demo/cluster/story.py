@@ -13,7 +13,7 @@ from carnac.cli.demo.cluster.load import Load
 from carnac.cli.demo.cluster.processes import Servers, opened_in, wait_until
 from carnac.cli.demo.cluster.watching import Watch
 from carnac.cli.demo.flights import DATASOURCE, load_flights, make_spec, of_month
-from carnac.cli.tables import format_count
+from carnac.cli.tables import number_text
 from carnac.core.compaction.plan.groups import CompactionTarget
 from carnac.ports.serving import Role
 
@@ -76,7 +76,7 @@ class ClusterDemo:
             watch.stop()
             end_ms = clock.now_ms()
             servers.close()
-            self.say(f"holding {format_count(len(samples))} answers against their revisions")
+            self.say(f"holding {number_text(len(samples))} answers against their revisions")
             self.judged = judge(store, samples)
         return watch.story(self.judged, servers.lives, end_ms)
 
@@ -172,7 +172,7 @@ class _Acts:
         self._appended += 1
         spec = {key: value for key, value in make_spec(Path()).items() if key != "input"}
         outcome = self.store.append(DATASOURCE, rows, spec=spec, message=name)
-        flights = format_count(rows.num_rows)
+        flights = number_text(rows.num_rows)
         self._note(f"{name} is appended: {flights} flights, revision {outcome.revision}")
 
     def _settle(self) -> None:
