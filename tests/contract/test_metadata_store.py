@@ -19,6 +19,7 @@ from carnac.core.segments.segment import Column, ColumnType, Segment
 from carnac.core.time.intervals import IntervalSet, format_ms
 from carnac.errors import Conflict, Corrupt, Invalid, NotFound, Revoked
 from carnac.metadata import open_metadata
+from carnac.metadata.publish.settling import UNSETTLED_COMMITS
 from carnac.ports import Head, LeaseKind
 from tests.contract.conftest import Store
 from tests.logs import (
@@ -31,6 +32,7 @@ from tests.logs import (
     interval,
     names,
     replacement,
+    revert_of,
     segment,
 )
 from tests.support.clock import DEFAULT_START_MS, FakeClock, SequentialIds
@@ -342,6 +344,59 @@ class TestReading:
         (info,) = store.datasources()
         assert (info.segments, info.chunks, info.rows) == (3, 2, 30)
         assert store.count_visible("events") == 4
+
+    def test_each_append_is_counted_at_once(self, store: Store) -> None:
+        """Also one that leaves it to a later commit to add it to the sums."""
+        for number in range(2 * UNSETTLED_COMMITS + 5):
+            name = "events" if number % 3 else "others"
+            typed = with_columns(
+                segment(f"s{number}", day(1), datasource=name),
+                **{f"c{number % 40}": ColumnType.LONG},
+            )
+            store.publish(append_of(typed, datasource=name))
+            told = {info.name: (info.segments, info.revision) for info in store.datasources()}
+            done = [*range(number + 1)]
+            expected = {
+                each: (len(those), those[-1] + 1)
+                for each, those in (
+                    ("others", [n for n in done if n % 3 == 0]),
+                    ("events", [n for n in done if n % 3]),
+                )
+                if those
+            }
+            assert told == expected
+            log = [commit.revision for commit in store.log(datasource="others", limit=4)]
+            assert log == [n + 1 for n in done if n % 3 == 0][::-1][:4]
+            if number % 8 == 7:
+                assert len(store.columns("others")) == len({n % 40 for n in done if n % 3 == 0})
+                assert store.check() == ()
+        past = {info.name: info.revision for info in store.datasources(UNSETTLED_COMMITS)}
+        assert max(past.values()) == UNSETTLED_COMMITS
+
+    @pytest.mark.parametrize("count", [1, UNSETTLED_COMMITS - 1, UNSETTLED_COMMITS + 1])
+    def test_what_was_appended_is_dropped_and_comes_back(self, store: Store, count: int) -> None:
+        for number in range(count):
+            append(store, segment(f"s{number}", day(1), rows=number + 1))
+        store.publish(replacement(store, day(1), segment("one", day(1), rows=7)))
+        (info,) = store.datasources()
+        assert (info.segments, info.rows, info.revision) == (1, 7, count + 1)
+        store.publish(revert_of(store, count + 1))
+        append(store, segment("last", day(1), rows=1))
+        (info,) = store.datasources()
+        assert info.segments == count + 1
+        assert info.rows == count * (count + 1) // 2 + 1
+        assert store.check() == ()
+
+    def test_the_newest_commits_are_trimmed_before_they_are_settled(self, store: Store) -> None:
+        for number in range(5):
+            append(store, segment(f"s{number}", day(1)))
+        store.trim(keep=lambda _: {1, 3}, dry_run=False)
+        assert [commit.revision for commit in store.log(datasource="events")] == [5, 3, 1]
+        (past,) = store.datasources(3)
+        assert (past.segments, past.revision) == (3, 3)
+        store.publish(replacement(store, day(1), kind=CommitKind.DELETE))
+        assert [commit.revision for commit in store.log(datasource="events")] == [6, 5, 3, 1]
+        assert store.check() == ()
 
     def test_columns_unite(self, store: Store) -> None:
         append(store, with_columns(segment("a", day(1)), x=ColumnType.LONG, y=ColumnType.STRING))

@@ -12,7 +12,7 @@ import apsw
 
 from carnac.metadata.backends.sqlite_driver import connect
 from carnac.metadata.backends.temporary import empty_file
-from carnac.metadata.sql.columns import TABLES
+from carnac.metadata.sql.columns import FIRST_UNSETTLED_KEY, TABLES
 from carnac.metadata.sql.dialects import statement
 from carnac.metadata.store import MetadataStore
 
@@ -31,9 +31,15 @@ def lay_database(path: Path, *, created_at_ms: int) -> str:
 
 
 def table_counts(store: MetadataStore) -> dict[str, int]:
-    """Return the number of rows of each table."""
+    """Return the number of rows of each table; of `schemas`, with those that a later commit will add."""
+    schemas = f"""(
+        SELECT datasource_id, digest FROM schemas
+        UNION
+        SELECT datasource_id, digest FROM segments WHERE segment_key >= {FIRST_UNSETTLED_KEY}
+    ) AS known"""
     with store._read() as session:
-        texts = {name: statement(f"SELECT count(*) FROM {name}") for name in sorted(TABLES)}
+        tables = {name: name for name in sorted(TABLES)} | {"schemas": schemas}
+        texts = {name: statement(f"SELECT count(*) FROM {rows}") for name, rows in tables.items()}
         return {name: (session.row(text) or (0,))[0] for name, text in texts.items()}
 
 

@@ -171,7 +171,7 @@ class Session:
         found: dict[object, Any] = {
             key: value
             for key, value in memo.items()
-            if key in {"head", "chunks"} or (isinstance(key, tuple) and key[0] == "datasource")
+            if key in {"newest", "chunks"} or (isinstance(key, tuple) and key[0] == "datasource")
         }
         if len(memo.get("chunks", ())) > MEMO_CHUNKS_MAX:
             del found["chunks"]

@@ -20,10 +20,11 @@ from carnac.core.log.publishing import plan_any
 from carnac.core.log.records import dump_texts
 from carnac.core.time.leases import is_over
 from carnac.metadata.publish.chunk_writing import write_chunks
+from carnac.metadata.publish.settling import Newest, settle
 from carnac.metadata.publish.view import SqlPublishView
 from carnac.metadata.read import rows as r
 from carnac.metadata.read.chunk_rows import ChunkRow, keep_reserved
-from carnac.metadata.read.reader import load_head
+from carnac.metadata.read.reader import load_newest
 from carnac.metadata.read.retention import (
     cannot_come_back,
     no_writer_lease,
@@ -88,7 +89,8 @@ def write_publication(
     done = _find_batch(session, publication)
     if done is not None:
         return Published(revision=done[0], at_ms=done[1], is_replay=True, commit=None)
-    head: Head = session.memo.get("head") or load_head(session)
+    newest: Newest = session.memo.get("newest") or Newest(*load_newest(session))
+    head = newest.head
     require_base(publication.base_revision, head.revision)
     _check_lease(session, publication.lease_id, now_ms)
     if publication.requirements and not all(
@@ -100,12 +102,15 @@ def write_publication(
     revision, at_ms = head.revision + 1, max(now_ms, head.at_ms)
     commit = plan_append(view, publication, revision=revision, at_ms=at_ms)
     if commit is not None:
-        _write_append(session, view, commit, _returned(publication), encoded)
+        settled = settle(session, newest, commit)
+        _write_append(
+            session, view, commit, _returned(publication), encoded, settled_revision=settled
+        )
     else:
         commit = plan_any(view, publication, revision=revision, at_ms=at_ms)
-        _write_any(session, view, publication, commit, encoded)
+        settled = _write_any(session, view, publication, commit, encoded, newest=newest)
     session.memo_writes = session.writes
-    session.memo["head"] = Head(revision=revision, at_ms=at_ms)
+    session.memo["newest"] = Newest(Head(revision=revision, at_ms=at_ms), settled)
     return Published(revision=revision, at_ms=at_ms, is_replay=False, commit=commit)
 
 
@@ -115,6 +120,8 @@ def _write_append(
     commit: Commit,
     lease_id: str | None,
     encoded: Mapping[str, r.EncodedSegment],
+    *,
+    settled_revision: int,
 ) -> None:
     """Write what `plan_append` has planned: each segment with one entry of the same number, in a chunk that is there.
 
@@ -122,17 +129,18 @@ def _write_append(
     """
     (change,) = commit.changes
     datasource_id = view.known_datasource(change.datasource)
-    _write_commit(session, commit, [datasource_id], lease_id)
+    _write_commit(session, commit, [datasource_id], lease_id, settled_revision)
+    schemas = _SchemaSums(datasource_id)
     segments: list[Row] = []
     entries: list[Row] = []
     for segment, entry in zip(change.segments, change.adds, strict=True):
         key, texts = entry.entry_id, encoded[segment.segment_id]
         segments.append(r.segment_row(segment, texts, datasource_id, key))
         entries.append(r.entry_row(entry, datasource_id, key))
-        counts = (1, segment.rows, segment.size_bytes)
-        row = r.schema_row(datasource_id, texts.digest, texts.schema, key, counts)
-        schema = (datasource_id, texts.digest)
-        session.defer_merged(s.ADD_TO_SCHEMA, schema, row, r.add_schema_rows)
+        if settled_revision == commit.revision:
+            counts = (1, segment.rows, segment.size_bytes)
+            schemas.add(texts.digest, texts.schema, key, counts)
+    schemas.write(session)
     session.defer(s.INSERT_SEGMENT, segments)
     session.defer(s.INSERT_ENTRY, entries)
     write_chunks(session, view, change, datasource_id, commit.revision)
@@ -144,7 +152,10 @@ def _write_any(
     publication: Publication,
     commit: Commit,
     encoded: Mapping[str, r.EncodedSegment],
-) -> None:
+    *,
+    newest: Newest,
+) -> int:
+    """Write any commit; returns the revision up to which all is settled then."""
     reserved = {change.datasource for change in publication.changes if change.places}
     writers = [
         _DatasourceWriter(
@@ -155,11 +166,13 @@ def _write_any(
     for writer in writers:
         writer.prepare()
     ids = [writer.datasource_id for writer in writers]
-    _write_commit(session, commit, ids, _returned(publication))
+    settled = settle(session, newest, commit)
+    _write_commit(session, commit, ids, _returned(publication), settled)
     for writer in writers:
-        writer.write()
+        writer.write(settles=settled == commit.revision)
     for change in publication.changes:
         _use_up(session, change)
+    return settled
 
 
 def _use_up(session: Session, change: Change) -> None:
@@ -200,10 +213,16 @@ def _returned(publication: Publication) -> str | None:
 
 
 def _write_commit(
-    session: Session, commit: Commit, datasource_ids: Sequence[int], lease_id: str | None
+    session: Session,
+    commit: Commit,
+    datasource_ids: Sequence[int],
+    lease_id: str | None,
+    settled_revision: int,
 ) -> None:
-    session.defer(s.INSERT_COMMIT, [r.commit_row(commit, datasource_ids)])
-    session.defer(s.INSERT_COMMIT_DATASOURCE, [(one, commit.revision) for one in datasource_ids])
+    session.defer(s.INSERT_COMMIT, [r.commit_row(commit, datasource_ids, settled_revision)])
+    if settled_revision == commit.revision:
+        changed = [(one, commit.revision) for one in datasource_ids]
+        session.defer(s.INSERT_COMMIT_DATASOURCE, changed)
     if commit.writer is not None:
         batch = (commit.writer, commit.batch, commit.revision, commit.at_ms)
         session.defer(s.INSERT_BATCH, [batch])
@@ -281,8 +300,8 @@ class _DatasourceWriter:
             for ordinal, segment in enumerate(change.segments)
         }
 
-    def write(self) -> None:
-        """Write all of it."""
+    def write(self, *, settles: bool) -> None:
+        """Write all of it; what is left to a later commit if it does not settle."""
         session, change = self._session, self._change
         if self._is_new:
             session.run(
@@ -300,8 +319,8 @@ class _DatasourceWriter:
         self._write_segments(schemas)
         self._write_entries()
         self._add_restored(schemas)
-        for row in schemas.rows():
-            session.defer_merged(s.ADD_TO_SCHEMA, row[:2], row, r.add_schema_rows)
+        if settles:
+            schemas.write(session)
         settle = self._settle_reserved if self._may_found else None
         write_chunks(session, self._view, change, self.datasource_id, self._revision, settle=settle)
 
@@ -390,11 +409,8 @@ class _SchemaSums:
         for index, count in enumerate(counts):
             sums[index] += count
 
-    def rows(self) -> list[Row]:
-        """Return the parameters of `ADD_TO_SCHEMA`."""
-        return [
-            r.schema_row(
-                self._datasource_id, digest, columns, first_key, (counts[0], counts[1], counts[2])
-            )
-            for digest, (columns, first_key, counts) in self._sums.items()
-        ]
+    def write(self, session: Session) -> None:
+        """Add them up."""
+        for digest, (columns, first_key, sums) in self._sums.items():
+            row = (self._datasource_id, digest, columns, first_key, *sums)
+            session.defer_merged(s.ADD_TO_SCHEMA, row[:2], row, r.add_schema_rows)

@@ -97,7 +97,7 @@ def _with_changes(
 
 
 def _summary(row: Row, datasources: Sequence[DatasourceSummary]) -> CommitSummary:
-    revision, kind, at_ms, _, writer, batch, base_revision, message, details, _ = row
+    revision, kind, at_ms, _, writer, batch, base_revision, message, details, *_ = row
     offsets, lookups, _ = load_commit_details(details)
     return CommitSummary(
         revision=revision,
@@ -167,7 +167,7 @@ def _commit(
     changes: Sequence[DatasourceCommit],
     mappings: Mapping[tuple[str, int], Mapping[str, str]],
 ) -> Commit:
-    revision, kind, at_ms, _, writer, batch, base_revision, message, details, _ = row
+    revision, kind, at_ms, _, writer, batch, base_revision, message, details, *_ = row
     offsets, lookups, proof = load_commit_details(details)
     return Commit(
         revision=revision,

@@ -13,7 +13,7 @@ from carnac.core.segments.schema import unite_columns
 from carnac.core.segments.segment import ColumnType, Segment
 from carnac.core.time.intervals import ETERNITY, Interval, IntervalSet, interval_set
 from carnac.metadata.read.chunk_rows import ChunkRow
-from carnac.metadata.read.rows import chunk_row_of, entry_of
+from carnac.metadata.read.rows import chunk_row_of, entry_of, schema_of
 from carnac.metadata.session import Row, Session
 from carnac.metadata.sql import queries as q
 from carnac.metadata.sql import statements as s
@@ -47,8 +47,13 @@ def decode_segment(record: str) -> Segment:
 
 def load_head(session: Session) -> Head:
     """Return the newest revision."""
-    row = session.row(s.HEAD) or (0, *(session.row(s.ORIGIN) or (0,)))
-    return Head(revision=row[0], at_ms=row[1])
+    return load_newest(session)[0]
+
+
+def load_newest(session: Session) -> tuple[Head, int]:
+    """Return the newest revision, and the one up to which all is settled (`publish.settling`)."""
+    row = session.row(s.HEAD) or (0, *(session.row(s.ORIGIN) or (0,)), 0)
+    return Head(revision=row[0], at_ms=row[1]), row[2]
 
 
 def find_datasource(session: Session, name: str) -> int | None:
@@ -202,8 +207,12 @@ def load_columns(
     session: Session, datasource_id: int, revision: int | None
 ) -> dict[str, ColumnType]:
     """Return the united schema; of the past from the counted schemas, too, and what has changed since."""
-    schemas = session.rows(q.SCHEMAS, datasource_id=datasource_id)
-    seen = {digest: segments for digest, _, segments in schemas}
+    schemas = {row[0]: row[1:] for row in session.rows(q.SCHEMAS, datasource_id=datasource_id)}
+    seen = {digest: segments for digest, (_, segments) in schemas.items()}
+    for owner, digest, record, _, segments, *_ in session.rows(s.UNSETTLED_SCHEMAS):
+        if owner == datasource_id:
+            seen[digest] = seen.get(digest, 0) + segments
+            schemas.setdefault(digest, (schema_of(record), segments))
     if revision is not None:
         since = _since(datasource_id, revision)
         for digest, _, segments in session.rows(q.ADDED_SINCE, **since):
@@ -211,7 +220,7 @@ def load_columns(
         there = [*session.rows(q.DROPPED_SINCE, revision=revision, **since)]
         there += session.rows(q.KEPT_SINCE, **since)
         seen.update({row[0]: 1 for row in there})
-    texts = [columns for digest, columns, _ in schemas if seen[digest] > 0]
+    texts = [columns for digest, (columns, _) in schemas.items() if seen[digest] > 0]
     return dict(unite_columns(load_schema(text) for text in texts))
 
 
@@ -235,6 +244,7 @@ def _since(datasource_id: int, revision: int) -> dict[str, int]:
 def load_infos(session: Session, head: int) -> list[DatasourceInfo]:
     """Return the datasources that have something visible now, by name: from the sums, without their entries."""
     totals = {row[0]: row[1:] for row in session.rows(q.LIVE_TOTALS)}
+    last_change = _last_changes(session, head)
     return [
         DatasourceInfo(
             name=name,
@@ -243,7 +253,7 @@ def load_infos(session: Session, head: int) -> list[DatasourceInfo]:
             rows=int(totals[datasource_id][1]),
             size_bytes=int(totals[datasource_id][2]),
             interval=Interval(start, end),
-            revision=_last_change(session, datasource_id, head),
+            revision=last_change(datasource_id),
         )
         for datasource_id, name, chunks, start, end in sorted(
             session.rows(q.LIVE_EXTENTS), key=lambda row: str(row[1])
@@ -254,6 +264,7 @@ def load_infos(session: Session, head: int) -> list[DatasourceInfo]:
 def load_past_infos(session: Session, revision: int) -> list[DatasourceInfo]:
     """Return the datasources that had something visible at a retained revision, by name."""
     infos = []
+    last_change = _last_changes(session, revision)
     for datasource_id, name in sorted(session.rows(s.DATASOURCES), key=lambda row: str(row[1])):
         rows = load_rows(session, NUMBERS, datasource_id, revision, None)
         if rows:
@@ -266,13 +277,20 @@ def load_past_infos(session: Session, revision: int) -> list[DatasourceInfo]:
                     rows=sum(count for count, _ in segments.values()),
                     size_bytes=sum(size for _, size in segments.values()),
                     interval=Interval(min(row[8] for row in rows), max(row[9] for row in rows)),
-                    revision=_last_change(session, datasource_id, revision),
+                    revision=last_change(datasource_id),
                 )
             )
     return infos
 
 
-def _last_change(session: Session, datasource_id: int, revision: int) -> int:
-    """Return the last retained commit up to `revision` that changed the datasource; else `revision`."""
-    row = session.row(q.LAST_CHANGE, datasource_id=datasource_id, revision=revision)
-    return revision if row is None or row[0] is None else int(row[0])
+def _last_changes(session: Session, revision: int) -> Callable[[int], int]:
+    """Return what finds the last retained commit up to `revision` that changed a datasource; else `revision`."""
+    unsettled: dict[int, int] = dict(session.rows(q.UNSETTLED_CHANGES, revision=revision))
+
+    def last_change(datasource_id: int) -> int:
+        if datasource_id in unsettled:
+            return unsettled[datasource_id]
+        row = session.row(q.LAST_CHANGE, datasource_id=datasource_id, revision=revision)
+        return revision if row is None or row[0] is None else int(row[0])
+
+    return last_change

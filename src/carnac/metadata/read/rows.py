@@ -16,7 +16,7 @@ from carnac.core.log.records import (
     load_id_ranges,
     load_interval_set,
 )
-from carnac.core.segments.record import dump_schema, dump_segment
+from carnac.core.segments.record import dump_schema, dump_segment, load_segment
 from carnac.core.segments.segment import Segment
 from carnac.core.segments.version import SegmentVersion
 from carnac.core.time.intervals import Interval
@@ -120,11 +120,9 @@ def segment_row(
     )
 
 
-def schema_row(
-    datasource_id: int, digest: int, columns: str, first_key: int, counts: tuple[int, int, int]
-) -> Row:
-    """Return what is added to the sums of a schema: segments, rows and bytes."""
-    return (datasource_id, digest, columns, first_key, *counts)
+def schema_of(record: str) -> str:
+    """Return the list of columns of a segment's record, as `encode_segment` does."""
+    return dump_schema(load_segment(record).columns)
 
 
 def add_schema_rows(before: Row, row: Row) -> Row:
@@ -167,7 +165,7 @@ def chunk_row_of(row: Row) -> ChunkRow:
     )
 
 
-def commit_row(commit: Commit, datasource_ids: Sequence[int]) -> Row:
+def commit_row(commit: Commit, datasource_ids: Sequence[int], settled_revision: int) -> Row:
     """Return the row of a commit, with the ids of the datasources that it changes, in the order of its changes."""
     lookups = {change.name: change.mapping is not None for change in commit.lookups}
     return (
@@ -181,6 +179,7 @@ def commit_row(commit: Commit, datasource_ids: Sequence[int]) -> Row:
         commit.message,
         dump_commit_details(commit.offsets, lookups, commit.proof),
         dump_changes([*zip(datasource_ids, commit.changes, strict=True)]),
+        settled_revision,
     )
 
 

@@ -5,6 +5,7 @@ A column is a whole number, or a text (`:text`). `?` may be null; `*` is the key
 
 from __future__ import annotations
 
+from carnac.core.log.entries import ENTRY_BITS
 from carnac.metadata.sql.dialects import Statement, row_of, statement
 
 TABLES = {
@@ -18,9 +19,11 @@ TABLES = {
     # until_ms: when the next commit was made, if that one has been trimmed
     # details: JSON: offsets, names of the lookups, proof
     # changes: JSON: what it did to each datasource, in numbers
+    # settled_revision: `commit_datasources` and `schemas` do not know yet of the commits after it, which only add
+    # segments to one datasource; the rows of these say the same, and are not many
     "commits": (
         "revision* kind:text at_ms until_ms? writer:text? batch:text? base_revision? message:text "
-        "details:text changes:text"
+        "details:text changes:text settled_revision"
     ),
     # `commits.changes`, the other way round; bound: retained revisions, times the datasources that each changed
     "commit_datasources": "datasource_id revision",
@@ -151,6 +154,17 @@ def entries_of(keys: str) -> str:
         f" OR (entries.segment_key {keys} AND entries.entry_id <> entries.segment_key))"
     )
 
+
+_SETTLED = "(SELECT settled_revision FROM commits ORDER BY revision DESC LIMIT 1)"
+FIRST_UNSETTLED_KEY = f"({_SETTLED} + 1) * {1 << ENTRY_BITS}"
+"""Segments from this key on are live, and not counted by their schemas yet."""
+UNSETTLED_CHANGES = f"""
+    SELECT segments.datasource_id, commits.revision
+    FROM commits
+    JOIN segments ON segments.segment_key = commits.revision * {1 << ENTRY_BITS}
+    WHERE commits.revision > {_SETTLED}
+"""
+"""What `commit_datasources` does not know yet, by the first segment of each commit."""
 
 ATTEMPT = _names("task_attempts")
 CHUNK = _names("chunks")

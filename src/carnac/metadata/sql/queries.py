@@ -128,9 +128,16 @@ SHOWN_END = statement(
     """
 )
 LIVE_TOTALS = statement(
-    """
+    f"""
     SELECT datasource_id, sum(segments), sum(rows), sum(size_bytes)
-    FROM schemas
+    FROM (
+      SELECT datasource_id, segments, rows, size_bytes
+      FROM schemas
+      UNION ALL
+      SELECT datasource_id, 1, rows, size_bytes
+      FROM segments
+      WHERE segment_key >= {c.FIRST_UNSETTLED_KEY}
+    ) AS live
     GROUP BY datasource_id
     """
 )
@@ -142,6 +149,15 @@ LAST_CHANGE = statement(
       AND revision <= :revision
     """
 )
+UNSETTLED_CHANGES = statement(
+    f"""
+    SELECT datasource_id, max(revision)
+    FROM ({c.UNSETTLED_CHANGES}) AS unsettled
+    WHERE revision <= :revision
+    GROUP BY datasource_id
+    """
+)
+"""The last change of each datasource that `LAST_CHANGE` does not know yet."""
 SCHEMAS = statement(
     """
     SELECT digest, columns, segments
@@ -218,11 +234,22 @@ NEWEST_COMMITS = statement(
 NEWEST_COMMITS_OF = statement(
     f"""
     SELECT {of("commits", c.COMMIT)}
-    FROM commits
-    JOIN commit_datasources ON commit_datasources.revision = commits.revision
-    WHERE commit_datasources.datasource_id = :datasource_id
-      AND commit_datasources.revision < :before
-    ORDER BY commit_datasources.revision DESC
+    FROM (
+      SELECT revision
+      FROM (
+        SELECT revision
+        FROM commit_datasources
+        WHERE datasource_id = :datasource_id AND revision < :before
+        ORDER BY revision DESC
+        LIMIT :limit
+      ) AS settled
+      UNION ALL
+      SELECT revision
+      FROM ({c.UNSETTLED_CHANGES}) AS unsettled
+      WHERE datasource_id = :datasource_id AND revision < :before
+    ) AS changes
+    JOIN commits ON commits.revision = changes.revision
+    ORDER BY changes.revision DESC
     LIMIT :limit
     """
 )

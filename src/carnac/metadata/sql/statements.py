@@ -6,7 +6,9 @@ from carnac.core.log.entries import ENTRY_BITS
 from carnac.metadata.sql import columns as c
 from carnac.metadata.sql.dialects import of, row_of, statement
 
-HEAD = statement("SELECT revision, at_ms FROM commits ORDER BY revision DESC LIMIT 1")
+HEAD = statement(
+    "SELECT revision, at_ms, settled_revision FROM commits ORDER BY revision DESC LIMIT 1"
+)
 STORE_VERSION = statement("SELECT version_num FROM carnac_version")
 ORIGIN = statement("SELECT created_at_ms FROM origin")
 SET_ORIGIN = statement("UPDATE origin SET created_at_ms = :at_ms, store_id = :store_id")
@@ -146,6 +148,25 @@ INSERT_COMMIT = statement(f"INSERT INTO commits {row_of(c.COMMIT)}")
 INSERT_COMMIT_DATASOURCE = statement(
     "INSERT INTO commit_datasources (datasource_id, revision) VALUES (:datasource_id, :revision)"
 )
+SETTLE_DATASOURCES = statement(
+    f"INSERT INTO commit_datasources (datasource_id, revision) {c.UNSETTLED_CHANGES}"
+)
+UNSETTLED_SCHEMAS = statement(
+    f"""
+    SELECT unsettled.datasource_id, unsettled.digest, segments.record, unsettled.first_key,
+      unsettled.segments, unsettled.rows, unsettled.size_bytes
+    FROM (
+      SELECT datasource_id, digest, min(segment_key) AS first_key, count(*) AS segments,
+        CAST(sum(rows) AS BIGINT) AS rows, CAST(sum(size_bytes) AS BIGINT) AS size_bytes
+      FROM segments
+      WHERE segment_key >= {c.FIRST_UNSETTLED_KEY}
+      GROUP BY datasource_id, digest
+    ) AS unsettled
+    JOIN segments ON segments.segment_key = unsettled.first_key
+    ORDER BY unsettled.first_key
+    """
+)
+"""What `schemas` does not count yet, as its rows, with a segment's record in place of the columns."""
 INSERT_COVER = statement(
     """
     INSERT INTO covers (datasource_id, revision, start_ms, end_ms)

@@ -99,10 +99,15 @@ def _check_schemas(
                 sums[digest][index] += count
     if live_keys - known:
         yield f"{len(live_keys - known)} live segments of {name} have no record"
+    for owner, digest, _, _, *unsettled in session.rows(s.UNSETTLED_SCHEMAS):
+        if owner == datasource_id:
+            sums[digest] = [
+                live - count for live, count in zip(sums[digest], unsettled, strict=True)
+            ]
     for digest, *recorded in session.rows(sql.SCHEMAS_OF, datasource_id=datasource_id):
         if recorded != sums.pop(digest, [0, 0, 0]):
             yield f"the sums of schema {digest} of {name} differ from its live segments"
-    for digest in sums:
+    for digest in [digest for digest, counts in sums.items() if any(counts)]:
         yield f"schema {digest} of {name} has live segments but no record"
 
 

@@ -1,0 +1,57 @@
+"""What small appends leave to a later commit: the sums of schemas, and which commits changed a datasource.
+
+Each page that a commit writes is waited for, and read again by the process that writes next. Both of these can be told
+from the rows of the new segments. So one commit writes them for several, and whoever reads them adds what is not
+settled yet.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from carnac.core.log.commits import Commit
+from carnac.metadata.read import rows as r
+from carnac.metadata.session import Session
+from carnac.metadata.sql import statements as s
+from carnac.ports import Head
+
+UNSETTLED_COMMITS = 31
+"""Appends in a row that leave it to a later one."""
+UNSETTLED_SEGMENTS = 8
+"""Segments at most of an append that does; with the above it bounds what a reader adds up."""
+
+
+class Newest(NamedTuple):
+    """The newest revision, and the one up to which all is settled."""
+
+    head: Head
+    settled_revision: int
+
+
+def settle(session: Session, newest: Newest, commit: Commit) -> int:
+    """Write what was left by those before a commit that is about to be written, unless it is left to a later one again.
+
+    Returns:
+        The revision up to which all is settled then: the commit's own, if it is to write all that it changes.
+    """
+    settled = newest.settled_revision
+    if commit.revision - settled <= UNSETTLED_COMMITS and _is_small_append(commit):
+        return settled
+    if settled < newest.head.revision:
+        for datasource_id, digest, record, key, *sums in session.rows(s.UNSETTLED_SCHEMAS):
+            row = (datasource_id, digest, r.schema_of(record), key, *sums)
+            session.defer_merged(s.ADD_TO_SCHEMA, row[:2], row, r.add_schema_rows)
+        session.run(s.SETTLE_DATASOURCES)
+    return commit.revision
+
+
+def _is_small_append(commit: Commit) -> bool:
+    """Whether all that a commit does to the log is to add new segments to one datasource."""
+    if len(commit.changes) != 1:
+        return False
+    (change,) = commit.changes
+    return (
+        not change.drops
+        and 0 < len(change.segments) <= UNSETTLED_SEGMENTS
+        and {one.segment_id for one in change.segments} == {one.segment_id for one in change.adds}
+    )
