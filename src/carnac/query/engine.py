@@ -36,7 +36,7 @@ from carnac.query.messages import TooLarge, translate
 from carnac.query.parameters import Parameters
 from carnac.query.planning import Plan, scan_of
 from carnac.query.plans import KnownPlans
-from carnac.query.results import no_rows, whole_rows
+from carnac.query.results import no_rows, silence_copies, whole_rows
 from carnac.query.running.limits import apart, default_memory_bytes, may_grow_bytes, memory_held
 from carnac.query.running.query import RunningQuery, ScanFiles, settings_of
 from carnac.query.sketching import names_sketches, register_sketches
@@ -477,6 +477,7 @@ class QueryEngine:
             import duckdb
 
             self._spill_folder = spill_folder()
+            silence_copies()
             self._connection = duckdb.connect(config={"python_enable_replacements": False})
             example = self._files.storage.local_path("x")  # any file
             folder = self._files.cache.folder if example is None else example.parent

@@ -31,6 +31,7 @@ from carnac.query.syntax import Node, base_table, parse, unparse, walk
 if TYPE_CHECKING:
     import duckdb
 
+    from carnac.query.distributed.sizes import AnswerSize
     from carnac.query.keeping.store import WholeAnswer
 
 VIEW_PREFIX = "__carnac_"
@@ -77,6 +78,7 @@ class Plan:
         is_live: It reads what is now, whatever the revision.
         is_volatile: It depends on the time or on chance.
         told: Lines that EXPLAIN says before DuckDB's own.
+        size: Of the answer; None: nobody has looked.
         whole: The answer, as far as it is kept or may be; None: it is not.
     """
 
@@ -97,7 +99,14 @@ class Plan:
     is_live: bool = False
     is_volatile: bool = False
     told: Sequence[str] = ()
+    size: AnswerSize | None = None
     whole: WholeAnswer | None = None
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the answer is known to have few rows."""
+        slices = [piece for scan in self.scans for piece in scan.slices]
+        return self.size is not None and self.size.is_small(slices)
 
     @property
     def segments_read(self) -> int:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from carnac.ports.memo import Memo, key_of_values
+from carnac.query.distributed.sizes import size_of
 from carnac.query.planning import Plan, Planner
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class KnownPlans:
         if found is not None:
             return replace(found, catalog=catalog)
         made = Planner(cursor, catalog, parameters).plan(sql)
+        made = replace(made, size=size_of(made.statement, made.selects))
         if key is not None and not (made.is_volatile or made.is_live or made.is_explain):
             self._plans.keep(key, made)
         return made

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from carnac.errors import Invalid, Unavailable
+from carnac.ports.memo import Memo
 from carnac.query.messages import error_of
 
 if TYPE_CHECKING:
@@ -22,8 +24,16 @@ GIVES = b"carnac.gives"
 """Key of the metadata of what EXPLAIN says: the schema of the statement's rows, serialized."""
 DATASOURCES = b"carnac.datasources"
 """Key of the metadata of that schema: the names of the datasources, a JSON list."""
+COPY_WARNING = "Arrow output on a DB-API result makes an extra copy"
+PARSED_MAX = 1_000
+PARSED_CHARS = 2 << 20
+"""Maximum number of characters of the statements that are kept parsed, which takes four times the memory."""
 HUGE_DIGITS = 38
 """Decimal digits of DuckDB's 128-bit integers in Arrow."""
+
+_PARSED: Memo[str, duckdb.Statement] = Memo(
+    values_max=PARSED_MAX, weight_max=PARSED_CHARS, weigh=lambda sql, _: len(sql)
+)
 
 
 def arrow_table(columns: Mapping[str, Sequence[Any]]) -> pa.Table:
@@ -143,6 +153,35 @@ def batches_of(
     return reader.schema, take()
 
 
+def silence_copies() -> None:
+    """Let DuckDB say nothing of the copies that `run` wants."""
+    warnings.filterwarnings("ignore", COPY_WARNING)
+
+
+def parsed(cursor: duckdb.DuckDBPyConnection, sql: str) -> duckdb.Statement:
+    """Return a printed statement as DuckDB's parser reads it."""
+    return _PARSED.get(sql, lambda: cursor.extract_statements(sql)[0])
+
+
+def run(
+    cursor: duckdb.DuckDBPyConnection,
+    sql: str,
+    parameters: Sequence[object] = (),
+    *,
+    is_small: bool,
+) -> tuple[pa.Schema, Generator[pa.RecordBatch, None, None]]:
+    """Run a printed statement; return the schema of its rows, and the rows: at once if they are few, else as they come.
+
+    Raises:
+        duckdb.Error: It fails, now or while its rows are taken.
+    """
+    statement = parsed(cursor, sql)
+    if not is_small:
+        return batches_of(cursor.sql(statement, params=list(parameters)))
+    table: pa.Table = cursor.execute(statement, list(parameters)).to_arrow_table()
+    return table.schema, (batch for batch in table.to_batches())
+
+
 def no_rows() -> pa.RecordBatch:
     """Return a batch without rows, where nothing is read."""
     import pyarrow as pa
@@ -161,7 +200,7 @@ def rows_of(
     if plan.whole is not None and plan.whole.table is not None:
         table = plan.whole.table
         return table.schema, (batch for batch in table.to_batches())
-    first, batches = batches_of(cursor.sql(plan.sql, params=list(plan.parameters)))
+    first, batches = run(cursor, plan.sql, plan.parameters, is_small=plan.is_small)
     schema, rows = renamed(first, batches, plan.names)
     if plan.whole is not None:
         rows = plan.whole.held(schema, rows)

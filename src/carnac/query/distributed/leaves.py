@@ -15,6 +15,7 @@ from carnac.ports.queries import LeafReport, LeafRequest, LeafSlice
 from carnac.ports.threads import INTERRUPT_S
 from carnac.query.checking import check
 from carnac.query.distributed.aggregates import function_name
+from carnac.query.distributed.sizes import AnswerSize, size_of
 from carnac.query.intact import Interrupted
 from carnac.query.newest import TimeEdge, find_edge
 from carnac.query.planning import Scan
@@ -43,12 +44,14 @@ class CheckedLeaf:
         selects: Each SELECT in it, and what its FROM clause has.
         relations: Where it reads the slices.
         edge: The end of time of which it wants the rows; None: it wants others.
+        size: Of its answer.
     """
 
     statement: Node
     selects: Sequence[tuple[Node, Scope]]
     relations: Sequence[Relation]
     edge: TimeEdge | None
+    size: AnswerSize
 
 
 _PASSED: Memo[_Asked, CheckedLeaf] = Memo(
@@ -87,7 +90,8 @@ def _checked(cursor: duckdb.DuckDBPyConnection, request: LeafRequest) -> Checked
     tables.visit_query(statement["node"])
     edge = find_edge(statement, tables.selects, lambda one: unparse(cursor, one))
     relations = [one for one in tables.found if one.datasource]
-    return CheckedLeaf(statement, tables.selects, relations, edge)
+    size = size_of(statement, tables.selects)
+    return CheckedLeaf(statement, tables.selects, relations, edge, size)
 
 
 def register_remote(

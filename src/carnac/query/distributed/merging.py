@@ -9,7 +9,8 @@ from carnac.errors import Invalid, Unavailable
 from carnac.ports import QueryResult
 from carnac.ports.distributed import Distribution, Stand
 from carnac.query.distributed.binding import empty_rows
-from carnac.query.results import batches_of, gives_of, plan_table, read_rows, tidy
+from carnac.query.distributed.sizes import SMALL_ROWS
+from carnac.query.results import gives_of, plan_table, read_rows, run, tidy
 from carnac.query.scans import with_views
 
 if TYPE_CHECKING:
@@ -35,7 +36,10 @@ def merged_table(
     if plan.told:
         return plan_table(plan.told, gives_of(cursor, plan.gives, plan.basis.columns))
     sql = show_answers(cursor, plan, answers, bytes_max=bytes_max)
-    table = tidy(read_rows(*batches_of(cursor.sql(sql)), bytes_max=bytes_max))
+    rows = sum(getattr(one, "num_rows", SMALL_ROWS) for group in answers.values() for one in group)
+    # a statement that one server could answer alone makes no more rows of its parts
+    is_small = plan.whole_sql is not None and rows < SMALL_ROWS
+    table = tidy(read_rows(*run(cursor, sql, is_small=is_small), bytes_max=bytes_max))
     return table if plan.names is None else table.rename_columns(list(plan.names))
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from carnac.query.keeping.leaf import KeptLeaf, keys_of, rows_in
 from carnac.query.keeping.pieces import Piece, pieces_of
 from carnac.query.keeping.store import KeptResults
-from carnac.query.results import batches_of
+from carnac.query.results import run
 from carnac.query.running.query import ScanFiles
 from carnac.query.scans import with_views
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from carnac.ports.queries import Keeping, LeafFiles, LeafRequest
     from carnac.query.distributed.leaves import CheckedLeaf
+    from carnac.query.distributed.sizes import AnswerSize
     from carnac.query.newest import TimeEdge
     from carnac.query.planning import Scan
     from carnac.query.running.query import RunningQuery
@@ -45,12 +46,14 @@ class LeafTask:
         edge: The end of time of which it wants the rows; None: it wants others.
         scan: What it reads.
         pieces: What of it is taken and kept; empty: nothing.
+        size: Of its answer.
     """
 
     request: LeafRequest
     edge: TimeEdge | None
     scan: Scan
     pieces: Sequence[Piece]
+    size: AnswerSize
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +79,7 @@ class LeafRunner:
         rows_min = max(1, self.kept.rows_min)
         if self.may(request.keeping) and rows_in(scan.slices) >= rows_min:
             pieces = pieces_of(query.cursor, request, leaf, scan.slices)
-        return LeafTask(request, leaf.edge, scan, pieces)
+        return LeafTask(request, leaf.edge, scan, pieces, leaf.size)
 
     def count_kept(self, task: LeafTask) -> int:
         """Return of how many slices partial results would be taken, as of now."""
@@ -95,11 +98,12 @@ class LeafRunner:
             files: Where they are; None: in deep storage.
         """
         scan, edge = task.scan, task.edge
+        is_small = task.size.is_small(scan.slices)
         if not task.pieces:
             read = self.files.narrowed(scan, edge, query, files)
             with self.files.finding(read, query, files) as select:
                 sql = with_views(task.request.sql, {scan.view: select(read.slices)})
-                schema, batches = batches_of(query.cursor.sql(sql))
+                schema, batches = run(query.cursor, sql, is_small=is_small)
                 with closing(batches):
                     yield LeafRows(schema, batches, 0)
             return
@@ -110,6 +114,6 @@ class LeafRunner:
         read = self.files.narrowed(replace(scan, slices=answer.read), edge, query, files)
         with self.files.finding(read, query, files) as select:
             sql = answer.statement(select, scan.view)
-            schema, batches = batches_of(query.cursor.sql(sql))
+            schema, batches = run(query.cursor, sql, is_small=is_small)
             with closing(batches):
                 yield LeafRows(*answer.answer(schema, batches), answer.hits)

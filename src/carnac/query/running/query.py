@@ -17,6 +17,7 @@ from carnac.query.hot import HotSegments
 from carnac.query.intact import IntactFiles, Interrupted, Located
 from carnac.query.newest import TimeEdge, narrowed
 from carnac.query.planning import Scan
+from carnac.query.results import parsed
 from carnac.query.scans import escape_glob, literal, scan_sql, with_views
 
 if TYPE_CHECKING:
@@ -94,7 +95,9 @@ class ScanFiles:
             sql = f"{edge.sql} LIMIT {edge.rows}"
             with self.finding(replace(scan, slices=slices), query, files) as select:
                 shown = with_views(sql, {scan.view: select(slices)})
-                return [time for (time,) in query.cursor.execute(shown).fetchall()]
+                return [
+                    time for (time,) in query.cursor.execute(parsed(query.cursor, shown)).fetchall()
+                ]
 
         return replace(scan, slices=narrowed(edge, scan.slices, times_of))
 
