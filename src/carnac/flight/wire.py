@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar, cast
 
 from msgspec import MsgspecError, Struct
@@ -17,6 +18,7 @@ from carnac.core.segments.record import dump_segment, load_segment
 from carnac.core.segments.segment import ColumnType
 from carnac.core.time.intervals import Interval, IntervalSet, interval_set
 from carnac.errors import Corrupt, Invalid
+from carnac.ports.memo import Memo
 from carnac.ports.queries import Keeping, LeafReport, LeafRequest, LeafSlice
 from carnac.ports.serving import Inventory
 
@@ -34,6 +36,9 @@ SEGMENTS_MAX = 100_000
 ASSIGN_STEP = 5_000
 """Segments that a client assigns by one request."""
 SQL_MAX_CHARS = 16 << 20
+RECORDS_MAX = 10_000
+"""Records of segments that are kept beside their segments, in each direction."""
+RECORDS_CHARS = 16 << 20
 TABLES_MAX = 1_000
 NAME_MAX_CHARS = 1_000
 """Maximum length of ids and names."""
@@ -134,6 +139,14 @@ class ReportTold(Done, kw_only=True):
     is_whole: bool
 
 
+_SENT: Memo[str, tuple[Segment, str]] = Memo(
+    values_max=RECORDS_MAX, weight_max=RECORDS_CHARS, weigh=lambda _, found: len(found[1])
+)
+"""Segments with their records, by their ids."""
+_RECEIVED: Memo[str, Segment] = Memo(
+    values_max=RECORDS_MAX, weight_max=RECORDS_CHARS, weigh=lambda text, _: len(text)
+)
+"""Segments, by their records."""
 _ENCODER = Encoder()
 _DECODERS: Mapping[type, Decoder[object]] = {
     kind: Decoder(kind)
@@ -189,7 +202,7 @@ def dump_run(request: LeafRequest, head: Head) -> bytes:
             **head,
             **_alike(request),
             columns=dict(request.columns),
-            segments=[(dump_segment(one.segment), dump_clip(one.clip)) for one in request.slices],
+            segments=[(text_of(one.segment), dump_clip(one.clip)) for one in request.slices],
             tables={name: _dump_table(table) for name, table in request.tables.items()},
             uses_kept=request.keeping.use,
             populates_kept=request.keeping.populate,
@@ -219,7 +232,9 @@ def read_run(asked: RunAsked) -> LeafRequest:
         **_alike(asked),
         columns=asked.columns,
         slices=[
-            LeafSlice(segment=read_segment(text), clip=read_clip(clip))
+            LeafSlice(
+                segment=_RECEIVED.get(text, partial(read_segment, text)), clip=read_clip(clip)
+            )
             for text, clip in asked.segments
         ],
         tables={name: _read_table(name, body) for name, body in asked.tables.items()},
@@ -241,6 +256,15 @@ def read_segments(texts: Sequence[str]) -> list[Segment]:
     """
     _limit("segments", len(texts), SEGMENTS_MAX)
     return [read_segment(text) for text in texts]
+
+
+def text_of(segment: Segment) -> str:
+    """Return the record of a segment, written once while the segment stays in use."""
+    known, text = _SENT.find(segment.segment_id) or (None, "")
+    if known is not segment:  # another one of that id may be told otherwise
+        text = dump_segment(segment)
+        _SENT.keep(segment.segment_id, (segment, text))
+    return text
 
 
 def read_segment(text: str) -> Segment:

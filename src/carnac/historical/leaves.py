@@ -171,14 +171,13 @@ class Leaf:
             raise Invalid("a leaf request names each segment once; write all of its clip there")
         unknown: list[tuple[Item | None, Located]] = []
         for segment in segments.values():
-            place = self._sources.storage.local_path(segment.path)
             if (found := self._hold(segment)) is not None:
                 item, is_intact = found
                 held = self._sources.shelf.place_of(segment.segment_id)
                 self._found.places[segment.segment_id] = held
                 if not is_intact:
                     unknown.append((item, (segment, held)))
-            elif place is not None:
+            elif (place := self._sources.storage.local_path(segment.path)) is not None:
                 self._found.cold_ids.add(segment.segment_id)
                 self._found.places[segment.segment_id] = place
                 unknown.append((None, (segment, place)))

@@ -12,6 +12,7 @@ from collections import Counter, OrderedDict, deque
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import takewhile
 from pathlib import Path
 
@@ -22,6 +23,8 @@ from carnac.historical.journal import Assigned, Fenced, Journal, Line, Loaded, U
 from carnac.ports.segment_files import Recorded, local_name
 from carnac.ports.serving import Holding, HoldState, Inventory
 
+PLACES_MAX = 16_384
+"""Segments whose places are remembered: to make a path takes longer than to look at a file."""
 REMOVED_MAX = 100_000
 """Removals that are remembered for those who ask what has changed; beyond, they are told everything."""
 
@@ -134,7 +137,7 @@ class Shelf:
 
     def place_of(self, segment_id: str) -> Path:
         """Return where a segment's file is, or would be."""
-        return self._folder / local_name(segment_id)
+        return _place_in(self._folder, segment_id)
 
     def loading(self) -> list[Item]:
         """Return what is to be loaded, in the order in which it was assigned."""
@@ -426,6 +429,11 @@ class Shelf:
             self.place_of(record.segment_id).unlink(missing_ok=True)
 
 
+@lru_cache(maxsize=PLACES_MAX)
+def _place_in(folder: Path, segment_id: str) -> Path:
+    return folder / local_name(segment_id)
+
+
 def _files(folder: Path) -> set[str]:
     """Return the names of the files of a folder.
 
@@ -442,7 +450,7 @@ def status_of_own(place: Path) -> os.stat_result:
     Raises:
         OSError: There is none. A link, a pipe or a folder there is nothing that was loaded.
     """
-    found = place.lstat()
+    found = os.lstat(place)
     if not stat.S_ISREG(found.st_mode):
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(place))
     return found

@@ -64,6 +64,12 @@ class Memo(Generic[K, V]):
             ):
                 self._weight -= self._weigh(*self._kept.popitem(last=False))
 
+    def clear(self) -> None:
+        """Forget everything."""
+        with self._mutex:
+            self._kept.clear()
+            self._weight = 0
+
     def get(self, key: K, make: Callable[[], V]) -> V:
         """Return the value of a key, made if it is not kept. What `make` raises is raised."""
         found = self.find(key)

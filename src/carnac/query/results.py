@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import warnings
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -34,6 +35,7 @@ HUGE_DIGITS = 38
 _PARSED: Memo[str, duckdb.Statement] = Memo(
     values_max=PARSED_MAX, weight_max=PARSED_CHARS, weigh=lambda sql, _: len(sql)
 )
+atexit.register(_PARSED.clear)  # DuckDB complains of what outlives it
 
 
 def arrow_table(columns: Mapping[str, Sequence[Any]]) -> pa.Table:

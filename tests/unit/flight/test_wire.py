@@ -273,3 +273,17 @@ def test_long_messages_and_odd_ids_fit_into_a_header(caplog: pytest.LogCaptureFi
     assert type(bug) is InvariantError
     assert "a test failed at the server: KeyError" in bug.message
     assert "KeyError" in caplog.text
+
+
+def test_a_record_is_written_and_read_once_while_it_stays_in_use() -> None:
+    assert wire.text_of(SEGMENT) is wire.text_of(SEGMENT)
+    (first,), (second,) = sent(request()).slices, sent(request()).slices
+    assert first.segment is second.segment
+    assert first.segment == SEGMENT
+
+
+def test_another_segment_of_the_same_id_is_sent_as_it_is() -> None:
+    other = dataclasses.replace(SEGMENT, rows=SEGMENT.rows + 1, input_rows=SEGMENT.rows + 1)
+    for one in (SEGMENT, other, SEGMENT):
+        (found,) = sent(request(slices=[LeafSlice(segment=one, clip=None)])).slices
+        assert found.segment == one

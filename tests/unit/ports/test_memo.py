@@ -27,3 +27,12 @@ def test_the_values_used_last_are_kept_within_both_bounds(asked: list[tuple[int,
             kept.pop(0)
         assert [memo.find(one[0]) for one in kept] == kept
     assert all((memo.find(key) is not None) == (key in dict(kept)) for key in range(6))
+
+
+def test_what_is_cleared_is_gone_and_weighs_nothing() -> None:
+    memo: Memo[int, int] = Memo(values_max=9, weight_max=WEIGHT_MAX, weigh=lambda _, value: value)
+    memo.keep(1, WEIGHT_MAX)
+    memo.clear()
+    assert memo.find(1) is None
+    memo.keep(2, WEIGHT_MAX)
+    assert memo.find(2) == WEIGHT_MAX
