@@ -20,7 +20,7 @@ from typing import TypeAlias
 
 from carnac.core import invariants
 from carnac.core.locks import laws as lock_laws
-from carnac.core.locks.choice import LockContext, choose_lock
+from carnac.core.locks.choice import LockContext, choose_lock, default_priority
 from carnac.core.locks.events import (
     BeginPublish,
     EndPublish,
@@ -262,9 +262,7 @@ class SameHour:
         self, task: str, *, is_append: bool, partitions: IdRanges
     ) -> Generator[None, None, Lock]:
         """Ask, step after step, until the lock is held."""
-        choice = choose_lock(
-            "stream" if is_append else "compact", self._mode.context, is_append=is_append
-        )
+        choice = choose_lock(self._mode.context, is_append=is_append)
         is_wide = choice.granularity is LockGranularity.TIME_CHUNK
         request = RequestLock(
             task_id=task,
@@ -273,7 +271,7 @@ class SameHour:
             interval=HOUR,
             partitions=None if is_wide else partitions,
             type=choice.type,
-            priority=choice.priority,
+            priority=default_priority("stream" if is_append else "compact"),
             timeout_ms=choice.timeout_ms,
             lease_ms=LEASE_MS,
         )

@@ -124,7 +124,6 @@ class TaskGuard:
 
     def _choose(self, *, is_append: bool, changes_granularity: bool = False) -> LockChoice:
         return self._lockbox.choose(
-            self._task.type,
             self._context,
             is_append=is_append,
             changes_granularity=changes_granularity,

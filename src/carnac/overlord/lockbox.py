@@ -71,7 +71,6 @@ class Lockbox(Closing):
 
     def choose(
         self,
-        task_type: str,
         context: LockContext,
         *,
         is_append: bool,
@@ -79,7 +78,6 @@ class Lockbox(Closing):
     ) -> LockChoice:
         """Return the lock that a task asks for, with what the service says where its context says nothing."""
         return choose_lock(
-            task_type,
             context,
             is_append=is_append,
             changes_granularity=changes_granularity,

@@ -218,10 +218,10 @@ def test_the_service_s_setting_is_for_tasks_that_say_nothing(
     metadata: MetadataStore, clock: ActingClock
 ) -> None:
     forcing = Lockbox(metadata, clock, holder="t", lease_ms=LEASE_MS, force_time_chunk_lock=True)
-    choice = forcing.choose("index_parallel", LockContext(), is_append=True)
+    choice = forcing.choose(LockContext(), is_append=True)
     assert (choice.granularity, choice.type) == (LockGranularity.TIME_CHUNK, LockType.EXCLUSIVE)
     own = LockContext(force_time_chunk_lock=False)
-    choice = forcing.choose("compact", own, is_append=False)
+    choice = forcing.choose(own, is_append=False)
     assert choice.granularity is LockGranularity.SEGMENT
     with pytest.raises(Invalid):
-        forcing.choose("compact", LockContext(lock_type=LockType.APPEND), is_append=False)
+        forcing.choose(LockContext(lock_type=LockType.APPEND), is_append=False)

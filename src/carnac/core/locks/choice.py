@@ -53,7 +53,6 @@ class LockChoice:
 
     granularity: LockGranularity
     type: LockType
-    priority: int
     timeout_ms: int
 
 
@@ -63,7 +62,6 @@ def default_priority(task_type: str) -> int:
 
 
 def choose_lock(
-    task_type: str,
     context: LockContext,
     *,
     is_append: bool,
@@ -96,11 +94,9 @@ def choose_lock(
     elif kind is None:
         kind = LockType.APPEND if is_append else LockType.REPLACE
     is_wide = is_forced or changes_granularity or kind in {LockType.APPEND, LockType.SHARED}
-    priority = default_priority(task_type) if context.priority is None else context.priority
     return LockChoice(
         granularity=LockGranularity.TIME_CHUNK if is_wide else LockGranularity.SEGMENT,
         type=kind,
-        priority=priority,
         timeout_ms=context.timeout_ms,
     )
 

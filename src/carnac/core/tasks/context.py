@@ -41,7 +41,7 @@ def parse_task_context(
     """
     locks = parse_lock_context(context)
     if is_append is not None:
-        choose_lock(task_type, locks, is_append=is_append)
+        choose_lock(locks, is_append=is_append)
     return TaskContext(
         priority=default_priority(task_type) if locks.priority is None else locks.priority,
         slots=_whole(context, "slots", 1, SLOTS_MAX, 1),

@@ -18,7 +18,7 @@ CHUNK, SEGMENT = LockGranularity.TIME_CHUNK, LockGranularity.SEGMENT
 
 def choose(context: LockContext, **named: bool | None) -> tuple[LockGranularity, LockType]:
     is_append = bool(named.pop("is_append", False))
-    choice = choose_lock("compact", context, is_append=is_append, **named)  # type: ignore[arg-type]
+    choice = choose_lock(context, is_append=is_append, **named)  # type: ignore[arg-type]
     return choice.granularity, choice.type
 
 
@@ -61,9 +61,6 @@ def test_a_type_that_does_not_fit_is_invalid() -> None:
 )
 def test_default_priorities_are_those_of_the_source(task_type: str, priority: int) -> None:
     assert default_priority(task_type) == priority
-    assert choose_lock(task_type, LockContext(), is_append=True).priority == priority
-    own = choose_lock(task_type, LockContext(priority=100), is_append=True)
-    assert own.priority == 100
 
 
 def test_the_context_is_druid_s() -> None:
