@@ -16,7 +16,7 @@ from carnac.core.time.periods import DAY_MS
 from carnac.deep_storage import open_deep_storage
 from carnac.errors import Corrupt
 from carnac.jobs.compact import spread as compact_spread
-from carnac.jobs.compact.job import JobTask, result_of, rewrite_all
+from carnac.jobs.compact.job import result_of, rewrite_all
 from carnac.jobs.compact.scatter import ScatterJob, TaskRunner
 from carnac.jobs.compact.shape import plan_input_groups
 from carnac.jobs.compact.spread import join_ranges, spread_chunks
@@ -56,8 +56,7 @@ def spread_out(folder: Path, job: RewriteJob, memory_bytes: int) -> RewriteResul
     """Rewrite a group by ranges of time chunks, as several tasks do, one after the other."""
     input_groups = group_tasks(folder, job, memory_bytes)
     ranges = spread_chunks(input_groups, cores=2)
-    tasks = [JobTask(key=job.key, input_groups=some) for some in ranges]
-    ends = rewrite_all(tasks, Attempt(0, Tally(None)))
+    ends = rewrite_all(ranges, Attempt(0, Tally(None)))
     assert [one.failure for one in ends] == [None] * len(ranges)
     return result_of(join_ranges(input_groups, ranges, [one.input_groups for one in ends]))
 

@@ -19,7 +19,7 @@ from carnac.core.log.laws import conserves
 from carnac.core.segments.segment import Segment
 from carnac.core.time.intervals import IntervalSet
 from carnac.errors import CarnacError, DiskFull, Unavailable
-from carnac.jobs.compact.job import JobTask, result_of, rewrite_all
+from carnac.jobs.compact.job import result_of, rewrite_all
 from carnac.jobs.compact.scatter import ScatterJob, TaskRunner
 from carnac.jobs.compact.shape import plan_input_groups
 from carnac.jobs.compact.task import GroupTask
@@ -74,9 +74,7 @@ def in_one_task(tasks: Sequence[GroupTask]) -> list[CarnacError | RewriteResult]
     """Run the jobs as one task of Spark does."""
     attempt = Attempt(0, Tally(None))
     try:
-        ends = rewrite_all(
-            [JobTask(key=one.id_prefix, input_groups=(one,)) for one in tasks], attempt
-        )
+        ends = rewrite_all([(one,) for one in tasks], attempt)
     except Exception as error:  # what Spark would try again
         return [of_task(error)]
     return [

@@ -56,14 +56,6 @@ FindCancelReason = Callable[[RewriteJob], CarnacError | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JobTask:
-    """The input groups of one job. Picklable."""
-
-    key: str
-    input_groups: tuple[GroupTask, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class JobEnd:
     """How a job ended inside of a task: what it became, or its failure as text.
 
@@ -71,13 +63,12 @@ class JobEnd:
         may_retry: To try the job again may help.
     """
 
-    key: str
     input_groups: tuple[Rewritten, ...] = ()
     failure: str | None = None
     may_retry: bool = False
 
 
-def rewrite_all(tasks: Sequence[JobTask], attempt: Attempt) -> list[JobEnd]:
+def rewrite_all(jobs: Sequence[Sequence[GroupTask]], attempt: Attempt) -> list[JobEnd]:
     """Run the jobs of one Spark task; a failure is the job's own, and the others go on.
 
     Raises:
@@ -85,27 +76,27 @@ def rewrite_all(tasks: Sequence[JobTask], attempt: Attempt) -> list[JobEnd]:
     """
     ends: list[JobEnd] = []
     try:
-        ends.extend(_rewrite_one(task, attempt) for task in tasks)
+        ends.extend(_rewrite_one(job, attempt) for job in jobs)
         if len(ends) == 1 and ends[0].failure is not None and ends[0].may_retry:
             raise load_failure(ends[0].failure)
     except BaseException:
         for end in ends:
-            remove_segments(_segments(end.input_groups), tasks[0].input_groups[0].output_url)
+            remove_segments(_segments(end.input_groups), jobs[0][0].output_url)
         raise
     return ends
 
 
-def _rewrite_one(task: JobTask, attempt: Attempt) -> JobEnd:
+def _rewrite_one(job: Sequence[GroupTask], attempt: Attempt) -> JobEnd:
     written: list[Rewritten] = []
     try:
-        written.extend(rewrite_in_task(input_group, attempt) for input_group in task.input_groups)
+        written.extend(rewrite_in_task(input_group, attempt) for input_group in job)
     except BaseException as error:
-        remove_segments(_segments(written), task.input_groups[0].output_url)
+        remove_segments(_segments(written), job[0].output_url)
         if not isinstance(error, Exception):
             raise
         failure = of_task(error)
-        return JobEnd(key=task.key, failure=dump_failure(failure), may_retry=may_retry(failure))
-    return JobEnd(key=task.key, input_groups=tuple(written))
+        return JobEnd(failure=dump_failure(failure), may_retry=may_retry(failure))
+    return JobEnd(input_groups=tuple(written))
 
 
 def result_of(written: Sequence[Rewritten]) -> RewriteResult:
@@ -175,7 +166,7 @@ class RewriteRun:
     def _units(self, jobs: Sequence[RewriteJob]) -> list[Callable[[], None]]:
         """Return what is sent to Spark one by one, the largest first."""
         units: list[Callable[[], None]] = []
-        shared: list[tuple[RewriteJob, JobTask]] = []
+        shared: list[tuple[RewriteJob, tuple[GroupTask, ...]]] = []
         for job in sorted(jobs, key=lambda job: (-job.rows, job.key)):
             if not job.chunks:
                 units.append(partial(self._run_sparse, job))
@@ -193,7 +184,7 @@ class RewriteRun:
             if len(ranges) > 1:
                 units.append(partial(self._run_spread, job, tasks, ranges))
                 continue
-            shared.append((job, JobTask(key=job.key, input_groups=tasks)))
+            shared.append((job, tuple(tasks)))
         return units + [
             lambda chosen=chosen: self._run_shared(chosen) for chosen in share_tasks(shared)
         ]
@@ -210,7 +201,7 @@ class RewriteRun:
         for unit in self._units([replace(job, chunks=chunks)]):
             unit()
 
-    def _run_shared(self, chosen: Sequence[tuple[RewriteJob, JobTask]]) -> None:
+    def _run_shared(self, chosen: Sequence[tuple[RewriteJob, tuple[GroupTask, ...]]]) -> None:
         alive = [(job, task) for job, task in chosen if not self._is_cancelled(job)]
         if not alive or self._is_stopped:
             return
@@ -247,7 +238,7 @@ class RewriteRun:
         try:
             ends = self._context.run(
                 rewrite_all,
-                [(JobTask(key=job.key, input_groups=input_groups),) for input_groups in ranges],
+                [(some,) for some in ranges],
                 phase=replace(self._phase([job]), total=len(ranges)),
             )
             failures = [one.failure for [one] in ends if one.failure is not None]
@@ -372,10 +363,10 @@ def _wait_for(futures: Sequence[Future[None]], held: Held) -> None:
 
 
 def share_tasks(
-    jobs: Sequence[tuple[RewriteJob, JobTask]],
-) -> list[list[tuple[RewriteJob, JobTask]]]:
+    jobs: Sequence[tuple[RewriteJob, tuple[GroupTask, ...]]],
+) -> list[list[tuple[RewriteJob, tuple[GroupTask, ...]]]]:
     """Return the jobs, which come largest first, in the tasks that they share."""
-    bins: list[list[tuple[RewriteJob, JobTask]]] = []
+    bins: list[list[tuple[RewriteJob, tuple[GroupTask, ...]]]] = []
     room = 0
     for job, task in jobs:
         if job.rows > room or len(bins[-1]) == MAX_JOBS_PER_TASK:
