@@ -58,7 +58,6 @@ class ServerState:
         loaded: Ids of what it has loaded.
         failed: Why segments could not be loaded, by id.
         left_ms: How long the loads still take at the speed seen; None where nothing was seen yet.
-        is_known: Whether it has said what it holds.
     """
 
     server_id: str
@@ -74,7 +73,6 @@ class ServerState:
     left_ms: int | None = None
     is_draining: bool = False
     is_decommissioning: bool = False
-    is_known: bool = True
 
 
 class _Everything:
@@ -453,7 +451,6 @@ def _state_of(link: Link) -> ServerState:
         left_ms=_left_ms(left_bytes, rate),
         is_draining=record.is_draining,
         is_decommissioning=record.is_decommissioning,
-        is_known=link.is_known,
     )
 
 

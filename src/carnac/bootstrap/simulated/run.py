@@ -83,7 +83,6 @@ class Verdict:
     seed: int
     digest: str
     elapsed_ms: int
-    hand_overs: int
     revisions: int
     answers: int
     violations: tuple[Violation, ...]
@@ -150,7 +149,6 @@ def run(
             seed=seed,
             digest=kernel.digest,
             elapsed_ms=kernel.elapsed_ms,
-            hand_overs=kernel.steps,
             revisions=world.auditor.oracle.revision,
             answers=world.answers,
             violations=tuple(kernel.violations),

@@ -149,7 +149,6 @@ class PendingChunk:
 class LockWaits:
     """The owner's lock is in the queue; nothing was allocated: ask again later."""
 
-    lock: Lock
     blockers: tuple[Lock, ...]
 
 
@@ -312,7 +311,7 @@ class _Draft:
         if isinstance(reply, Granted):
             return None
         if isinstance(reply, Waits):
-            return LockWaits(lock=reply.lock, blockers=reply.blockers)
+            return LockWaits(blockers=reply.blockers)
         return Denied(error=_not_granted(request, chunk, reply))
 
     def changed(self, *, is_live: bool) -> tuple[PendingChunk, ...]:

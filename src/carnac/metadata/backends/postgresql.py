@@ -54,7 +54,6 @@ class PostgresqlWriting:
     """A write transaction."""
 
     session: Session
-    connection: Any
 
     def commit(self) -> None:
         """Make it durable."""
@@ -126,7 +125,7 @@ class PostgresqlDatabase:
                 with session.pipelined():
                     session.control("BEGIN")
                     session.control(_LOCK)
-                    yield PostgresqlWriting(session, connection)
+                    yield PostgresqlWriting(session)
             except CarnacError:
                 self._roll_back(connection)
                 raise

@@ -60,7 +60,6 @@ class Survey:
         states: Iterable[ChunkState] = (),
         rules: Sequence[Rule] = DEFAULT_RULES,
     ) -> None:
-        self.datasource = datasource
         self.settings = settings
         self.states: dict[Interval, ChunkState] = {state.chunk: state for state in states}
         self._rules = rules
