@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from carnac.console.looks import chart_head
+from carnac.console.looks import ASIDE, chart_head
 
 if TYPE_CHECKING:
     from carnac.console.looks import Chart
@@ -80,7 +80,11 @@ def draw_late_data(panels: Sequence[Panel], *, subtitle: str) -> Chart:
         **chart_head(
             "Late appends into time chunks that are being compacted",
             subtitle,
-            legend={"labelLimit": 420},
+            legend={
+                "labelLimit": 420,
+                "columnPadding": 2 * ASIDE,
+                "layout": {"bottom": {"direction": "vertical"}},
+            },
         ),
         "vconcat": [_panel(panel, end_s, is_last=panel is panels[-1]) for panel in panels],
         "spacing": 22,

@@ -70,7 +70,7 @@ def _panel(title: str, statements: Mapping[str, Any], engines: Mapping[str, str]
     scale: Chart = {"type": "log", "domain": [2.5, 2000]}
     ticks = [3, 10, 30, 100, 300, 1000]
     x = number("ms", None, scale=scale, values=ticks, format=",d", **BARE)
-    colors = color("engine", COLORS, orient="top", symbolSize=90, columns=5, columnPadding=22)
+    colors = color("engine", COLORS, orient="top", symbolSize=90, columns=5)
     mark: Chart = {"type": "circle", "size": 90, "opacity": 0.95}
     return {
         "title": {"text": title, "anchor": "start", "frame": "group", "fontSize": 13, "offset": 6},

@@ -23,7 +23,14 @@ CHUNKS_MAX = 2_000
 COLORS = ("#33658a", "#f6ae2d", "#d1495b", "#2a9d8f", "#8e6c8a", "#86bbd8", "#55a630", "#6c757d")
 """Told apart by people who see colours differently, on white."""
 HATCHES = 12
-_LEGEND: Chart = {"titleFontSize": 12, "labelLimit": 420, "symbolType": "square"}
+_LABEL = 420
+_LEGEND: Chart = {
+    "titleFontSize": 12,
+    "labelLimit": _LABEL,
+    "symbolType": "square",
+    "columnPadding": _LABEL / 5,
+}
+"""Two columns of it fit below the picture, however wide the letters are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,7 +215,7 @@ def _color(revisions: Sequence[int], labels: Mapping[int, str]) -> dict[str, obj
         "legend": {
             "title": "added by revision",
             "orient": "bottom",
-            "columns": 3,
+            "columns": 2,
             "titleOrient": "top",
         },
     }
