@@ -24,6 +24,7 @@ CALLED_BY_OTHERS = {
     "on_message_complete": "httptools' HTTPProtocol",
     "on_url": "httptools' HTTPProtocol",
     "seekable": "pyarrow's PythonFile",
+    "start_call": "pyarrow's ServerMiddlewareFactory",
 }
 """Names that a library calls and we do not, and whose they are. To stand here is to be named somewhere else."""
 

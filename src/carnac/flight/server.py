@@ -246,18 +246,28 @@ def _make(own: _Own, calls: _Calls, location: str) -> Any:
             return [(name, "for Carnac's own processes") for name in _ACTIONS]
 
         def _refuse(self, *_asked: object) -> Any:
-            raise to_flight(
-                Invalid(
-                    "this port answers Carnac's own processes (do_get of their tickets, do_action); "
-                    "ask a broker for rows, by SQL over HTTP"
-                ),
-                "what this port does not answer",
-            )
+            raise _refusal()
 
-        # pyarrow adds a traceback to what `get_schema` raises
-        list_flights = get_flight_info = get_schema = do_put = do_exchange = _refuse
+        list_flights = get_flight_info = do_put = do_exchange = _refuse
 
-    return Service(location)
+    class NoSchemas(fl.ServerMiddlewareFactory):  # type: ignore[misc]  # it has no types
+        """Refuses `get_schema` before the service is asked: pyarrow adds a traceback to what that raises."""
+
+        def start_call(self, info: fl.CallInfo, _headers: object) -> None:
+            if info.method == fl.FlightMethod.GET_SCHEMA:
+                raise _refusal()
+
+    return Service(location, middleware={"schemas": NoSchemas()})
+
+
+def _refusal() -> fl.FlightError:
+    return to_flight(
+        Invalid(
+            "this port answers Carnac's own processes (do_get of their tickets, do_action); "
+            "ask a broker for rows, by SQL over HTTP"
+        ),
+        "what this port does not answer",
+    )
 
 
 _ACTIONS = ("assign", "unassign", "inventory", "cancel")

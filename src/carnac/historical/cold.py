@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 from carnac.core.segments.blocks import read_blocks
 from carnac.core.segments.segment import Segment
-from carnac.errors import Cancelled, CarnacError, Unavailable
+from carnac.errors import Cancelled, CarnacError, NotFound, Unavailable
 from carnac.ports import DeepStorage
-from carnac.ports.segment_files import check_file, damaged
+from carnac.ports.segment_files import NOT_THERE, check_file, damaged
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
@@ -76,9 +76,9 @@ class ColdFile:
         """Return so many bytes from here, by one request if they are `RUN_MAX_BYTES` or fewer.
 
         Raises:
-            Cancelled: Nobody wants them any more.
-            NotFound, Unavailable: Deep storage does not have or give them.
-            Corrupt: The file is not what was written.
+            OSError: Nobody wants them any more, or deep storage does not give them as they were written: `error` says
+                which. Arrow keeps what is raised here as long as the file, so that it must not be what goes further up
+                and refers to all that the statement has.
         """
         end = self.segment.size_bytes
         if size >= 0:
@@ -89,10 +89,11 @@ class ColdFile:
             found = self._read_checked(end)
         except CarnacError as error:
             self.error = self.error or error
-            raise
-        self._at += len(found)
-        self.has_rows_read = self._is_open
-        return found
+        else:
+            self._at += len(found)
+            self.has_rows_read = self._is_open
+            return found
+        raise OSError(self.error.message)
 
     def footer_is_read(self) -> None:
         """Note that what follows are rows."""
@@ -135,6 +136,8 @@ class ColdFile:
         path = self.segment.path
         try:
             found = self._storage.read_range(path, begin, end)
+        except NotFound as error:
+            raise damaged(self.segment, NOT_THERE) from error
         except CarnacError:
             raise
         except Exception as error:  # of a library of some object store
@@ -174,8 +177,6 @@ def _opened(file: ColdFile) -> ds.Dataset | None:
     try:
         fragment = _form().make_fragment(pa.PythonFile(file, mode="r"))
         dataset = ds.FileSystemDataset([fragment], fragment.physical_schema, fragment.format)
-    except CarnacError as error:
-        file.error = file.error or error
     except (pa.ArrowException, OSError) as error:
         first_line = str(error).partition("\n")[0]
         file.error = file.error or damaged(file.segment, f"it is no Parquet file: {first_line}")

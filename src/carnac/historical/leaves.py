@@ -154,6 +154,8 @@ class Leaf:
             if close is not None:
                 close()
             self._first = None
+            for file in self._found.cold:
+                file.error = None
             self._sources.shelf.let_go(self._found.held)
         finally:
             self._mutex.release()
