@@ -113,6 +113,8 @@ def _run(args: Sequence[str], session: Session) -> int:
             return exit_.code
         return 0 if exit_.code is None else 1
     except Exception as error:
+        if _is_unanswered(error):
+            raise Invalid("the input ended at a question, so nothing was done") from error
         if not _is_about_words(error):
             raise
         context: Any = getattr(error, "ctx", None)
@@ -127,6 +129,13 @@ def _is_about_words(error: Exception) -> bool:
     import typer
 
     return isinstance(error, typer.BadParameter.__mro__[1])
+
+
+def _is_unanswered(error: Exception) -> bool:
+    """Whether the input ended (Ctrl-D) at a question."""
+    import typer
+
+    return isinstance(error, typer.Abort)
 
 
 def _sentence(error: Any, context: Any) -> str:
