@@ -193,6 +193,9 @@ def test_numbers(cell: Any, kind: str, time: int | str) -> None:
         ("03:05 PM 2015-01-01", "hh:mm a yyyy-MM-dd", 1420124700000),
         ("12-Sep-15 01.02.03", "dd-MMM-yy HH.mm.ss", 1442019723000),
         ("2015-255", "yyyy-DDD", 1442016000000),
+        ("2015-W37", "xxxx-'W'ww", 1441584000000),
+        ("2015-W37-6", "xxxx-'W'ww-e", 1442016000000),
+        ("2015-W54", "xxxx-'W'ww", REASON_UNPARSEABLE),
         ("day 2015-09-12 at 100%", "'day 'yyyy-MM-dd' at 100%'", 1442016000000),
         ("2015-09-12", "yyyy/MM/dd", REASON_UNPARSEABLE),
         ("2015-02-30", "yyyy-MM-dd", REASON_UNPARSEABLE),
@@ -207,8 +210,8 @@ def test_patterns(cell: Any, pattern: str, time: int | str) -> None:
 
 
 def test_pattern_that_cannot_be_read_names_its_part() -> None:
-    with pytest.raises(Invalid, match=r"pattern 'xxxx-ww' has a part that cannot be read"):
-        time_of("2015-37", format="xxxx-ww")
+    with pytest.raises(ValueError, match=r"pattern 'yyyy-kk' has a part that cannot be read"):
+        time_of("2015-17", format="yyyy-kk")
 
 
 def millis(year: int, month: int, day: int, hour: int = 0, minute: int = 0) -> int:

@@ -6,6 +6,7 @@ import pytest
 
 from carnac.errors import Invalid
 from carnac.specs.druid.joda import Token, has_offset, parse_pattern, to_spark_pattern, to_strptime
+from carnac.specs.ingest.schema import TimestampSpec
 
 PATTERNS = [
     ("yyyy-MM-dd HH:mm:ss", "yyyy-MM-dd HH:mm:ss", "%Y-%m-%d %H:%M:%S"),
@@ -57,8 +58,30 @@ def test_what_is_no_pattern(pattern: str, message: str) -> None:
     assert caught.value.message == message
 
 
-def test_weeks_cannot_be_read() -> None:
+def test_weeks_cannot_be_read_by_spark() -> None:
     with pytest.raises(Invalid, match="counts weeks of a year, which Spark cannot do"):
         to_spark_pattern("xxxx-'W'ww")
-    with pytest.raises(Invalid, match="has a part that cannot be read: weekyear"):
-        to_strptime("xxxx-'W'ww")
+    assert to_strptime("xxxx-'W'ww-e") == "%G-W%V-%u"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "message"),
+    [
+        ("yyyy-'W'ww", "mixes years with weeks"),
+        ("xxxx-MM", "mixes years with weeks"),
+        ("xxxx", "mixes years with weeks"),
+        ("yyyy e", "mixes years with weeks"),
+        ("MM-dd HH:mm", "has no year, so it names no time"),
+        ("yyyy-MM-dd HH:mm a", "has H beside a; write h for"),
+        ("xx-'W'ww", "has a part that cannot be read: weekyear"),
+        ("yyyy-MM-dd kk", "has a part that cannot be read: clock_hour"),
+    ],
+)
+def test_patterns_that_no_time_can_be_read_by_are_wrong_in_a_spec(
+    pattern: str, message: str
+) -> None:
+    """They passed the check of a spec, and failed the load or rejected each row of it."""
+    for read in (to_strptime, lambda text: TimestampSpec(column="t", format=text)):
+        with pytest.raises(ValueError if read is not to_strptime else Invalid) as caught:
+            read(pattern)
+        assert f"pattern '{pattern}' {message}" in str(caught.value)

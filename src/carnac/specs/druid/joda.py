@@ -10,7 +10,7 @@ depends on a locale's calendar or that cannot be parsed back (`z` names of zones
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 
 from carnac.errors import Invalid
@@ -106,6 +106,9 @@ _SPARK_LETTER = {
 }
 _READ: Mapping[str, Mapping[int, str]] = {
     "year": {0: "%Y", 2: "%y"},
+    "weekyear": {1: "%G", 4: "%G"},
+    "week": {0: "%V"},
+    "day_of_week": {0: "%u"},
     "month": {0: "%B", 1: "%m", 2: "%m", 3: "%b"},
     "day": {0: "%d"},
     "day_of_year": {0: "%j"},
@@ -137,6 +140,8 @@ _PRINTED: Mapping[str, Mapping[int, str]] = {
     "offset": {1: "+0000", 2: "+00:00"},
 }
 """What DuckDB's `strftime` prints a time in UTC by, by field and width."""
+_OF_WEEKS = {"weekyear", "week", "day_of_week"}
+_OF_YEARS = {"year", "month", "day", "day_of_year"}
 
 
 def has_offset(pattern: str) -> bool:
@@ -197,9 +202,25 @@ def to_strptime(pattern: str) -> str:
     """Return the pattern as strptime directives, as DuckDB reads them (`%g` is milliseconds).
 
     Raises:
-        Invalid: It is not a pattern, or has a part that strptime cannot read.
+        Invalid: It is not a pattern, has a part that strptime cannot read, or parts that name no time together.
     """
-    return _directives(pattern, _READ, "read")
+    directives = _directives(pattern, _READ, "read")
+    fields = {token.field for token in parse_pattern(pattern)}
+    why = _no_time(fields)
+    if why:
+        raise Invalid(f"pattern '{pattern}' {why}", pattern=pattern)
+    return directives
+
+
+def _no_time(fields: Set[str]) -> str:
+    """Return why fields name no time together; empty if they do."""
+    if not fields & {"year", "weekyear"}:
+        return "has no year, so it names no time"
+    if fields & _OF_WEEKS and (not _OF_WEEKS - {"day_of_week"} <= fields or fields & _OF_YEARS):
+        return "mixes years with weeks; write both of a week, as in xxxx-'W'ww or xxxx-'W'ww-e"
+    if {"hour", "half_day"} <= fields:
+        return "has H beside a; write h for the hours of half a day"
+    return ""
 
 
 def to_strftime(pattern: str) -> str:

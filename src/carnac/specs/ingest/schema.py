@@ -17,7 +17,7 @@ from carnac.core.segments import segment as segments
 from carnac.core.time.zones import canonical_zone
 from carnac.errors import Invalid
 from carnac.specs.base import TIME_COLUMN, InstantText, SpecModel, named, problem
-from carnac.specs.druid.joda import parse_pattern
+from carnac.specs.druid.joda import to_strptime
 
 ColumnType = Literal[
     "string",
@@ -104,7 +104,7 @@ class TimestampSpec(SpecModel):
     def _check_pattern(self) -> Self:
         if self.format not in TIMESTAMP_FORMATS:
             try:
-                parse_pattern(self.format)
+                to_strptime(self.format)
             except Invalid as error:
                 raise problem(error.message) from None
         return self
