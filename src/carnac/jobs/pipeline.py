@@ -234,7 +234,7 @@ def _check_files(task: tuple[str, Sequence[Segment]], attempt: Attempt) -> None:
         task: Root of deep storage, and segments.
 
     Raises:
-        NotFound, Corrupt, Unavailable: As `segment_file`.
+        Corrupt, Unavailable: As `segment_file`.
     """
     output_url, segments = task
     for segment in segments:

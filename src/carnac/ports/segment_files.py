@@ -9,11 +9,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple, Protocol
 
-from carnac.errors import Corrupt
+from carnac.errors import Corrupt, Unavailable
 
 BLOCK_BYTES = 1 << 20
 ALGORITHMS = frozenset({"sha256"})
 """Those that records name."""
+NOT_THERE = "is not there"
 REMEDY = "run 'verify', then put back a copy of the file or replace its rows"
 
 
@@ -109,6 +110,25 @@ def check_file(segment: Recorded, blocks: Iterable[bytes]) -> None:
     damage = find_damage(segment, blocks)
     if damage is not None:
         raise damaged(segment, damage.detail)
+
+
+def require_storage(segment: Recorded, place: Path) -> None:
+    """Tell deep storage that is away from a file that is gone: of a disk that is not mounted no folder is there.
+
+    Args:
+        place: Of the file that is gone, or of a copy.
+
+    Raises:
+        Unavailable: It is away.
+    """
+    parts = Path(segment.path).parts
+    if len(parts) < 2 or place.parts[-len(parts) :] != parts:  # of a copy
+        return
+    folder = place.parents[len(parts) - 2]
+    if not folder.is_dir():
+        raise Unavailable(
+            f"deep storage {folder.parent} has no folder '{folder.name}': mount it, or put it back, and ask again"
+        )
 
 
 def damaged(segment: Recorded, detail: str) -> Corrupt:

@@ -15,7 +15,14 @@ from pathlib import Path
 
 from carnac.core.segments.segment import Segment
 from carnac.errors import Unavailable
-from carnac.ports.segment_files import blocks_of, damaged, find_damage, require_file
+from carnac.ports.segment_files import (
+    NOT_THERE,
+    blocks_of,
+    damaged,
+    find_damage,
+    require_file,
+    require_storage,
+)
 
 FILES_MAX = 1 << 18
 """Remembered at most, about 50 MB; beyond, those that were found first are forgotten."""
@@ -93,8 +100,8 @@ class IntactFiles:
                 damage = find_damage(segment, _until(stop, blocks_of(file)))
                 after = os.fstat(file.fileno())
         except FileNotFoundError:
-            _require_storage(segment, place)
-            return "is not there"
+            require_storage(segment, place)
+            return NOT_THERE
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             raise Unavailable(
@@ -113,18 +120,6 @@ class IntactFiles:
             while len(self._known) >= self._files_max:
                 del self._known[next(iter(self._known))]
             self._known[str(place)] = _identity(segment, status)
-
-
-def _require_storage(segment: Segment, place: Path) -> None:
-    """Tell deep storage that is away from a file that is gone: of a disk that is not mounted no folder is there."""
-    parts = Path(segment.path).parts
-    if len(parts) < 2 or place.parts[-len(parts) :] != parts:  # of a copy
-        return
-    folder = place.parents[len(parts) - 2]
-    if not folder.is_dir():
-        raise Unavailable(
-            f"deep storage {folder.parent} has no folder '{folder.name}': mount it, or put it back, and ask again"
-        )
 
 
 def _identity(segment: Segment, status: os.stat_result) -> int:

@@ -15,7 +15,7 @@ from carnac.core.log.commits import CommitKind
 from carnac.core.segments.segment import ColumnType, Metric, MetricKind, Segment
 from carnac.core.tasks.model import TaskState
 from carnac.core.time.intervals import Interval
-from carnac.errors import CarnacError, Corrupt, NotFound
+from carnac.errors import CarnacError, Corrupt, Unavailable
 from carnac.rows.row_hash import add_hashes
 from carnac.store import Store
 from carnac.store.compacting.reports import CompactionReport, GroupOutcome
@@ -136,10 +136,19 @@ def test_a_file_that_is_gone_is_named(
         if is_pipe:
             os.mkfifo(place)
         error = refusal_of(store, door, segments[0])
-        assert isinstance(error, NotFound), error
-        assert f"{segments[0].segment_id} of events is gone; run 'verify', then put back" in str(
-            error
-        )
+        assert isinstance(error, Corrupt), error
+        said = f"{segments[0].segment_id} of events is damaged (is not there); run 'verify', then"
+        assert said in str(error)
+
+
+def test_deep_storage_that_is_away_is_no_damage_of_all_segments(
+    store: Store, folder: Path, segments: list[Segment]
+) -> None:
+    place = folder / "deep-storage" / "segments"
+    place.rename(folder / "elsewhere")
+    error = refusal_of(store, DOORS["compact by ranges"], segments[0])
+    assert isinstance(error, Unavailable), error
+    assert "has no folder 'segments': mount it" in error.message
 
 
 def test_damage_that_is_clipped_away_is_found_all_the_same(

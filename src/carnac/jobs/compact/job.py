@@ -384,8 +384,7 @@ def find_buckets(output_url: str, job: RewriteJob) -> tuple[Interval, ...]:
     and nothing else is.
 
     Raises:
-        NotFound: A segment's file is gone.
-        Corrupt: It cannot be read.
+        Corrupt: A segment's file is gone or cannot be read.
         Invalid: They are more than a group may have.
     """
     text = job.target.segment_granularity

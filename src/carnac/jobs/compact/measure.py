@@ -28,7 +28,7 @@ def measured(unit: ReadUnit, plan: ReadPlan, side: Side) -> Iterator[pa.Table]:
     """Yield the rows of all inputs, rolled up so far if they are to be; once all are read, they are on the side.
 
     Raises:
-        NotFound, Corrupt: As `read_tables`.
+        Corrupt: As `read_tables`.
     """
     if not unit.shape.is_rollup:
         for _, read in as_read(plan, unit.inputs, side):
@@ -49,7 +49,7 @@ def as_read(
     """Yield the rows of inputs as they are; once all are read, they are on the side.
 
     Raises:
-        NotFound, Corrupt: As `read_tables`.
+        Corrupt: As `read_tables`.
     """
     shown, hidden = RowMeter(), RowMeter()
     for source in inputs:

@@ -25,9 +25,16 @@ from carnac.core.segments.segment import TIME_COLUMN, ColumnType, Segment
 from carnac.core.segments.sql_columns import SQL_TYPE
 from carnac.core.time.granularity import NONE, parse_granularity
 from carnac.core.time.intervals import Interval, IntervalSet
-from carnac.errors import CarnacError, NotFound, Unavailable
+from carnac.errors import CarnacError, Unavailable
 from carnac.ports import SegmentInput
-from carnac.ports.segment_files import REMEDY, blocks_of, check_file, damaged, require_file
+from carnac.ports.segment_files import (
+    NOT_THERE,
+    blocks_of,
+    check_file,
+    damaged,
+    require_file,
+    require_storage,
+)
 from carnac.rows.output import NO_SPACE, NO_TEMPORARY_ROOM, local_root
 from carnac.rows.segment_writer import ARROW_TYPE, TIME_TYPE
 
@@ -86,8 +93,7 @@ def read_tables(
             whose times say that nothing in them is visible are not read.
 
     Raises:
-        NotFound: The segment's file is gone.
-        Corrupt: It cannot be read, or does not hold what the segment's record says.
+        Corrupt: The segment's file is gone, cannot be read, or does not hold what the segment's record says.
     """
     segment = source.segment
     own = {column.name: column.type for column in segment.columns}
@@ -160,7 +166,7 @@ def uncompressed_bytes(output_url: str, source: SegmentInput) -> int:
     """Return the bytes of a segment's columns before compression, from the file's footer.
 
     Raises:
-        NotFound, Corrupt: As `read_tables`.
+        Corrupt: As `read_tables`.
     """
     with segment_file(output_url, source.segment, is_survey=True) as opened:
         footer = pq.read_metadata(opened)
@@ -179,15 +185,14 @@ def segment_file(output_url: str, segment: Segment, *, is_survey: bool = False) 
         is_survey: Do not look at the bytes first, only if they cannot be read.
 
     Raises:
-        NotFound: The file is gone.
-        Corrupt: It is damaged.
+        Corrupt: The file is gone or damaged.
         Unavailable: It cannot be reached, or copied from far away to the folder of temporary files.
     """
     with contextlib.ExitStack() as stack:
         try:
             file = _opened(output_url, segment, stack, is_checked=not is_survey)
         except OSError as error:
-            raise _failure(segment, error) from error
+            raise _failure(output_url, segment, error) from error
         try:
             yield file
         except (pa.ArrowException, OSError, MemoryError, KeyError) as error:
@@ -196,7 +201,7 @@ def segment_file(output_url: str, segment: Segment, *, is_survey: bool = False) 
                     pass
             if isinstance(error, MemoryError):
                 raise
-            raise _failure(segment, error) from error
+            raise _failure(output_url, segment, error) from error
 
 
 def _opened(
@@ -231,12 +236,15 @@ def _written(blocks: Iterator[bytes], file: Any) -> Iterator[bytes]:
         yield block
 
 
-def _failure(segment: Segment, error: Exception) -> CarnacError:
+def _failure(output_url: str, segment: Segment, error: Exception) -> CarnacError:
     """Return what it means that a segment's file cannot be read: Arrow's own errors have no number of the system's."""
+    if isinstance(error, FileNotFoundError):
+        root = local_root(output_url)
+        if root is not None:
+            require_storage(segment, root / segment.path)
+        return damaged(segment, NOT_THERE)
     name = f"file {segment.path} of segment {segment.segment_id} of {segment.datasource}"
     reason = next(iter(str(error).splitlines()), type(error).__name__)
-    if isinstance(error, FileNotFoundError):
-        return NotFound(f"{name} is gone; {REMEDY}", segment_id=segment.segment_id)
     number = error.errno if isinstance(error, OSError) else None
     if number is None or number == errno.EIO:
         return damaged(segment, f"cannot be read: {reason}")

@@ -193,7 +193,7 @@ def rewrite_in_task(
     is one range, since nobody knows before how few rows it becomes.
 
     Raises:
-        NotFound, Corrupt: As `read_tables`.
+        Corrupt: As `read_tables`.
         Invalid: A sum does not fit into its type, or rows cannot be partitioned as the target says.
         Unavailable: Deep storage or the temporary folder is full, or does not answer.
     """

@@ -109,7 +109,7 @@ def rewrite_in_memory(
     """Rewrite the inputs of an input group whose rows need no merging; None if they prove larger than memory.
 
     Raises:
-        NotFound, Corrupt: As `read_tables`.
+        Corrupt: As `read_tables`.
         Unavailable: Deep storage is full or does not answer.
     """
     watch = ProofWatch(task.input_group, make_writer)

@@ -107,9 +107,8 @@ def rewrite_segment(task: DeleteTask, judge: Any, *, attempt: int = 0) -> Segmen
 
     Raises:
         Invalid: The predicate fails on a value, for example a cast.
-        NotFound: The segment's file is gone.
         Unavailable: Deep storage is full or does not answer.
-        Corrupt: The file is not what its record says.
+        Corrupt: The file is gone, or not what its record says.
     """
     new_id = f"{task.id_prefix}a{attempt}s0"
     temp_dir = Path(task.temp_dir) / new_id

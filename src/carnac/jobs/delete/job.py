@@ -30,7 +30,7 @@ def delete_where(
 
     Raises:
         Invalid: The predicate is no condition over the datasource's columns, or fails on a value.
-        Corrupt, NotFound: A segment's file is not what its record says, or is gone: then nobody knows which of its rows
+        Corrupt: A segment's file is not what its record says, or is gone: then nobody knows which of its rows
             match.
     """
     if columns is None:
