@@ -18,7 +18,7 @@ from carnac.core.segments.segment import RangePartition
 from carnac.core.time.granularity import HOUR
 from carnac.core.time.intervals import Interval, IntervalSet
 from carnac.deep_storage import open_deep_storage
-from carnac.errors import CarnacError, Conflict, NotFound
+from carnac.errors import CarnacError, Conflict, Corrupt
 from carnac.jobs.compact import spread as compact_spread
 from carnac.jobs.pipeline import SparkPipeline
 from carnac.ports import RewriteJob, RewriteResult, SegmentInput
@@ -120,7 +120,7 @@ def test_many_groups_and_one_that_fails(rewrite: Rewrite, deep_storage: Path) ->
         assert [segment.rows for segment in written] == [2000]
         before = rows_of(deep_storage, [source.segment for source in job.inputs])
         assert rows_of(deep_storage, written) == before
-    assert isinstance(ends["day-2"], NotFound)
+    assert isinstance(ends["day-2"], Corrupt)
     assert lost.segment_id in str(ends["day-2"])
     kept = {
         segment.path for key in ends if key != "day-2" for segment in result(ends, key).segments
@@ -144,7 +144,7 @@ def test_a_group_of_many_time_chunks_is_spread_over_tasks(
     assert rows_of(deep_storage, written) == before
     lost = job.inputs[1].segment
     (deep_storage / lost.path).unlink()
-    assert isinstance(rewrite(wide)["wide"], NotFound)
+    assert isinstance(rewrite(wide)["wide"], Corrupt)
     kept = {segment.path for segment in written} | {one.segment.path for one in job.inputs}
     assert set(files_below(deep_storage)) == kept - {lost.path}, "what was written is removed"
 

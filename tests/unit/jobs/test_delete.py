@@ -9,7 +9,7 @@ import pytest
 
 from carnac.core.segments.segment import ROW_HASH_VERSION, ColumnType, Segment
 from carnac.core.time.intervals import Interval, IntervalSet, interval_set
-from carnac.errors import Invalid, NotFound
+from carnac.errors import Corrupt, Invalid
 from carnac.jobs.delete.delete import DeleteTask, judging, rewrite_segment
 from carnac.jobs.delete.predicate import check_predicate
 from carnac.ports import SegmentInput
@@ -173,7 +173,7 @@ def test_a_value_that_breaks_the_predicate_is_invalid(tmp_path: Path) -> None:
 def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
     segment, _ = make(tmp_path)
     (tmp_path / "store" / segment.path).unlink()
-    with pytest.raises(NotFound, match=segment.path):
+    with pytest.raises(Corrupt, match=segment.path):
         delete(tmp_path, segment, "TRUE")
 
 
