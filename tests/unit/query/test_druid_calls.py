@@ -71,6 +71,38 @@ def test_days_of_another_zone_begin_at_its_midnight(store: Store) -> None:
     assert texts(store, "TIME_FLOOR(__time, 'P1D', NULL, 'Etc/UTC')") == utc
 
 
+def test_an_hour_that_clocks_show_twice_is_two_hours(store: Store) -> None:
+    """Both were the later one, which begins after the times of the earlier."""
+    floor = "TIME_FLOOR(TIMESTAMPTZ '2024-11-03 {}Z', '{}', NULL, 'America/New_York')"
+    for at, period, start in (
+        ("05:34", "PT1H", "05:00"),
+        ("06:34", "PT1H", "06:00"),
+        ("05:34", "PT15M", "05:30"),
+        ("06:34", "P1D", "04:00"),
+    ):
+        assert texts(store, floor.format(at, period))[0] == f"2024-11-03T{start}:00"
+    half = "TIME_FLOOR(TIMESTAMPTZ '2024-11-03 05:40Z', 'PT1H', NULL, 'Asia/Kolkata')"
+    assert texts(store, half)[0] == "2024-11-03T05:30:00"
+
+
+@pytest.mark.parametrize(
+    ("text", "start"),
+    [
+        ("2024", "2024-01-01T00:00:00"),
+        ("2024-03", "2024-03-01T00:00:00"),
+        ("2024-03-04", "2024-03-04T00:00:00"),
+        ("2024-03-04T05", "2024-03-04T05:00:00"),
+        ("2024-03-04T05Z", "2024-03-04T05:00:00"),
+        ("2024-03-04T05+02:00", "2024-03-04T03:00:00"),
+        ("2024-03-04T05:06:07.8Z", "2024-03-04T05:06:07"),
+        ("abcd", None),
+    ],
+)
+def test_times_are_parsed_as_joda_does(store: Store, text: str, start: str | None) -> None:
+    for what in (f"'{text}'", f"concat('{text}', left(page, 0))"):
+        assert texts(store, f"TIME_PARSE({what})")[0] == start
+
+
 def test_what_superset_asks_of_a_week_that_ends_on_saturday(store: Store) -> None:
     inner = "TIME_FLOOR(TIME_SHIFT(CAST(__time AS TIMESTAMP), 'P1D', 1), 'P1W')"
     ends = texts(store, f"TIME_SHIFT({inner}, 'P1D', 5)")
@@ -115,6 +147,9 @@ def test_a_series_is_grouped_by_what_it_shows(store: Store) -> None:
         ("TO_JSON_STRING(page)", ['"Menhir"', '"Dolmen"', '"Menhir"']),
         ("TIME_IN_INTERVAL(__time, '2024-03-04/P1D')", [True, False, False]),
         ("PARSE_LONG(text)", [12, None, -1]),
+        ("PARSE_LONG(text || '.6')", [None, None, None]),
+        ("PARSE_LONG('0x1' || added)", [None, None, None]),
+        ("BITWISE_SHIFT_LEFT(1, 38 + CAST(added AS INTEGER))", [1 << 41, 1 << 43, 1 << 45]),
         ("DIV(added, 2)", [1, 2, 3]),
         ("SAFE_DIVIDE(added, added - 3)", [None, 2.5, 1.75]),
         ("BITWISE_AND(added, 1) + BITWISE_SHIFT_LEFT(added, 1)", [7, 11, 15]),

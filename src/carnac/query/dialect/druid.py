@@ -12,7 +12,7 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 from carnac.core.time.intervals import parse_interval
-from carnac.core.time.periods import DAY_MS, Period, parse_period
+from carnac.core.time.periods import DAY_MS, HOUR_MS, Period, parse_period
 from carnac.errors import Invalid
 from carnac.query.bucketing import PERIODS
 from carnac.query.syntax import NOWHERE, Node, arguments, parse, select_of, unparse, walk
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     import duckdb
 
 FORMS: Mapping[tuple[str, int], str] = {
-    ("time_parse", 1): "TRY_CAST(_1 AS TIMESTAMPTZ)",
     ("millis_to_timestamp", 1): "make_timestamptz(CAST(_1 AS BIGINT) * 1000)",
     ("timestamp_to_millis", 1): "epoch_ms(_1)",
     ("approx_count_distinct_builtin", 1): "approx_count_distinct(_1)",
@@ -42,7 +41,11 @@ FORMS: Mapping[tuple[str, int], str] = {
     ("contains_string", 2): "contains(_1, _2)",
     ("icontains_string", 2): "contains(lower(_1), lower(_2))",
     ("decode_base64_utf8", 1): "decode(from_base64(_1))",
-    ("parse_long", 1): "TRY_CAST(_1 AS BIGINT)",
+    # a cast rounds, and reads blanks, exponents and other bases
+    (
+        "parse_long",
+        1,
+    ): "CASE WHEN regexp_full_match(_1, '[+-]?[0-9]+') THEN TRY_CAST(_1 AS BIGINT) END",
     ("div", 2): "_1 // _2",
     ("safe_divide", 2): "_1 / nullif(_2, 0)",
     ("truncate", 1): "trunc(_1)",
@@ -50,7 +53,7 @@ FORMS: Mapping[tuple[str, int], str] = {
     ("bitwise_or", 2): "_1 | _2",
     ("bitwise_xor", 2): "xor(_1, _2)",
     ("bitwise_complement", 1): "~_1",
-    ("bitwise_shift_left", 2): "_1 << _2",
+    ("bitwise_shift_left", 2): "CAST(_1 AS BIGINT) << _2",
     ("bitwise_shift_right", 2): "_1 >> _2",
     ("mv_to_array", 1): "_1",
     ("array_to_mv", 1): "_1",
@@ -83,6 +86,7 @@ _UNITS = {
 _TRUNCATED = {period: unit for unit, period in PERIODS.items()}
 _ISO = "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'"
 _ZONE = re.compile(r"[A-Za-z]+(/[A-Za-z0-9_+-]+)*")
+_WHOLE_TIME = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:|$)")
 _UTC = frozenset({"utc", "etc/utc", "z"})
 
 
@@ -137,6 +141,18 @@ def _text(node: Node) -> str | None:
     return str(literal["text"]) if literal.get("kind") == "STRING" else None
 
 
+def _time_parse(texts: list[str | None]) -> str | None:
+    """A year, a month or an hour alone is a time to Joda, and none to a cast."""
+    if len(texts) != 1:
+        return None
+    if texts[0] is not None and _WHOLE_TIME.match(texts[0]):
+        return "TRY_CAST(_1 AS TIMESTAMPTZ)"  # which conditions on time are found by
+    return (
+        "TRY_CAST(CASE length(_1) WHEN 4 THEN _1 || '-01-01' WHEN 7 THEN _1 || '-01' ELSE regexp_replace(_1,"
+        r" '^(.{10}[T ]\d\d)(Z|[+-]\d\d(:?\d\d)?)?$', '\1:00\2') END AS TIMESTAMPTZ)"
+    )
+
+
 def _time_floor(texts: list[str | None]) -> str | None:
     if len(texts) not in {2, 4} or texts[1] is None:
         return None
@@ -146,8 +162,14 @@ def _time_floor(texts: list[str | None]) -> str | None:
     if texts[2] != "" or _ZONE.fullmatch(zone) is None:
         return None
     wall = f"timezone('{zone}', CAST(_1 AS TIMESTAMPTZ))"
-    floored = _floored(parse_period(texts[1]), wall)
-    return None if floored is None else f"timezone('{zone}', {floored})"
+    period = parse_period(texts[1])
+    floored = _floored(period, wall)
+    if floored is None:
+        return None
+    if period == Period(clock_ms=period.clock_ms) and period.clock_ms <= HOUR_MS:
+        # clocks that go back show an hour twice: it is two hours
+        return f"CAST(_1 AS TIMESTAMPTZ) - ({wall} - {floored})"
+    return f"timezone('{zone}', {floored})"
 
 
 def _floored(period: Period, what: str) -> str | None:
@@ -222,6 +244,7 @@ def _lookup(texts: list[str | None]) -> str | None:
 
 
 _SPECIAL: Mapping[str, Callable[[list[str | None]], str | None]] = {
+    "time_parse": _time_parse,
     "time_floor": _time_floor,
     "time_ceil": _time_ceil,
     "time_format": _time_format,

@@ -57,7 +57,7 @@ FORMS: Mapping[str, str] = {
     "string_to_mv": "string_split(page, ',')",
     "decode_base64_utf8": "decode(from_base64('TWVuaGly'))",
     "parse_long": "TRY_CAST(page AS BIGINT)",
-    "human_readable_binary_byte_format": "bytes_text(added)",
+    "human_readable_binary_byte_format": "format_bytes(added)",
     "human_readable_decimal_byte_format": "formatReadableDecimalSize(added)",
     "human_readable_decimal_format": "printf('%.2f K', added / 1000)",
     "decode_base64_complex": "from_base64('TWVuaGly')",
