@@ -8,6 +8,7 @@ import os
 import threading
 import weakref
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from carnac.core.segments.segment import Segment
@@ -90,33 +91,40 @@ class Historical:
         self._changed = threading.Condition()
         self._is_draining = False
         self._scrubbed = ""
-        try:
-            make_folders(folder)
-            self._lock: int | None = _lock(folder)
-            self._server_id = _identity(folder, ids)
-        except OSError as error:
-            raise cannot("use", folder, error) from error
-        self._shelf = Shelf(
-            folder / SEGMENTS_FOLDER,
-            _journal(folder, store_id, self._lock),
-            capacity_bytes=capacity_bytes,
-            server_id=self._server_id,
-            epoch=ids.new_id(),
-        )
-        self._loader = Loader(
-            self._shelf,
-            storage,
-            clock,
-            folder / LOADING_FOLDER,
-            threads=load_threads,
-            bytes_per_s=load_bytes_per_s,
-            back_off_ms=back_off_ms,
-        )
+        self._lock: int | None = None
+        with ExitStack() as opened:
+            try:
+                make_folders(folder)
+                self._lock = _lock(folder)
+                opened.callback(self._unlock)
+                self._server_id = _identity(folder, ids)
+                journal = Journal(folder / JOURNAL_NAME, store_id)
+                opened.callback(journal.close)
+                self._shelf = Shelf(
+                    folder / SEGMENTS_FOLDER,
+                    journal,
+                    capacity_bytes=capacity_bytes,
+                    server_id=self._server_id,
+                    epoch=ids.new_id(),
+                )
+                self._loader = Loader(
+                    self._shelf,
+                    storage,
+                    clock,
+                    folder / LOADING_FOLDER,
+                    threads=load_threads,
+                    bytes_per_s=load_bytes_per_s,
+                    back_off_ms=back_off_ms,
+                )
+                opened.callback(self._loader.close)
+                self._loader.add(self._shelf.loading())
+                self._loader.start()
+            except OSError as error:
+                raise cannot("use", folder, error) from error
+            opened.pop_all()
         self._sources = Sources(
             shelf=self._shelf, storage=storage, checks=checks, mistrust=self._load_again
         )
-        self._loader.add(self._shelf.loading())
-        self._loader.start()
 
     @property
     def server_id(self) -> str:
@@ -247,6 +255,10 @@ class Historical:
             leaf.close()
         self._loader.close()
         self._shelf.close()
+        self._unlock()
+
+    def _unlock(self) -> None:
+        """Let others have the folder. Idempotent."""
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
@@ -286,15 +298,6 @@ def _lock(folder: Path) -> int:
             f"another historical serves from {folder}; give this one a folder of its own (--folder)"
         ) from None
     return file
-
-
-def _journal(folder: Path, store_id: str, lock: int) -> Journal:
-    """Open the journal of a folder; lets others have the folder if that fails."""
-    try:
-        return Journal(folder / JOURNAL_NAME, store_id)
-    except BaseException:
-        os.close(lock)
-        raise
 
 
 def _identity(folder: Path, ids: IdSource) -> str:

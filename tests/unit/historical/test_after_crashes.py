@@ -15,7 +15,9 @@ from carnac.errors import (
     Conflict,
     Invalid,
     Revoked,
+    Unavailable,
 )
+from carnac.historical.server import ID_NAME, JOURNAL_NAME, LOADING_FOLDER, SEGMENTS_FOLDER
 from carnac.ports import DeepStorage
 from carnac.query.intact import IntactFiles
 from tests.support.historicals import (
@@ -87,6 +89,27 @@ def test_two_historicals_do_not_share_a_folder(folder: Path, storage: DeepStorag
         open_historical(folder, storage)
     server.close()
     open_historical(folder, storage).close()
+
+
+@pytest.mark.parametrize("name", [LOADING_FOLDER, SEGMENTS_FOLDER, JOURNAL_NAME, ID_NAME])
+def test_a_folder_that_cannot_be_used_is_free_once_it_can(folder: Path, name: str) -> None:
+    """Its lock was kept, and the error was no one's."""
+    folder.mkdir()
+    place = folder / name
+    if name in {LOADING_FOLDER, SEGMENTS_FOLDER}:
+        place.touch()
+    else:
+        place.with_suffix(".new").mkdir()
+    files = open_files()
+    with pytest.raises(Unavailable, match=r"^cannot (use|read) .*historical"):
+        open_historical(folder, MemoryDeepStorage())
+    assert open_files() == files
+    place.unlink() if place.exists() else place.with_suffix(".new").rmdir()
+    open_historical(folder, MemoryDeepStorage()).close()
+
+
+def open_files() -> int:
+    return len([*Path("/proc/self/fd").iterdir()])
 
 
 def test_half_written_files_are_never_believed(folder: Path, storage: DeepStorage) -> None:
