@@ -28,7 +28,7 @@ covar_pop covar_samp cume_dist current_date current_localtime current_localtimes
 date_diff date_part date_sub date_trunc datediff datepart datesub datetrunc day dayname dayofmonth dayofweek
 dayofyear days_in_month decade decode degrees dense_rank divide editdist3 element_at encode ends_with entropy epoch
 epoch_ms epoch_ns epoch_us equi_width_bins era error even exp factorial favg fdiv fill filter first first_value
-flatten floor fmod format bytes_text formatreadabledecimalsize formatreadablesize from_base64 from_binary from_hex
+flatten floor fmod format format_bytes formatreadabledecimalsize formatreadablesize from_base64 from_binary from_hex
 from_json from_json_strict fsum gamma gcd gen_random_uuid generate_series geomean geometric_mean get_bit
 get_current_time get_current_timestamp grade_up greatest greatest_common_divisor group_concat grouping grouping_id
 hamming hash hex histogram histogram_exact hour if ilike_escape instr isfinite isinf isnan isodow isoyear jaccard
