@@ -6,7 +6,9 @@ import fcntl
 import json
 import os
 import threading
+from collections import deque
 from contextlib import suppress
+from io import FileIO
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,37 +41,50 @@ class QueryLog:
     def __init__(self, path: Path, *, limit_bytes: int) -> None:
         self._path = path
         self._half_bytes = limit_bytes // 2
+        self._lines: deque[bytes] = deque()
         self._lock = threading.Lock()
 
     def note(self, record: QueryRecord) -> None:
-        """Write a statement's line.
+        """Write a statement's line, and those that came while it was written; who brought them does not wait.
 
         Raises:
             OSError: The file cannot be written.
         """
-        line = (json.dumps(line_of(record), ensure_ascii=False, default=str) + "\n").encode()
-        with self._lock:
-            make_folders(self._path.parent)
-            while not self._append(line):
-                pass
+        line = json.dumps(line_of(record), ensure_ascii=False, default=str)
+        self._lines.append(f"{line}\n".encode())
+        while self._lines and self._lock.acquire(blocking=False):  # or who writes now writes it
+            try:
+                self._write()
+            except BaseException:
+                self._lines.clear()
+                raise
+            finally:
+                self._lock.release()
 
-    def _append(self, line: bytes) -> bool:
-        """Write a line; False: the file was full, or another process has put it aside: there is a new one now."""
-        with self._path.open("ab") as file:
+    def _write(self) -> None:
+        """Write the lines that wait into the newer file, until it is full or another process has put it aside."""
+        with self._open() as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            size = file.seek(0, os.SEEK_END)
-            if size and size + len(line) > self._half_bytes:
-                if self._is_current(file.fileno()):
+            found = os.fstat(file.fileno())
+            if not self._is_current(found.st_ino):
+                return
+            size = found.st_size
+            while self._lines:
+                if size and size + len(self._lines[0]) > self._half_bytes:
                     self._path.replace(self._path.with_name(self._path.name + OLDER_SUFFIX))
-                return False
-            if not self._is_current(file.fileno()):
-                return False
-            file.write(line)
-            return True
+                    return
+                size += file.write(self._lines.popleft())
 
-    def _is_current(self, handle: int) -> bool:
+    def _open(self) -> FileIO:
+        try:
+            return FileIO(self._path, "a")
+        except FileNotFoundError:
+            make_folders(self._path.parent)
+            return FileIO(self._path, "a")
+
+    def _is_current(self, inode: int) -> bool:
         with suppress(FileNotFoundError):
-            return os.fstat(handle).st_ino == self._path.stat().st_ino
+            return self._path.stat().st_ino == inode
         return False
 
 
