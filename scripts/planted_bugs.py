@@ -61,19 +61,19 @@ def look_for(bug: Bug, finds: int) -> Found:
 def table(found: Sequence[Found], finds: int) -> str:
     """Return the table as Markdown."""
     lines = [
-        "| bug | what is wrong | auditor | first seed | seeds | processor time |",
+        "| bug | what is wrong | auditor | first seed | found by | processor time |",
         "|---|---|---|---|---|---|",
         *(
             f"| `{one.bug.name}` | {one.bug.text} | {', '.join(one.laws) or 'nobody'} | "
-            f"{one.seeds[0] if one.seeds else 'none'} | {len(one.seeds)} of {one.tried} | {one.first_s:.1f} s |"
+            f"{one.seeds[0] if one.seeds else 'none'} | {len(one.seeds)} of {one.tried} seeds | {one.first_s:.1f} s |"
             for one in found
         ),
     ]
     lines += [
         "",
-        f"*Seeds*: how many of those tried found the bug; trying began with 0 and ended when {finds} had found it, or "
-        f"after {SEEDS_MAX}. *Processor time*: until the first one, {sum(one.first_s for one in found):.0f} s for all "
-        f"{len(found)} bugs. Made by `python -m scripts.planted_bugs --finds {finds} --write` with Python "
+        f"*Found by*: how many of the seeds that were tried; trying began with 0 and ended when {finds} had found it, "
+        f"or after {SEEDS_MAX}. *Processor time*: until the first one, {sum(one.first_s for one in found):.0f} s for "
+        f"all {len(found)} bugs. Made by `python -m scripts.planted_bugs --finds {finds} --write` with Python "
         f"{platform.python_version()}, {STEPS} steps.",
         "",
     ]
