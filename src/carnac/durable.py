@@ -14,7 +14,7 @@ _known: dict[tuple[str, int], None] = {}
 def make_folders(folder: Path) -> None:
     """Make a folder and those above it that are missing, durably.
 
-    A folder that is there may have been made a moment ago by somebody who has not synced its name yet. So this process
+    A folder that is there may have been made a moment ago by a process that has not synced its name. So this process
     syncs the name of each that it meets, once; those above were synced before it was made.
 
     Raises:

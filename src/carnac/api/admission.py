@@ -1,4 +1,4 @@
-"""Which tasks are taken over HTTP: whoever asks there may be anybody who reaches the address."""
+"""Which tasks are taken over HTTP: the client may be anybody who reaches the address."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`/carnac/v1/allocations`: places for segments, for those who write them; and a small server with nothing else.
+"""`/carnac/v1/allocations`: places for segments, for the writers of these; and a small server with nothing else.
 
 A Spark job without an overlord nearby serves its own executors: any process that reaches the metadata store can.
 Requests that come together share a transaction: the queue of the metadata store sees to that.

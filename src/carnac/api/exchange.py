@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Headers = list[tuple[bytes, bytes]]
 
 BODY_HELD_MAX_BYTES = 64 << 10
-"""As much of a body waits here for who reads it; then the client waits."""
+"""As much of a body waits here for its reader; then the client waits."""
 _TRAILERS = "carnac_trailers"
 """Under which name the state of a request has the trailers of its answer."""
 _BODILESS = frozenset({HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED})

@@ -1,4 +1,4 @@
-"""The gate in front of an application: who may ask, how long a request may be, how slowly it may come.
+"""The gate in front of an application: which clients may ask, how long a request may be, how slowly it may come.
 
 What does not pass is answered here, in one sentence and with one line in the log, before anything of it is read.
 """

@@ -1,7 +1,7 @@
 """By which names an address may be asked, and from which pages: what keeps strangers' pages in a browser out.
 
 A page of `evil.example.com` may let its name point to 127.0.0.1 (DNS rebinding): then the browser takes this server for
-that page's own. It still sends the name, as `Host`. Who asks by an address in figures was not led here by a name.
+that page's own. It still sends the name, as `Host`. A client that asks by a numeric address was not led here by a name.
 """
 
 from __future__ import annotations

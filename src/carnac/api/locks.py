@@ -1,4 +1,4 @@
-"""`/druid/indexer/v1/lockedIntervals/v2` and `/activeLocks`: what is locked, for those who plan around it."""
+"""`/druid/indexer/v1/lockedIntervals/v2` and `/activeLocks`: what is locked, for clients that plan around it."""
 
 from __future__ import annotations
 

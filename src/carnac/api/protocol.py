@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from uvicorn.server import ServerState
 
 CONNECTIONS_MAX = 512
-"""At a time; who comes later is told to come again."""
+"""At a time; a client that comes later is told to come again."""
 HEAD_TIMEOUT_S = 10.0
 """A head that is not whole by then, and a body that nobody reads, end their connection."""
 KEEP_ALIVE_S = 5.0

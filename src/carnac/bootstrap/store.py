@@ -387,7 +387,7 @@ def no_store(name: str) -> NotFound:
 
 
 def process_name() -> str:
-    """Return who this is, for people: command, process, machine."""
+    """Return the name of this process, for people: command, process, machine."""
     command = Path(sys.argv[0]).name if sys.argv and sys.argv[0] else "python"
     return f"{command}, process {os.getpid()} on {socket.gethostname()}"
 

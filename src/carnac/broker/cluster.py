@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from carnac.ports.serving import Inventory, SegmentServer, ServerRecord
 
 FOLLOW_PERIOD_MS = 200
-"""Between two looks at who lives: so soon a server that came or drains is known."""
+"""Between two looks at the living servers: so soon a server that came or drains is known."""
 ASK_WAIT_MS = 500
 """How long a server waits with its answer for something to change."""
 ASK_PAUSE_MS = 10
@@ -170,7 +170,7 @@ class Cluster:
         return self._loop
 
     def start(self) -> None:
-        """Look who lives, hear them for a moment, and go on doing so.
+        """Look which servers live, hear them for a moment, and go on doing so.
 
         Raises:
             Unavailable: The metadata store does not answer.

@@ -45,14 +45,14 @@ class QueryLog:
         self._lock = threading.Lock()
 
     def note(self, record: QueryRecord) -> None:
-        """Write a statement's line, and those that came while it was written; who brought them does not wait.
+        """Write a statement's line, and those that came while it was written; their threads do not wait.
 
         Raises:
             OSError: The file cannot be written.
         """
         line = json.dumps(line_of(record), ensure_ascii=False, default=str)
         self._lines.append(f"{line}\n".encode())
-        while self._lines and self._lock.acquire(blocking=False):  # or who writes now writes it
+        while self._lines and self._lock.acquire(blocking=False):  # or its holder writes it
             try:
                 self._write()
             except BaseException:

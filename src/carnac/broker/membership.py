@@ -111,7 +111,7 @@ class Membership:
             self._said = spoken
 
     def _move(self, revision: int) -> None:
-        """Plan on a revision from now on, and keep it readable for those who will."""
+        """Plan on a revision from now on, and keep it readable for queries that will."""
         with ExitStack() as steps:
             steps.enter_context(self._reading(revision))
             with self._lock:

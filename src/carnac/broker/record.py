@@ -64,7 +64,7 @@ def outcome_of(error: BaseException | None) -> Outcome:
 
 
 def said(error: BaseException | None) -> str:
-    """Return what an error says; empty of none, and of an asker who went."""
+    """Return what an error says; empty of none, and of a client that went."""
     if error is None or isinstance(error, GeneratorExit):
         return ""
     return error.message if isinstance(error, CarnacError) else f"{type(error).__name__}: {error}"

@@ -163,7 +163,7 @@ class Scatter:
         self._patience = PATIENCE_ROUNDS
 
     def parts(self) -> Iterator[tuple[str, Part]]:
-        """Yield the view and the rows of each request, once its leaf has reported; who takes a part closes it.
+        """Yield the view and the rows of each request, once its leaf has reported; the taker of a part closes it.
 
         Raises:
             Invalid: A server says that the statement is wrong; more rows have come than may.
@@ -202,7 +202,7 @@ class Scatter:
         if self._is_stopped.is_set():
             raise Cancelled("the query was cancelled")
 
-    # ---------------------------------------------------------------------------------------------- who is asked
+    # -------------------------------------------------------------------------------------- servers to be asked
 
     def _deal(self) -> None:
         """Find somebody to ask for what is open, and ask as many as may be asked at once."""
@@ -269,7 +269,7 @@ class Scatter:
         self._queue.append((member, self._whole))
 
     def _give_up(self, left: Sequence[_Waiting], members: Mapping[str, Member]) -> None:
-        """Note what nobody can read; who did not answer is asked again for a while, since servers come back."""
+        """Note what nobody can read; a silent server is asked again for a while, since servers come back."""
         own = self._cluster.own() if left else None
         later = [one for one in left if one.failed or not members]
         if later and self._patience and (members or own is None):
@@ -323,7 +323,7 @@ class Scatter:
         """Look for somebody else to ask.
 
         Args:
-            member: Who did not answer; None: nobody was asked.
+            member: The server that did not answer; None: nobody was asked.
         """
         for piece in request.slices:
             one = self._waiting[request.view, piece.segment.segment_id]

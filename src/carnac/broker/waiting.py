@@ -43,7 +43,7 @@ class QueryQueue:
         return len(self._queue.waiting)
 
     def enter(self, request: Request, *, timeout_ms: int) -> None:
-        """Wait until the query may run; who enters leaves, but not if it raises.
+        """Wait until the query may run; a query that enters leaves, but not if it raises.
 
         Args:
             timeout_ms: How long to wait; 0: no limit.

@@ -17,7 +17,7 @@ QUIET = ("py4j", "uvicorn.error", "asyncio", "alembic")
 
 @contextmanager
 def logging_to_stderr(*, is_json: bool, level: int = logging.INFO) -> Iterator[None]:
-    """Write what is logged in this block to standard error; who logs later may find that closed."""
+    """Write what is logged in this block to standard error; a thread that logs later may find that closed."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_JsonLines() if is_json else _Lines())
     levels = {

@@ -25,7 +25,7 @@ _WORDS = {
 
 
 class Stopped(KeyboardInterrupt):
-    """Somebody wants the process to end who will not ask twice: SIGTERM, SIGHUP."""
+    """The sender wants the process to end and will not ask twice: SIGTERM, SIGHUP."""
 
 
 class Interruption:

@@ -1,4 +1,4 @@
-"""Read who holds what from a table with a row per segment: datasource, server, start of the segment's interval."""
+"""Read which server holds what from a table of segments: datasource, server, start of the segment's interval."""
 
 from __future__ import annotations
 

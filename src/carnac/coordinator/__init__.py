@@ -1,4 +1,4 @@
-"""The coordinator: who holds what, and which revision brokers plan on. `core.balancing`, `core.rollout` decide.
+"""The coordinator: which server holds what, which revision brokers plan on. `core.balancing`, `core.rollout` decide.
 
 How does a segment that was published come to a server? Each round of the leader (`coordinator`) follows the servers
 that are alive (`fleet`, `links`) and the log (`following`), has a run of the planner if one is due, places what is new

@@ -1,6 +1,6 @@
 """The coordinator: one leads, and goes round its duties; the others follow and are ready to.
 
-A duty that fails is logged, and does not keep the others from being done. Who leads orders under a fence that grows
+A duty that fails is logged, and does not keep the others from being done. The leader orders under a fence that grows
 with each change of leader, so one that was paused and comes back orders nothing any more.
 """
 

@@ -131,7 +131,7 @@ class Rolling:
             self.told = self._metadata.tell(revision, fence=fence).revision
 
     def _tell_newest(self, fence: int) -> None:
-        """Without a historical all is read cold, and brokers need wait for nothing; who was never told plans on it."""
+        """Without a historical all is read cold, and brokers need wait for nothing; an untold one plans on it."""
         self.last = None
         if self.told is not None:
             self._tell(self._metadata.head().revision, fence)

@@ -142,7 +142,7 @@ class ClusterView:
         return self._coordinator.is_leader
 
     def leader(self) -> Leadership | None:
-        """Return who leads; None if nobody ever has."""
+        """Return the leader, or the last one; None if there never was one."""
         return self._metadata.leader(Role.COORDINATOR)
 
     # --------------------------------------------------------------------------------------------- the data

@@ -75,7 +75,7 @@ def _checked(method: FunctionType) -> object:
 
 
 def _check_texts(name: str, value: object, what: str) -> None:
-    """Refuse texts that nobody can keep, in lists as well; what mappings hold is checked by who reads them."""
+    """Refuse texts that nobody can keep, in lists as well; what mappings hold is checked by their readers."""
     if isinstance(value, str):
         if name in _MADE:
             check_name(value, what)

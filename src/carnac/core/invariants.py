@@ -18,11 +18,11 @@
 | AN-3 | which queries wait: checked by `tests/support/laws/answers.py` |
 | LK-1 | locks of different groups that are held on one (time, partition id) are of types that may stand side by side |
 | LK-2 | nobody preempts a lock in its publishing section |
-| LK-3 | nobody preempts a lock of equal or higher priority: who came first stays |
+| LK-3 | nobody preempts a lock of equal or higher priority: the one that came first stays |
 | LK-4 | no tasks wait for one another in a circle |
 | LK-5 | nobody waits for a task that was not heard of for a whole lease |
 | LK-6 | what is published under a lock is published while the lock is held |
-| LK-7 | nobody waits who need not: a held lock keeps them out that they may not preempt, or somebody is before them |
+| LK-7 | no request waits in vain: a held lock keeps it out that it may not preempt, or another one is before it |
 | LK-8 | nobody is granted past one that is before it, unless that waits for its task, or its group holds the same |
 
 What LK-1, LK-2 and LK-3, LK-5, LK-6 mean is one predicate each of `core/locks/model.py`: `may_share`, `may_preempt`,

@@ -15,7 +15,7 @@ from typing import AnyStr
 from carnac.errors import Invalid
 
 NAME_MAX = 255
-"""Characters of a name: an id, a datasource, a column, a tag, a writer, a batch, who holds something."""
+"""Characters of a name: an id, a datasource, a column, a tag, a writer, a batch, a holder."""
 MESSAGE_MAX = 10_000
 """Characters of what people say of something: the message of a commit, the reason of a cancellation."""
 LINE_MAX = 2_000
@@ -51,7 +51,7 @@ def check_text(value: str, what: str, *, limit: int | None = None) -> str:
     """Return a free text as it is; it may have tabs and line ends.
 
     Args:
-        limit: Characters at most; None: as many as who reads it takes.
+        limit: Characters at most; None: as many as its reader takes.
 
     Raises:
         Invalid: It is longer, or holds another control character or half of a surrogate pair.

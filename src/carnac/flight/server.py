@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     import pyarrow.flight as fl
 
 WATCH_PERIOD_MS = 200
-"""Between two looks whether those who asked are still there."""
+"""Between two looks whether the clients are still there."""
 CLOSE_MAX_MS = 5_000
-"""For those who are being answered, once their statements have ended."""
+"""For clients that are being answered, once their statements have ended."""
 _INTERNET = {socket.AF_INET, socket.AF_INET6}
 
 _log = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ class FlightServer:
 
     Args:
         host: Address to listen at.
-        store_id: Whose segments these are: who asks for another store is refused; empty: nobody is.
+        store_id: Of the store of these segments: a client of another store is refused; empty: none is.
         port: 0: one that is free.
 
     Raises:
@@ -71,7 +71,7 @@ class FlightServer:
     def close(self) -> None:
         """Take nothing new, and wait for what is being answered, `CLOSE_MAX_MS` at most. Idempotent.
 
-        Flight itself waits without an end for somebody who has asked and does not read: those lose their connections.
+        Flight itself waits without an end for clients that have asked and do not read: they lose their connections.
         """
         self._watch.stop()
         ending = threading.Thread(
@@ -154,7 +154,7 @@ class _Calls:
             self._server.cancel(leaf_id)
 
     def stop_abandoned(self) -> None:
-        """Stop the statements of those who have gone: what a query computes for nobody should not go on."""
+        """Stop the statements of clients that have gone: what a query computes for nobody should not go on."""
         with self._mutex:  # a call ends, and what it is asked by with it, only when nobody asks
             gone = [call for call in self._calls if not call.is_told and call.is_abandoned()]
             for call in gone:

@@ -54,7 +54,7 @@ class Asked(Struct, kw_only=True, forbid_unknown_fields=True):
 
     Attributes:
         version: Of the messages.
-        server_id: Who is meant; empty: whoever is there.
+        server_id: The server that is meant; empty: any that is there.
         store_id: Of which store; empty: of whichever.
     """
 
@@ -122,7 +122,7 @@ class CancelAsked(Asked, kw_only=True):
 
 
 class Done(Struct, kw_only=True):
-    """An answer that says no more than who gave it."""
+    """An answer that says no more than which server gave it."""
 
     server_id: str
 

@@ -2,7 +2,7 @@
 
 One line for each thing that happened, with a checksum before it, in one file that a start reads at once. A line counts
 from when it is on the disk. One that a power cut has torn, or that has rotted, is passed over: what it said is said
-again by the coordinator, who compares what is held with what is wanted.
+again by the coordinator, which compares what is held with what is wanted.
 """
 
 from __future__ import annotations

@@ -141,7 +141,7 @@ class Leaf:
         self._stop.set()
 
     def close(self) -> None:
-        """End it and let go of its files; who computes a step that cannot be stopped does so after it. Idempotent."""
+        """End it and let go of its files; a thread in a step that cannot be stopped does so after it. Idempotent."""
         self._stop.set()
         if not self._mutex.acquire(timeout=GRACE_MS / 1000):
             note_left()

@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 
 class Throttle:
-    """Lets so many bytes a second pass, for all who take from it together.
+    """Lets so many bytes a second pass, for all that take from it together.
 
     Args:
         bytes_per_s: 0: as many as come.

@@ -1,4 +1,4 @@
-"""The holdings of a historical: assigned segments, their files, who reads them, and what has changed since when."""
+"""The holdings of a historical: assigned segments, their files, their readers, and what has changed since when."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from carnac.ports.serving import Holding, HoldState, Inventory
 PLACES_MAX = 16_384
 """Segments whose places are remembered: to make a path takes longer than to look at a file."""
 REMOVED_MAX = 100_000
-"""Removals that are remembered for those who ask what has changed; beyond, they are told everything."""
+"""Removals that are remembered for callers that ask what has changed; beyond, they are told everything."""
 
 _log = logging.getLogger(__name__)
 
@@ -322,7 +322,7 @@ class Shelf:
                 self._remove_file(item.record)
 
     def abandon(self, segment_ids: list[str]) -> None:
-        """Let go of files soon: for those who are collected as garbage, at a time when anybody may have the locks."""
+        """Let go of files soon: for readers collected as garbage, at a time when anybody may have the locks."""
         self._abandoned.append(segment_ids)
 
     def _let_go_abandoned(self) -> None:
@@ -387,7 +387,7 @@ class Shelf:
         return loaded[bisect_right(loaded, segment_id) :] or loaded
 
     def close(self) -> None:
-        """Let those who wait for a change go, and let go of the journal."""
+        """Let callers that wait for a change go, and let go of the journal."""
         with self._writing, self._changed:
             if not self._is_closed:
                 self._is_closed = True

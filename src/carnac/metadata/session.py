@@ -52,7 +52,7 @@ class Session:
         self._merged: dict[int, tuple[Statement, dict[object, Row]]] = {}
 
     def recall(self) -> dict[object, Any]:
-        """Return `memo`, emptied if anybody has written who does not keep it in step."""
+        """Return `memo`, emptied if a writer has written that does not keep it in step."""
         if self.memo_writes != self.writes:
             self.memo.clear()
             self.memo_writes = self.writes

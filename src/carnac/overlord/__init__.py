@@ -1,4 +1,4 @@
-"""The overlord: who may work on what, when, and what is done next. What it decides is `core.locks` and `core.tasks`.
+"""The overlord: which task may work on what, when, and what is done next. Decided by `core.locks` and `core.tasks`.
 
 What happens when the process of a task dies? An attempt gives signs of life while it runs (`attempt`). In every
 round the leading overlord (`loop`) first ends the attempts whose process their runner knows to be gone, then

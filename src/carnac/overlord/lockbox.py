@@ -49,7 +49,7 @@ class Lockbox(Closing):
     """Locks of a store, for tasks and for operators. Safe for many threads and processes.
 
     Args:
-        holder: Who asks, for people: host, process, command.
+        holder: The process that asks, for people: host, process, command.
         lease_ms: How long a lock outlives the last sign of life of its task.
         force_time_chunk_lock: For tasks whose context says nothing.
     """
@@ -95,7 +95,7 @@ class Lockbox(Closing):
         """Return the lock, waiting for it as long as its timeout says. What is not granted leaves nothing behind.
 
         Raises:
-            Unavailable: It was not to be had in that time; names who has it.
+            Unavailable: It was not to be had in that time; names the task that has it.
             Conflict: Waiting would never end, since others wait for this task: release what it has, and start anew.
             Revoked: The task was preempted, or an operator broke its wait.
         """
@@ -191,7 +191,7 @@ class Lockbox(Closing):
         return self._standing(ExpireLocks())
 
     def explain(self, datasource: str | None = None) -> tuple[LockPicture, ...]:
-        """Return the locks of a datasource (None: of all), each with who waits for it and for whom it waits."""
+        """Return the locks of a datasource (None: of all), each with those that wait for it and that it waits for."""
         return picture(self._metadata.locks(datasource))
 
     def check_datasource(self, datasource: str) -> None:

@@ -49,7 +49,7 @@ class Statement:
         lane: Name of a lane of the queue that limits how many of its queries run; None: none.
         keeping: What may be done with kept partial results.
         engine: `SPARK`: there; None: the broker decides.
-        client: Who asks, such as an address or a name: clients take turns in the queue, and the query log says it.
+        client: The client, by an address or a name: clients take turns in the queue, and the query log says it.
     """
 
     sql: str

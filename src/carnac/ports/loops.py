@@ -14,7 +14,7 @@ Wait = Callable[[float], bool]
 STALE_PERIODS = 10
 """A loop that has not turned for so many periods counts as one that does not turn."""
 STALE_MIN_MS = 120_000
-"""However short its period: a round may wait for a lease, or as long for a writer who keeps the others out."""
+"""However short its period: a round may wait for a lease, or as long for a writer that keeps the others out."""
 SAID_AGAIN_ROUNDS = 600
 """A failure that comes again round after round is logged the first time, and then so seldom."""
 

@@ -95,7 +95,7 @@ class Lease:
         lease_id: Unique.
         kind: A reader's or a writer's.
         revision: Reader: every revision from this one on stays readable. Writer: the base revision.
-        holder: Who, for people: host, process, command.
+        holder: The holder, for people: host, process, command.
         acquired_at_ms: Files that are younger than the oldest live writer lease are nobody's orphans.
         expires_at_ms: After this instant the lease counts as gone.
         ttl_ms: How long before it the lease was given or renewed.

@@ -1,4 +1,4 @@
-"""Whether a file holds what the record of its segment says: asked alike by everybody who reads segment files."""
+"""Whether a file holds what the record of its segment says: asked alike by all code that reads segment files."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class RuleChange:
     Attributes:
         datasource: `_default` for those that hold where a datasource's own match nothing.
         rules: Druid's JSON list.
-        author: Who, for people; may be empty.
+        author: Name of the author, for people; may be empty.
         comment: Why; may be empty.
         at_ms: When, epoch milliseconds, UTC.
     """

@@ -1,7 +1,7 @@
 """Row hash, version 3: one 64-bit number for a set of rows, whatever their order, files and row groups.
 
 `core.segments.segment.ROW_HASH_VERSION` has the version: segments record it, and their hash counts only where it is
-this one. Who changes the hash of any row raises it.
+this one. A change of the hash of any row raises it.
 
 The hash of a set is the sum of its rows' hashes modulo 2**64; so the hash of a union is the sum of the hashes. It
 proves that a rewrite kept the rows; it is no defence against somebody who makes up rows to fool it.

@@ -1,6 +1,6 @@
 """The holdings of servers in one tier, and the operations of a strategy on them.
 
-All strategies share the bookkeeping (who holds what, free disk, which servers are open); a strategy is only the choice
+All strategies share the bookkeeping (what each server holds, free disk, which are open); a strategy is only the choice
 of a server. So what differs between two runs of one scenario is the strategy and nothing else.
 """
 

@@ -101,7 +101,7 @@ def of_spark(error: Exception, keep_log: Callable[[], str]) -> CarnacError:
     """Say in one sentence why a Spark job failed; a failure of ours comes back as it was.
 
     Args:
-        keep_log: Keeps Spark's log for who reads the sentence and returns where it is; called only if that names it.
+        keep_log: Keeps Spark's log for readers of the sentence and returns where it is; called only if that names it.
 
     Raises:
         KeyboardInterrupt: It failed of that.

@@ -1,6 +1,6 @@
 """The JVM of a local driver: started so that it can be given up at any moment, and leaves nothing behind.
 
-Spark's own `launch_gateway` starts it as well, but keeps it to itself until it is up: who is interrupted meanwhile
+Spark's own `launch_gateway` starts it as well, but keeps it to itself until it is up: an interrupted caller
 leaves a JVM that waits for ever. It also takes one that is there already, as `spark-submit` has; so we start it, and it
 takes ours.
 """

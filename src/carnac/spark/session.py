@@ -203,7 +203,7 @@ class SparkHolder:
     def end_jvm(self) -> bool:
         """Ask a JVM that was started here to end, whatever it does; return whether there was one to ask.
 
-        For who does not want to wait for its answer.
+        For callers that do not want to wait for its answer.
         """
         process = _jvm()
         if not self._is_ours or self._is_ending or process is None or process.poll() is not None:
@@ -291,7 +291,7 @@ class SparkHolder:
         try:
             if self.settings.log_path is None:
                 atexit.register(self._remove_log, self.log_path)
-            atexit.register(self._remove_scratch)  # of who ends without closing
+            atexit.register(self._remove_scratch)  # of a process that ends without closing
             context = self._start_context(self._config(local, java), held)
             session = SparkSession(context)
             if local is None:

@@ -43,7 +43,7 @@ class Why:
     """The change of an answer by one commit.
 
     Attributes:
-        commit: Who, when, what.
+        commit: Its number, time, kind and message.
         deltas: By group, empty for a statement without groups: by how much each number changed.
     """
 

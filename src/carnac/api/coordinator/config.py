@@ -1,7 +1,7 @@
 """`config`: Druid's dynamic configuration, as far as a cluster here has what it means.
 
 Servers are decommissioned through it as through `carnac servers decommission`. Throttles are settings of the process:
-they are shown, and who changes one is told its name.
+they are shown, and a client that changes one is told its name.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Requests that delete data: `markUnused`, and `DELETE` of a datasource. Each is a commit that can be reverted.
 
-Segments are not deleted one by one, because a time chunk is what a commit of a deletion takes away. Who names
+Segments are not deleted one by one, because a time chunk is what a commit of a deletion takes away. A client that names
 segments is told which interval has them.
 """
 

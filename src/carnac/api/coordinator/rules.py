@@ -1,4 +1,4 @@
-"""`rules…`: which copies are wanted, and who has changed that."""
+"""`rules…`: which copies are wanted, and the changes of that with their authors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`servers`, `tiers`, `loadqueue`: who holds what, and what is on its way."""
+"""`servers`, `tiers`, `loadqueue`: which server holds what, and what is on its way."""
 
 from __future__ import annotations
 

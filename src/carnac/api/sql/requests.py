@@ -52,7 +52,7 @@ def parse_request(body: object, *, new_id: Callable[[], str], client: str) -> Sq
 
     Args:
         new_id: Makes the id of a query that brings none.
-        client: Who asks: an address.
+        client: The client that asks: an address.
 
     Raises:
         Unreadable: It is no request.

@@ -23,7 +23,7 @@ class Assembly:
     """The parts that roles are given, and those that they add.
 
     What a role opens it pushes to `steps`, which are closed in the opposite order. When the process ends, first all
-    roles take their `leaves`: who leads resigns, who is registered says goodbye, so that others may take over while
+    roles take their `leaves`: a leader resigns, a registered server says goodbye, so that others may take over while
     the rest ends. Then the HTTP interface answers what was asked and takes nothing more. Then come the `steps`.
 
     Attributes:

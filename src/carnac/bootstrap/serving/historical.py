@@ -52,7 +52,7 @@ def add(assembly: Assembly) -> Historical:
     engine = make_engine(storage, settings, folders=[_folder(settings) / SEGMENTS_FOLDER])
     steps.callback(engine.close)
     historical = open_historical(settings, storage, metadata.store_id, engine=engine, clock=clock)
-    # statements and those who wait for news end first, then the server that answers them
+    # statements and clients that wait for news end first, then the server that answers them
     flight = FlightServer(
         historical, host=assembly.host, port=settings.flight_port, store_id=metadata.store_id
     )

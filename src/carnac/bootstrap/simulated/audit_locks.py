@@ -1,4 +1,4 @@
-"""The auditor of locks: who may hold what beside whom, told without the code of the lockbox, and who may publish."""
+"""The auditor of locks: what may be held beside what, told without the lockbox's code, and what may be published."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class LockAuditor:
             )
 
     def leaked(self) -> list[str]:
-        """Return what is held or waited for by anybody who is no more."""
+        """Return what is held or waited for by a task that is no more."""
         live = {one.lock_owner for one in self._metadata.live_attempts() if not one.state.is_over}
         return [
             f"lock {lock.lock_id} of {lock.task_id} is {lock.state} still, and its attempt is over"

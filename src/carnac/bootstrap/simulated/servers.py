@@ -1,4 +1,4 @@
-"""Servers: historicals, coordinators and brokers, put together as `carnac serve` does, and who asks them."""
+"""Servers: historicals, coordinators and brokers, put together as `carnac serve` does, and their clients."""
 
 from __future__ import annotations
 

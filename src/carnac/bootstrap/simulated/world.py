@@ -256,7 +256,7 @@ class World:
             self.start_later(name, self.kernel.faults.randint(0, 8_000))
 
     def rest(self) -> None:
-        """End all but those who keep up the store: there is nothing left to be done."""
+        """End all but those that keep up the store: there is nothing left to be done."""
         for name, process in self.processes.items():
             if name != "cleaner" and "overlord" not in name:
                 self.kernel.kill(process)

@@ -2,8 +2,8 @@
 
 Among waiting queries of one priority that the limits let run, that client's is next which has waited longest for its
 turn; of one client, and of clients that wait equally long, the query that came first. A client that comes anew stands
-behind those who wait already. So a query that waits is overtaken by no other client's queries of its priority more than
-once for each client that was there before it, however many a client sends.
+behind those that wait already. So a query that waits is overtaken by no other client's queries of its priority more
+than once for each client that was there before it, however many a client sends.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Request:
 
     Attributes:
         query_id: Unique among those that run or wait.
-        client: Who asks; clients take turns.
+        client: The client that asks; clients take turns.
         priority: The higher ones are first.
         lane: None: none.
     """
@@ -104,7 +104,7 @@ def apply_starts(queue: Queue, limits: Limits) -> Queue:
         able = [one for one in queue.waiting if _may_run(queue, one, limits)]
         if not able:
             return queue
-        # `min` takes the first of equals, and those who wait are in order of arrival
+        # `min` takes the first of equals, and those that wait are in order of arrival
         chosen = min(able, key=lambda one: (-one.priority, queue.turns[one.client]))
         turn = queue.turn + 1
         queue = Queue(

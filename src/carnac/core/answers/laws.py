@@ -4,7 +4,7 @@
 |---|---|
 | AN-1 | the segments that (revision, statement) need are those that leaves report, each once; else it is not complete |
 | AN-2 | what an answer needs is what it read and what it says is missing, and nothing is both |
-| AN-3 | no more queries run than there are slots, nor of a lane than it may, and nobody waits who may run (in tests) |
+| AN-3 | no more queries run than there are slots, nor of a lane than it may, and none waits that may run (in tests) |
 """
 
 from __future__ import annotations

@@ -102,7 +102,7 @@ def _rounded_up(total_bytes: int) -> int:
 
 
 def rendezvous(segment_id: str, server_id: str) -> int:
-    """Return how much a segment belongs to a server: who has the highest number has it while it is there."""
+    """Return how much a segment belongs to a server: the server with the highest number has it while that is there."""
     text = f"{segment_id}/{server_id}".encode()
     return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
 

@@ -180,7 +180,7 @@ class LockDraft:
         return lock
 
     def remove(self, lock: Lock) -> None:
-        """Remove one; who waited for it may be next."""
+        """Remove one; a request that waited for it may be next."""
         self._changes += 1
         self._changed[lock.lock_id] = None
         if self._new:
@@ -189,7 +189,7 @@ class LockDraft:
             self._freed.append(lock)
 
     def revoke(self, lock: Lock, reason: Reason, by: int = 0) -> Lock:
-        """Revoke one; who waited for it may be next."""
+        """Revoke one; a request that waited for it may be next."""
         self._freed.append(lock)
         return self.put(
             replace(

@@ -150,7 +150,7 @@ def may_share(one: Lock, other: Lock) -> bool:
 def may_preempt(request: Lock, held: Lock) -> bool:
     """Whether a request takes the place of a lock that keeps it out.
 
-    LK-2: never while the holder is in its publishing section. LK-3: never at equal priority: who came first stays.
+    LK-2: never while the holder is in its publishing section. LK-3: never at equal priority: the first one stays.
     """
     return request.priority > held.priority and not held.is_publishing
 
@@ -161,7 +161,7 @@ def is_due(lock: Lock, at_ms: int) -> bool:
 
 
 def includes(lock: Lock, other: Lock) -> bool:
-    """Whether who holds `lock` needs no `other`: same type and granularity, at least the same instants and ids."""
+    """Whether the holder of `lock` needs no `other`: same type and granularity, at least the same instants and ids."""
     if (
         lock.type is not other.type
         or lock.datasource != other.datasource
@@ -174,7 +174,7 @@ def includes(lock: Lock, other: Lock) -> bool:
 
 
 def may_publish(lock: Lock | None, fence: int) -> bool:
-    """LK-6: whether who was once granted a lock with this fence may publish under it now.
+    """LK-6: whether a task that was once granted a lock with this fence may publish under it now.
 
     Args:
         lock: As it is in the transaction that publishes; None: there is none any more.

@@ -2,7 +2,7 @@
 
 A circle of such waits would never end, so no event may close one (LK-4). Of lower priority are only held locks that a
 request takes the place of as soon as nothing else keeps it out, or as soon as they are published under; a publishing
-section waits for nobody. So nobody waits for their end, and who waits, waits for an equal or higher priority.
+section waits for nobody. So nobody waits for their end, and each wait is for an equal or higher priority.
 
 Waits come into being only with a new request: of the requesting task for those before it, and of lower-ranked waiting
 ones for it. What happens later (grants in order of the queue, releases, revocations) only takes waits away or leaves
@@ -61,7 +61,7 @@ class LockPicture:
 
 
 def picture(locks: Sequence[Lock]) -> tuple[LockPicture, ...]:
-    """Return all locks of a store, or of a datasource, with who waits for whom, in their order."""
+    """Return all locks of a store, or of a datasource, with what waits for what, in their order."""
     waited = waits_for(locks)
     waiters: dict[int, list[Lock]] = {}
     for lock in sorted(locks, key=lambda lock: lock.rank):

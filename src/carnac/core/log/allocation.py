@@ -1,6 +1,6 @@
 """Segment allocation: which place a segment will have, settled before it is published.
 
-A *pending segment* is a reservation: of a time chunk, a major version there, and a partition id. Who writes segments
+A *pending segment* is a reservation: of a time chunk, a major version there, and a partition id. A writer of segments
 under segment locks asks for one whenever it begins a segment (best-effort rollup), or for all before it writes
 (perfect rollup); publish then gives the segment that place. Where the chunk has changed meanwhile the reservation
 lapses, and publish finds a place as it does for everybody else: an append never fails for it.

@@ -263,7 +263,7 @@ class Commit(Shown):
         kind: What it did.
         at_ms: When it was published, epoch milliseconds, UTC; never before the commit before it.
         changes: One for each datasource that it changed, by name.
-        writer: Who published, if it said so; with `batch` the key under which it is published once.
+        writer: Name of the writer, if it said so; with `batch` the key under which it is published once.
         batch: Which batch of `writer`; None without one.
         base_revision: The revision that its writer read; None if it read none.
         offsets: How far the writer had read its source, by name.
@@ -299,7 +299,7 @@ class CommitSummary(Shown):
         at_ms: When it was published, epoch milliseconds, UTC.
         datasources: Per datasource (name order): segments added new, entries added and dropped, rows and bytes of the
             new segments, instants covered.
-        writer: Who published, if it said so; with `batch` the key under which it is published once.
+        writer: Name of the writer, if it said so; with `batch` the key under which it is published once.
         batch: Which batch of `writer`; None without one.
         base_revision: The revision that its writer read; None if it read none.
         offsets: How far the writer had read its source, by name.

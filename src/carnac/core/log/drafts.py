@@ -145,7 +145,7 @@ class ChunkDrafts:
     def _new_major(self, interval: Interval) -> int:
         """A major version above all that were ever there, so that no old copy of a segment can win.
 
-        Above the reserved ones too: those who hold them number their segments by themselves.
+        Above the reserved ones too: their holders number their segments by themselves.
         """
         majors = [one.major_ms for one in self._reserved(interval)]
         highest_ms = self._view.highest_major_ms(self._change.datasource, interval)

@@ -1,7 +1,7 @@
 """Checksums of the blocks of a segment's file: a part of the file can be believed without a look at the rest.
 
 They stand in the segment's record as a text: how many units a block has, then the checksums of all blocks. A block's
-is the CRC-32 of those of its units, so that a writer, who does not know yet how long the file becomes, counts in units.
+is the CRC-32 of those of its units, so that a writer, without knowing how long the file becomes, counts in units.
 """
 
 from __future__ import annotations

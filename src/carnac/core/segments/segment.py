@@ -157,7 +157,7 @@ class _ColumnsLater:
     _columns_later: tuple[Callable[[bytes], tuple[Column, ...]], bytes]
 
     def leave_columns(self, decode: Callable[[bytes], tuple[Column, ...]], text: bytes) -> None:
-        """Forget the columns of a new segment; who asks for them is given those that `decode` makes of the text."""
+        """Forget the columns of a new segment; a caller is given those that `decode` makes of the text."""
         object.__delattr__(self, "columns")
         object.__setattr__(self, "_columns_later", (decode, text))
 

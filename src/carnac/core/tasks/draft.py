@@ -43,7 +43,7 @@ class TaskView(Protocol):
         ...
 
     def leader(self, role: str) -> Leadership | None:
-        """Return who leads in a role, or did last."""
+        """Return the leader of a role, or the last one."""
         ...
 
 

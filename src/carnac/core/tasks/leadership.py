@@ -58,7 +58,7 @@ class Candidacy:
 
 
 def decide_leader(now: Leadership | None, candidacy: Candidacy, *, at_ms: int) -> Leadership:
-    """Return who leads after a candidacy: the candidate if it led already, or if nobody leads any more."""
+    """Return the leader after a candidacy: the candidate if it led already, or if nobody leads any more."""
     if now is not None and now.leader_id == candidacy.leader_id and now.lease_ms > 0:
         return replace(
             now,

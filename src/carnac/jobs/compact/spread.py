@@ -25,7 +25,7 @@ ROWS_PER_FILE = 3_000
 ROWS_PER_RANGE = 250_000
 """A range with less work is not worth a task of its own."""
 RANGES_PER_CORE = 2
-"""Ranges are not all as much work as they seem: who is done first takes another."""
+"""Ranges are not all as much work as they seem: a task that is done first takes another."""
 
 
 def spread_chunks(tasks: Sequence[GroupTask], cores: int) -> tuple[tuple[GroupTask, ...], ...]:

@@ -2,7 +2,7 @@
 
 Revisions are dense and in order of commit because a writer takes the lock before it reads the head and the database
 releases it after its commit is visible. The lock's queue is first in, first out, and dies with its connection. The
-transaction of a process that says nothing more, as one that was stopped (SIGSTOP), is ended by who waits for it.
+transaction of a process that says nothing more, as a stopped one (SIGSTOP), is ended by a writer that waits for it.
 """
 
 from __future__ import annotations
@@ -241,7 +241,7 @@ class PostgresqlDatabase:
         import psycopg
 
         with (
-            contextlib.suppress(psycopg.Error),  # the one who waits is told so in any case
+            contextlib.suppress(psycopg.Error),  # the writer that waits is told so in any case
             self._connect() as link,
         ):
             link.execute(_END_SILENT, [LOCK_KEY, self._patience_ms])

@@ -1,4 +1,4 @@
-"""SQLite's driver, as all who open a database file use it: how one is opened, and what an error means.
+"""SQLite's driver, as all code that opens a database file uses it: how one is opened, and what an error means.
 
 The driver is APSW: it comes with a SQLite of its own, which is the same on every machine, and with `cksumvfs`, a layer
 of SQLite's below which each page of the file ends with a checksum. It is made when the page is written and verified

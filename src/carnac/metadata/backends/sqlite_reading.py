@@ -117,7 +117,7 @@ class ReadOnlySqliteDatabase:
         """Open a transaction that sees one state.
 
         Raises:
-            Unavailable: Somebody who can write has changed the file meanwhile.
+            Unavailable: A process that can write has changed the file meanwhile.
         """
         readers, state = self._current()
         try:

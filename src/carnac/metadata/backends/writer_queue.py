@@ -1,6 +1,6 @@
 """The queue of SQLite's writers: an advisory lock on a file. It ends with the process that holds it, however that dies.
 
-A writer that finds the lock taken stands in the kernel's queue of those who wait for a `flock`. The kernel lets them
+A writer that finds the lock taken stands in the kernel's queue of those that wait for a `flock`. The kernel lets them
 wait for ever, and a process that is stopped (SIGSTOP) inside a transaction holds the lock for as long. So a wait has an
 end here, and says which process it was for.
 
@@ -139,7 +139,7 @@ class WriterQueue:
         is_locked = False
         with contextlib.suppress(
             OSError
-        ):  # who waits hears that it was in vain, and the next one stands there anew
+        ):  # a waiter hears that it was in vain, and the next one stands there anew
             fcntl.flock(self._file, fcntl.LOCK_EX)
             is_locked = True
         with self._mutex:
@@ -183,7 +183,7 @@ class WriterQueue:
 
 
 class _Waiter:
-    """Somebody who stands in the queue.
+    """A thread that stands in the queue.
 
     Attributes:
         turn: Released when it has the lock, or had it and nobody wanted it.

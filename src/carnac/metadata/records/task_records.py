@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class TaskRecords(SqlTransactions):
-    """Tasks, attempts and who leads. Safe for use by many threads and processes at once.
+    """Tasks, attempts and leaders. Safe for use by many threads and processes at once.
 
     Errors, besides those named: Unavailable when the database does not answer.
     """
@@ -95,7 +95,7 @@ class TaskRecords(SqlTransactions):
         return {holder: ms for holder, ms in signs.items() if ms > CLOCKS_AGREE_MS}
 
     def lead(self, candidacy: Candidacy) -> Leadership:
-        """Become or remain the leader, if nobody else is; return who leads."""
+        """Become or remain the leader, if nobody else is; return the leader."""
         from carnac.metadata.records import tasks as sql
 
         return self._write_own(
@@ -110,7 +110,7 @@ class TaskRecords(SqlTransactions):
         self._write(lambda session: sql.resign(session, role, leader_id))
 
     def leader(self, role: str) -> Leadership | None:
-        """Return who leads in a role, or did last; None if nobody ever has."""
+        """Return the leader of a role, or the last one; None if there never was one."""
         from carnac.metadata.records import tasks as sql
 
         with self._read() as session:

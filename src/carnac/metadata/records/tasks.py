@@ -63,7 +63,7 @@ class SqlTaskView:
         return self._tasks(sql.READY, limit=limit)
 
     def leader(self, role: str) -> Leadership | None:
-        """Return who leads in a role, or did last."""
+        """Return the leader of a role, or the last one."""
         return load_leader(self._session, role)
 
     def _tasks(self, stated: Statement, **params: object) -> list[Task]:
@@ -108,7 +108,7 @@ def resign(session: Session, role: str, leader_id: str) -> None:
 
 
 def load_leader(session: Session, role: str) -> Leadership | None:
-    """Return who leads in a role, or did last."""
+    """Return the leader of a role, or the last one."""
     row = session.row(sql.LEADER, role=role)
     return None if row is None else _leader_of(row)
 

@@ -79,7 +79,7 @@ TABLES = {
     ),
     # as they were submitted: apart, since a task's row is written often and this may be long
     "task_payloads": "task_id:text* payload:text",
-    # `tasks.waits_for`, the other way round: who goes on when a task is over
+    # `tasks.waits_for`, the other way round: which tasks go on when one is over
     "task_waits": "waits_for:text task_id:text",
     # bound: the tasks, times their retries
     "task_attempts": (
@@ -90,7 +90,7 @@ TABLES = {
     "task_reports": "task_id:text number report:text",
     # one row, from the first task on: the highest arrival number given
     "task_numbers": "id* last_number",
-    # one row for each role: who leads, or did last
+    # one row for each role: the process that leads, or did last
     "leaders": "role:text* leader_id:text fence holder:text url:text since_ms heartbeat_at_ms lease_ms",
     # bound: what live tasks and writers have reserved and not published yet
     # request: digest of datasource, sequence, previous id

@@ -1,4 +1,4 @@
-"""The statements over tasks, their attempts and who leads."""
+"""The statements over tasks, their attempts and their leaders."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ class Controller:
         """Follow the log, judge, and start what may start.
 
         Raises:
-            Unavailable: The metadata store or who runs the tasks does not answer; try again later.
+            Unavailable: The metadata store or the runner of the tasks does not answer; try again later.
         """
         ended = self._take_ended()
         self._follow_specs()

@@ -51,7 +51,7 @@ class LocalRunner:
         self._is_stopping = False
 
     def start(self, task: CompactionTask, terms: RunTerms) -> str:
-        """Start a task; return the id of the run. Local runs take no locks: a publish settles who was first."""
+        """Start a task; return the id of the run. Local runs take no locks: a publish settles which was first."""
         del terms
         run_id = f"local-{next(self._numbers)}"
         run = LiveRun(
@@ -108,7 +108,7 @@ class LocalRunner:
             raise
 
     def _wait_for_all(self) -> None:
-        """Wait for the runs and not for their threads: who is interrupted while joining one cannot do so again."""
+        """Wait for the runs and not for their threads: an interrupted join of a thread cannot be repeated."""
         with self._lock:
             futures = [future for _, future in self._live.values()]
         wait([future for future in futures if not future.done()])

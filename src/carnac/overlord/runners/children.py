@@ -128,7 +128,7 @@ class Children:
             self._reap(handle)
 
     def _end(self, handle: ProcessHandle) -> None:
-        """Wait until a child has ended; kill it, and who is left of its group, when its grace is over."""
+        """Wait until a child has ended; kill it, and what is left of its group, when its grace is over."""
         waited_ms = kills = 0
         pause = threading.Event()
         while presence_of(handle) is Presence.RUNNING and kills < KILLS_MAX:

@@ -445,7 +445,7 @@ def _cast_all(types: Sequence[str]) -> str:
 
 
 def _explained(plan: Distribution, planned: Plan, result: Bound) -> Distribution:
-    """Return what says how a statement would be run; the leaves are there for those who know the servers."""
+    """Return what says how a statement would be run; the leaves are there for callers that know the servers."""
     told = [
         f"{plan.way.value}: {plan.reason}",
         *said_of_segments(planned),

@@ -64,7 +64,7 @@ class _Ceilings:
     """The process's limit of data, lowered while somebody holds a ceiling: to the highest one.
 
     Attributes:
-        held: Ceilings in bytes, without stacks, and who holds each for an owner.
+        held: Ceilings in bytes, without stacks, and the owner of each.
         before: The limits to return to; None: nobody holds a ceiling.
         unused_bytes: Of the process's data, before the first ceiling: mapped, but not in memory.
     """

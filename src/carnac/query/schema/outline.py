@@ -49,7 +49,7 @@ class Outline:
 
 
 def outline(sql: str) -> Outline | None:
-    """Return the outline of a statement; None if it is not one SELECT statement, which who runs it will say."""
+    """Return the outline of a statement; None if it is not one SELECT statement, which its run will say."""
     with _LOCK:
         try:
             _, statement = parse(_cursor(), without_floor_to(sql))

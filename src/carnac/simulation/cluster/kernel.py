@@ -27,7 +27,7 @@ SIGNALS_S = 0.5
 
 
 def closed_gate() -> threading.Lock:
-    """Return a gate: who acquires it waits until somebody releases it, once for each time."""
+    """Return a gate: a strand that acquires it waits until another one releases it, once for each time."""
     gate = threading.Lock()
     gate.acquire()
     return gate
@@ -42,7 +42,7 @@ class Violation:
     """Something that must never be.
 
     Attributes:
-        auditor: Who has found it.
+        auditor: The auditor that has found it.
         text: What, as a sentence.
         at_ms: When, since the simulation began.
     """

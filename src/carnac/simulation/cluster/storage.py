@@ -30,7 +30,7 @@ LAG_MS = 4_000
 
 @dataclass
 class Disk:
-    """The files, and who is told of what becomes of them.
+    """The files, and the listeners that are told of what becomes of them.
 
     Attributes:
         files: Their bytes, when they were written, and when by the clock of deep storage.

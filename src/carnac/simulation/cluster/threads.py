@@ -172,7 +172,7 @@ class SimEvent:
         return self._is_set
 
     def set(self) -> None:
-        """Let all go on who wait for it."""
+        """Let all threads that wait for it go on."""
         self._is_set = True
         self._waiters.wake()
 

@@ -74,7 +74,7 @@ ELSEWHERE: Sequence[tuple[str, str]] = (
     ),
     (
         "/druid/coordinator/v1/config/history",
-        "no history of it is kept: throttles are settings of a process, carnac servers shows who is decommissioned",
+        "no history of it is kept: throttles are settings of a process, carnac servers shows which are decommissioned",
     ),
     (
         "/druid/coordinator/v1",

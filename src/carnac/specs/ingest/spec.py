@@ -220,7 +220,7 @@ class IngestSpec(SpecModel):
         default_factory=dict,
         description=(
             "Druid's task context (`priority`, `taskLockType`, `useConcurrentLocks`, …): carried "
-            "along; who runs the job reads it. `allowMissing` is that of `tuningConfig`."
+            "along; the runner of the job reads it. `allowMissing` is that of `tuningConfig`."
         ),
     )
     ignored: tuple[IgnoredField, ...] = Field(
@@ -358,7 +358,7 @@ class IngestSpec(SpecModel):
     def fingerprint(self) -> str:
         """Return 64 hex digits that are equal for specs that do the same.
 
-        What has no effect (`ignored`) and who asks (`writer`, `batch`, `context`) is left out.
+        What has no effect (`ignored`) and what names the load (`writer`, `batch`, `context`) is left out.
         """
         block = self.to_json_dict()
         for key in ("ignored", "writer", "batch", "context"):

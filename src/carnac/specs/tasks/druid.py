@@ -52,7 +52,7 @@ def convert_compact(value: Mapping[str, Any], findings: Findings) -> dict[str, A
         block.put("granularitySpec", {"segmentGranularity": old, **spec})
     target.update(_target_of(convert_shape(block, None), findings))
     if _LOSSY & target.keys():
-        target.setdefault("allowLossy", True)  # who writes it down wants it, as in Druid
+        target.setdefault("allowLossy", True)  # a spec that says so wants it, as in Druid
     return {**native, "target": target}
 
 

@@ -249,7 +249,7 @@ def load_task_text(value: Mapping[str, object], text: str, *, name: str | None) 
 
 
 def _load_ingest(value: Mapping[str, object]) -> IngestTask:
-    """Read the envelope here, and leave the rest to who reads ingestion specs."""
+    """Read the envelope here, and leave the rest to the reader of ingestion specs."""
     head = {name: value[name] for name in _HEAD if value.get(name) is not None}
     rest = {name: one for name, one in value.items() if name not in _HEAD}
     inner = rest.get("spec")

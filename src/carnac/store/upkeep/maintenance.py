@@ -98,7 +98,7 @@ class Maintenance:
             DiskFull: And nothing was due yet.
         """
         now_ms = self._clock.now_ms()
-        # The order matters. Files first: who writes later is not in the list. Leases second: whose lease is not there
+        # The order matters. Files first: later ones are not in the list. Leases second: whose lease is not there
         # now has ended. The trim sweeps ended leases, so their publishes are refused from then on; those that were
         # not have a record by the time that records are read.
         suspects = self._suspects(now_ms)

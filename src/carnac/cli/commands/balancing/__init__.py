@@ -1,1 +1,1 @@
-"""`carnac balance …`: who holds what, what will move, and what would be."""
+"""`carnac balance …`: which server holds what, what will move, and what would be."""

@@ -1,4 +1,4 @@
-"""`balance picture`: who holds what, as clouds of points; of the cluster that runs, or of a table."""
+"""`balance picture`: which server holds what, as clouds of points; of the cluster that runs, or of a table."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def picture(
     start: StartColumn = "start",
     title: Title = None,
 ) -> None:
-    """Draw who holds what: a band for each server, a point for each segment, as high as it is late.
+    """Draw which server holds what: a band for each server, a point for each segment, as high as it is late.
 
     The colour is the datasource. Clusters of points mean that queries of those hours use few servers.
     """

@@ -1,4 +1,4 @@
-"""`servers` and `servers decommission`: who serves the store, and which historicals are to be emptied."""
+"""`servers` and `servers decommission`: the processes that serve the store, and which historicals are to be emptied."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Commands that run for others, what they run, and who holds what meanwhile."""
+"""Commands that run for others, what they run, and which task holds what meanwhile."""

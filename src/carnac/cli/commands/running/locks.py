@@ -1,4 +1,4 @@
-"""`locks` and `locks break`: who holds what, since when, and who waits for it."""
+"""`locks` and `locks break`: which task holds what, since when, and which waits for it."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 PORT = 8888
 """Druid's port of routers, which clients ask for everything."""
 CAPACITY_MIN_BYTES = 1 << 20
-"""As the setting `historical_capacity_bytes` has it: who writes less has left out the unit."""
+"""As the setting `historical_capacity_bytes` has it: a smaller number has lost its unit."""
 PORTS = {"coordinator": 8081, "broker": 8082, "historical": 8083, "overlord": 8090}
 """Druid's ports of processes with one role."""
 

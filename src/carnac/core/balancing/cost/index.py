@@ -134,7 +134,7 @@ class CostIndex:
         """Return what the segment costs against all that each server holds, in hours², one element a server.
 
         Where a server holds the segment itself, its cost against itself is in there, twice its joint cost; the
-        caller who means another segment takes it away.
+        caller that means another segment takes it away.
         """
         out = np.zeros(self._server_count)
         if not MIN_MS <= start_ms < end_ms <= MAX_MS:

@@ -1,4 +1,4 @@
-"""The state that a run works on: what is left of each disk and queue, who holds what, who may not go back where.
+"""The state that a run works on: room on disks and in queues, which server holds what, what may not go back where.
 
 A run plans on a board, so that each decision sees the ones before it. The cluster that it was made of does not change.
 """

@@ -123,7 +123,7 @@ class Replicas:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Departures:
-    """Moves of late, by which nothing moves back too soon (BL-2): who left which server, and when."""
+    """Moves of late, by which nothing moves back too soon (BL-2): which segment left which server, and when."""
 
     segment: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     server: Codes = field(default_factory=lambda: np.empty(0, np.int32))

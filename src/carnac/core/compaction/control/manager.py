@@ -39,7 +39,7 @@ class RunningTask:
     """A task that runs.
 
     Attributes:
-        run_id: Of this run: what the one who runs it calls it.
+        run_id: Of this run: the id that its runner gives it.
     """
 
     run_id: str

@@ -52,7 +52,7 @@ class TargetView:
         )
 
     def forget(self) -> None:
-        """Forget the layouts that were seen: who keeps a view for long must not keep them too."""
+        """Forget the layouts that were seen: a caller that keeps a view for long must not keep them too."""
         self._judged, self._mixtures = {}, {}
         self._asked, self._measured = ((), None), ([], (1, None))
 
