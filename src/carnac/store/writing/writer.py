@@ -257,49 +257,37 @@ class Writer:
         guard: WriteGuard | None = None,
         batch: tuple[str, str] | None = None,
     ) -> WriteOutcome:
-        """Delete by interval, by predicate, or by both; see `delete_interval` and `delete_where`.
-
-        Raises:
-            Invalid: Neither is given.
-        """
-        done = None if batch is None else self._metadata.find_batch(*batch)
-        if done is not None:
-            return WriteOutcome(revision=done, is_replay=True)
-        if where is not None:
-            return self.delete_where(
-                datasource,
-                where,
-                interval=interval,
-                message=message,
-                on_progress=on_progress,
-                guard=guard,
-                batch=batch,
-            )
-        if interval is None:
-            raise Invalid("say what to delete: an interval, a predicate, or both")
-        return self.delete_interval(datasource, interval, message=message, guard=guard, batch=batch)
-
-    def delete_interval(
-        self,
-        datasource: str,
-        interval: Interval,
-        *,
-        message: str = "",
-        guard: WriteGuard | None = None,
-        batch: tuple[str, str] | None = None,
-    ) -> WriteOutcome:
-        """Delete what is visible in the interval: metadata only.
+        """Delete what is visible in an interval (metadata only), the rows of a predicate, or both.
 
         Args:
+            where: SQL; the segments that hold rows for which it is true are rewritten, and no others.
             guard: The locks of the task that this is done for.
             batch: Writer and batch under which it is published, once.
 
         Raises:
             NotFound: There is no such datasource.
-            Invalid: The interval is not aligned to the query granularity of rolled-up segments that it cuts.
+            Invalid: Neither is given; the predicate is not SQL over the datasource's columns, or fails on a value; or
+                the interval is not aligned to the query granularity of rolled-up segments that it cuts.
+            Corrupt: A segment's file is not what its record says, so nobody knows which of its rows match.
+            Conflict: One of the rewritten segments was changed meanwhile. The written files are removed.
         """
-        covers = IntervalSet((interval,))
+        done = None if batch is None else self._metadata.find_batch(*batch)
+        if done is not None:
+            return WriteOutcome(revision=done, is_replay=True)
         writer, number = batch or (None, None)
+        draft = Publication(kind=CommitKind.DELETE, writer=writer, batch=number, message=message)
+        if where is not None:
+            return self._delete_where(
+                draft, datasource, where, interval, guard=guard, on_progress=on_progress
+            )
+        if interval is None:
+            raise Invalid("say what to delete: an interval, a predicate, or both")
+        return self._delete_interval(draft, datasource, interval, guard)
+
+    def _delete_interval(
+        self, draft: Publication, datasource: str, interval: Interval, guard: WriteGuard | None
+    ) -> WriteOutcome:
+        covers = IntervalSet((interval,))
         for attempt in range(1, DELETE_ATTEMPTS_MAX + 1):
             self._metadata.require_datasource(datasource)
             self._lock(guard, datasource, covers)
@@ -317,14 +305,12 @@ class Writer:
             )
             try:
                 with guarding.publishing(guard, datasource, covers, is_append=False) as required:
-                    publication = Publication(
-                        kind=CommitKind.DELETE,
+                    publication = replace(
+                        draft,
                         changes=(change,),
                         requirements=required,
-                        writer=writer,
-                        batch=number,
                         base_revision=base,
-                        message=message or f"delete {interval_text(interval)}",
+                        message=draft.message or f"delete {interval_text(interval)}",
                     )
                     published = self._metadata.publish(publication)
             except Conflict:
@@ -338,31 +324,17 @@ class Writer:
             )
         raise AssertionError("unreachable")
 
-    def delete_where(
+    def _delete_where(
         self,
+        draft: Publication,
         datasource: str,
         predicate: str,
+        interval: Interval | None,
         *,
-        interval: Interval | None = None,
-        message: str = "",
-        on_progress: ProgressListener | None = None,
-        guard: WriteGuard | None = None,
-        batch: tuple[str, str] | None = None,
+        guard: WriteGuard | None,
+        on_progress: ProgressListener | None,
     ) -> WriteOutcome:
-        """Delete the rows for which the SQL predicate is true: rewrites the segments that hold any, and no others.
-
-        Args:
-            guard: The locks of the task that this is done for.
-            batch: Writer and batch under which it is published, once.
-
-        Raises:
-            NotFound: There is no such datasource.
-            Invalid: The predicate is not SQL over the datasource's columns, or fails on a value.
-            Corrupt: A segment's file is not what its record says, so nobody knows which of its rows match.
-            Conflict: One of the rewritten segments was changed meanwhile. The written files are removed.
-        """
         condition = predicate if interval is None else deleting.within(predicate, interval)
-        writer, number = batch or (None, None)
         self._metadata.require_datasource(datasource)
         self._lock(guard, datasource, None if interval is None else IntervalSet((interval,)))
         with self._leases.reading(None) as reading, self._leases.writing() as lease:
@@ -382,15 +354,13 @@ class Writer:
             )
             if not rewrites:
                 return WriteOutcome(revision=None, rows_deleted=0)
-            publication = Publication(
-                kind=CommitKind.DELETE,
+            publication = replace(
+                draft,
                 changes=(
                     deleting.change_of(datasource, rewrites, self.segment_granularity(datasource)),
                 ),
-                writer=writer,
-                batch=number,
                 base_revision=base,
-                message=message or deleting.describe(predicate, interval),
+                message=draft.message or deleting.describe(predicate, interval),
                 proof=deleting.proof_of(rewrites),
                 lease_id=lease.lease_id,
             )
