@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from carnac.coordinator.dropping import Delete, DropRules
 from carnac.coordinator.fleet import RESTART_GRACE_MS, Fleet
 from carnac.coordinator.following import LogView
-from carnac.coordinator.planner import RUN_PERIOD_MS, Planner
+from carnac.coordinator.planner import Planner
 from carnac.coordinator.rolling import Rolling
 from carnac.coordinator.rules import Rules
 from carnac.core.balancing.plan.limits import Throttles
@@ -56,7 +56,6 @@ class CoordinatorSettings:
         restart_grace_ms: How long a historical that has gone is waited for, before copies that others have too are made
             anew.
         period_ms: Pause between rounds.
-        run_period_ms: A run of the planner comes at least so often.
     """
 
     lease_ms: int
@@ -66,7 +65,6 @@ class CoordinatorSettings:
     throttles: Throttles = field(default_factory=Throttles)
     restart_grace_ms: int = RESTART_GRACE_MS
     period_ms: int = ROUND_PERIOD_MS
-    run_period_ms: int = RUN_PERIOD_MS
 
 
 class Coordinator:
@@ -127,7 +125,6 @@ class Coordinator:
             self.rules,
             clock,
             throttles=settings.throttles,
-            run_period_ms=settings.run_period_ms,
         )
         self.rolling = Rolling(
             metadata, self.log, self.fleet, self.planner, clock, patience_ms=settings.patience_ms

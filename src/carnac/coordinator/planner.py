@@ -81,7 +81,6 @@ class Planner:
 
     Args:
         throttles: Of runs.
-        run_period_ms: A run comes at least so often.
 
     Attributes:
         is_ready: Whether runs may be had: they are machine code. Until then what is new is placed by room alone.
@@ -97,10 +96,9 @@ class Planner:
         clock: Clock,
         *,
         throttles: Throttles,
-        run_period_ms: int = RUN_PERIOD_MS,
     ) -> None:
         self._log, self._fleet, self._rules, self._clock = log, fleet, rules, clock
-        self._throttles, self._run_period_ms = throttles, run_period_ms
+        self._throttles = throttles
         self.memory = Memory()
         self.is_ready: Callable[[], bool] = lambda: True
         self.last: ClusterPlan | None = None
@@ -141,7 +139,7 @@ class Planner:
 
     def _is_due(self) -> bool:
         now_ms, ran_at_ms = self._clock.now_ms(), self._ran_at_ms
-        if ran_at_ms is None or is_over(ran_at_ms, self._run_period_ms, now_ms):
+        if ran_at_ms is None or is_over(ran_at_ms, RUN_PERIOD_MS, now_ms):
             return True
         is_other = self._fleet.number != self._seen[0]
         return is_other and is_over(ran_at_ms, self._pause_ms, now_ms)

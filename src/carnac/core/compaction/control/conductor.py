@@ -110,10 +110,10 @@ class Starts:
 class Conductor:
     """Decides over all datasources that are to be compacted."""
 
-    def __init__(self, capacity: Capacity, flow: Flow | None = None) -> None:
+    def __init__(self, capacity: Capacity) -> None:
         self.capacity = capacity
         self.queue = TaskQueue()
-        self.flow = flow or Flow()
+        self.flow = Flow()
         self._watches: dict[str, _Watch] = {}
         self._known: dict[str, dict[int, int]] = {}
         self._shed = 0
