@@ -210,6 +210,13 @@ def test_conditions_over_columns_are_taken(predicate: str) -> None:
     check_predicate(predicate, TYPES)
 
 
+def test_a_check_knows_nothing_of_the_one_before() -> None:
+    assert check_predicate("size > 1", TYPES) == (("size", TYPES["size"]),)
+    with pytest.raises(Invalid, match="no column 'size'"):
+        check_predicate("size > 1", {"color": TYPES["color"]})
+    assert check_predicate("color = 'red'", {"color": TYPES["color"]})
+
+
 @pytest.mark.parametrize(
     ("predicate", "reason"),
     [
