@@ -42,6 +42,8 @@ BLOCK_ROWS = 16_384
 """Rows that are hashed at a time, in arrays that stay in a processor's cache."""
 POOL_ROWS, POOL_TABLES = 65_536, 64
 """Rows, and tables, that are waited for before they are hashed, where they come in small tables."""
+FEW_ROWS = 128
+"""Texts of up to so many rows are hashed as they come: finding those that repeat takes longer."""
 TEXT_BYTES = 1 << 30
 """More than that might not fit into one array of texts, whose offsets have 32 bits."""
 
@@ -126,11 +128,11 @@ class RowSums:
 
 
 def _ready(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """Return a column as one array; texts as a dictionary, because most repeat, but not if they do not."""
+    """Return a column as one array; texts as a dictionary, because most repeat, but not if they do not or are few."""
     kind = column.type
     if pa.types.is_dictionary(kind) and (not _has_texts(kind) or _is_rare(column)):
         return _one_array(_decoded(column))
-    if pa.types.is_string(kind):
+    if pa.types.is_string(kind) and len(column) > FEW_ROWS:
         column = column.dictionary_encode()
     return _one_array(column)
 
