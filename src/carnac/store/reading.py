@@ -60,7 +60,7 @@ class StoreReading:
         parameters: Sequence[object] | Mapping[str, object] = (),
         engine: str | None = None,
     ) -> Result:
-        """Run one SELECT statement over one revision. The whole result is in memory.
+        """Run one SELECT statement over one revision. The whole result is in memory: `export` writes larger ones.
 
         Args:
             engine: `spark`: on Spark, which starts when it is first needed and is kept until the store is closed; the
@@ -70,6 +70,8 @@ class StoreReading:
         Raises:
             Invalid: The statement is wrong, or reaches for something else than the store's data.
             NotFound: A datasource, column or revision does not exist.
+            Unavailable: It takes longer than `query_timeout_ms`, or more memory than `query_memory_limit_bytes` (its
+                result: than half of that).
         """
         found = self._answered(text, as_moment(at), parameters, engine)
 

@@ -136,9 +136,12 @@ class Store(StoreReading, Closing):
         Args:
             spec: An `IngestSpec`, a mapping, or JSON or YAML text, Carnac's or Druid's; with `writer` and `batch` it is
                 published once. Or the name of a datasource: rows are read as by `append`.
-            rows: A Spark, pandas or Polars DataFrame, or an Arrow table; beside a name also paths of files.
+            rows: A Spark, pandas or Polars DataFrame, or an Arrow table; beside a name also paths of files. None: what
+                `input` of the spec names.
+            time: As for `append`; only beside the name of a datasource.
             allow_type_change, allow_missing: As in `tuningConfig`: a column may change its type so that queries break;
                 a declared column that no row has is null. Else both are errors.
+            on_plan: Called once, with what is about to be done, before any row is written.
 
         Raises:
             Invalid, NotFound: The spec is wrong or does not fit the data, or an input does not exist.
@@ -163,14 +166,15 @@ class Store(StoreReading, Closing):
         allow_missing: bool = False,
         on_plan: PlanListener | None = None,
     ) -> WriteOutcome:
-        """Append few rows in one commit, in this process: what `ingest` does, by the same functions, without Spark.
+        """Append up to 1,000,000 rows and 256 MB in one commit, in this process: what `ingest` does, without Spark.
 
         Args:
             rows: An Arrow table or batch, a pandas or Polars DataFrame, a list of dicts, or paths of files.
             spec: As for `ingest`, without input. None: as the datasource was loaded before, else as the rows show.
-            time: Column of the time, or parts of a `timestampSpec`, where the rows show it to nobody.
+            time: Column of the time, or parts of a `timestampSpec`. None: as loaded before, else as the rows show.
+            writer, batch: Both or neither: published again under the same pair, nothing changes.
             allow_type_change, allow_missing: As for `ingest`.
-            on_plan: Told what is about to be done.
+            on_plan: As for `ingest`.
 
         Raises:
             Invalid, AllRejected, NotFound: As `ingest`; there is too much for an append, or it needs Spark.
@@ -342,7 +346,7 @@ class Store(StoreReading, Closing):
         interval: Interval | str | None = None,
         guard: WriteGuard | None = None,
     ) -> WriteOutcome:
-        """Fold what segments say of those that they once took the place of: metadata only, no row is rewritten.
+        """Forget which segments the live ones have replaced, as `clean` tasks do: metadata only, no row is rewritten.
 
         Raises:
             NotFound: There is no such datasource.
