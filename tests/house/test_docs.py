@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import importlib
 import re
 import subprocess
 import sys
@@ -108,3 +110,23 @@ def test_the_glossary_defines_words_of_several_pages_each_once() -> None:
     assert len(words) > 40
     assert len(words) == len(set(words))
     assert seldom == []
+
+
+def test_python_on_pages_parses_and_imports_what_is_there() -> None:
+    blocks = [
+        block
+        for page in pages()
+        for block in re.findall(
+            r"^```python\n(.*?)^```", text_of(page), flags=re.DOTALL | re.MULTILINE
+        )
+        if "reference" not in page.parts  # signatures, made from the code
+    ]
+    imports = [
+        (node.module, alias.name)
+        for block in blocks
+        for node in ast.walk(ast.parse(block))
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("carnac")
+        for alias in node.names
+    ]
+    assert len(imports) > 4
+    assert [one for one in imports if not hasattr(importlib.import_module(one[0]), one[1])] == []
