@@ -372,6 +372,7 @@ class QueryEngine:
         self.interrupt()
         self.kept.clear()
         self._plans = KnownPlans()
+        self._files.forget()
         self._forget()
 
     def _forget(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import cast
 
 import duckdb
 import pytest
@@ -20,6 +21,21 @@ from tests.unit.query.test_engine import rows
 
 SEGMENTS, HOUR_MS, MINUTE_MS, SECOND_MS = 40, 3_600_000, 60_000, 1_000
 END_MS = newest.MAX_SHARE * HOUR_MS
+
+
+class Counting:
+    """A cursor that counts what is run on it."""
+
+    def __init__(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        self._cursor = cursor
+        self.statements = 0
+
+    def execute(self, statement: str) -> duckdb.DuckDBPyConnection:
+        self.statements += 1
+        return self._cursor.execute(statement)
+
+    def extract_statements(self, sql: str) -> list[duckdb.Statement]:
+        return self._cursor.extract_statements(sql)
 
 
 @pytest.fixture(scope="module")
@@ -52,8 +68,11 @@ def engine(storage: LocalDeepStorage) -> Iterator[QueryEngine]:
 
 
 @pytest.fixture(params=[5, newest.NEAR_ROWS])
-def near(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The files are large, so that their ends are looked at first, or small."""
+def near(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, engine: QueryEngine
+) -> None:
+    """The files are large, so that their ends are looked at first, or small; nothing is known of any statement."""
+    engine.close()
     monkeypatch.setattr(newest, "NEAR_ROWS", request.param)
     monkeypatch.setattr(newest, "NEAR_SHARE", 1)
 
@@ -68,6 +87,7 @@ def test_they_are_those_of_all_files(
     sql = f"SELECT *, hour(__time) h FROM {{t}} WHERE {condition} ORDER BY __time {order}, b, a LIMIT {limit}"
     expected = rows(engine, hours, sql.format(t="(SELECT * FROM events)"))
     assert rows(engine, hours, sql.format(t="events")) == expected
+    assert rows(engine, hours, sql.format(t="events")) == expected, "and once more, as it is known"
 
 
 @pytest.mark.parametrize(
@@ -83,6 +103,32 @@ def test_older_files_are_not_read(
     engine: QueryEngine, hours: MemoryCatalog, sql: str, most: int
 ) -> None:
     assert engine.run_query(sql, hours).segments_read <= most
+
+
+@pytest.mark.parametrize("condition", ["a = 2", "b LIKE '%nowhere'"])
+def test_what_was_found_is_not_looked_for_again(
+    storage: LocalDeepStorage, hours: MemoryCatalog, condition: str
+) -> None:
+    """Rows that are rare were looked for near the end anew each time."""
+    engine = QueryEngine(storage, threads=1)
+    sql = f"SELECT * FROM events WHERE {condition} ORDER BY __time DESC LIMIT 5"
+    with engine._planning(sql, hours, ()) as (query, plan):
+        counted = Counting(query.cursor)
+        own = replace(query, cursor=cast("duckdb.DuckDBPyConnection", counted))
+        [scan] = plan.scans
+        first = engine._files.narrowed(scan, plan.edge, own, None)
+        asked = counted.statements
+        assert asked > 0
+        assert engine._files.narrowed(scan, plan.edge, own, None) == first
+        assert counted.statements == asked
+        fewer = replace(scan, slices=scan.slices[:-1])
+        engine._files.narrowed(fewer, plan.edge, own, None)
+        assert counted.statements > asked, "other segments are other rows"
+        asked = counted.statements
+        engine._files.forget()
+        engine._files.narrowed(scan, plan.edge, own, None)
+        assert counted.statements > asked
+    engine.close()
 
 
 @pytest.mark.parametrize("is_newest", [True, False])

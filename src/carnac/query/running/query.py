@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
+from carnac.ports.memo import Memo
 from carnac.ports.threads import GRACE_MS, INTERRUPT_S
 from carnac.query.cache import FileCache
 from carnac.query.distributed.leaves import register_remote
@@ -23,6 +24,7 @@ from carnac.query.scans import escape_glob, literal, scan_sql, with_views
 if TYPE_CHECKING:
     import duckdb
 
+    from carnac.core.answers.receipts import SliceKey
     from carnac.core.segments.segment import Segment
     from carnac.ports import DeepStorage
     from carnac.ports.queries import LeafFiles, LeafSlice
@@ -30,6 +32,23 @@ if TYPE_CHECKING:
 
 Select = Callable[["Sequence[LeafSlice]"], str]
 """Gives the SELECT of the visible rows of slices."""
+
+
+NARROWED_MAX = 500
+"""Statements whose newest (or oldest) files are known."""
+NARROWED_SLICES = 100_000
+"""Maximum slices of these together."""
+
+_Edge: TypeAlias = tuple[TimeEdge, tuple[tuple[str, str], ...], tuple["SliceKey", ...]]
+"""What a statement wants, the types of columns that it names, and what it reads."""
+
+
+def _narrowings() -> Memo[_Edge, Sequence[LeafSlice]]:
+    return Memo(
+        values_max=NARROWED_MAX,
+        weight_max=NARROWED_SLICES,
+        weigh=lambda key, kept: len(key[2]) + len(kept),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +66,7 @@ class ScanFiles:
     cache: FileCache
     intact: IntactFiles | None
     hot: HotSegments
+    _narrowed: Memo[_Edge, Sequence[LeafSlice]] = field(default_factory=_narrowings)
 
     def held(
         self, scans: Sequence[Scan], stop: threading.Event
@@ -87,9 +107,24 @@ class ScanFiles:
     def narrowed(
         self, scan: Scan, edge: TimeEdge | None, query: RunningQuery, files: LeafFiles | None
     ) -> Scan:
-        """Return the scan without the files that hold none of the rows that are wanted (see `newest`)."""
+        """Return the scan without the files that hold none of the rows that are wanted (see `newest`).
+
+        What was found is kept: neither segments nor conditions change, and looking costs as much as the statement.
+        """
         if edge is None or self.hot.has_all(scan.slices):
             return scan
+        slices = tuple((one.segment.segment_id, one.clip) for one in scan.slices)
+        key = (edge, tuple(scan.used.items()), slices)
+        kept = self._narrowed.get(key, lambda: self._find_narrowed(scan, edge, query, files))
+        return replace(scan, slices=kept)
+
+    def forget(self) -> None:
+        """Let go of what was found out about statements."""
+        self._narrowed.clear()
+
+    def _find_narrowed(
+        self, scan: Scan, edge: TimeEdge, query: RunningQuery, files: LeafFiles | None
+    ) -> Sequence[LeafSlice]:
 
         def times_of(slices: Sequence[LeafSlice]) -> list[int]:
             sql = f"{edge.sql} LIMIT {edge.rows}"
@@ -99,7 +134,7 @@ class ScanFiles:
                     time for (time,) in query.cursor.execute(parsed(query.cursor, shown)).fetchall()
                 ]
 
-        return replace(scan, slices=narrowed(edge, scan.slices, times_of))
+        return narrowed(edge, scan.slices, times_of)
 
 
 def settings_of(
