@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import json
 import warnings
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -10,8 +9,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from carnac.errors import Invalid, Unavailable
-from carnac.ports.memo import Memo
 from carnac.query.messages import error_of
+from carnac.query.syntax import parsed
 
 if TYPE_CHECKING:
     import duckdb
@@ -26,16 +25,8 @@ GIVES = b"carnac.gives"
 DATASOURCES = b"carnac.datasources"
 """Key of the metadata of that schema: the names of the datasources, a JSON list."""
 COPY_WARNING = "Arrow output on a DB-API result makes an extra copy"
-PARSED_MAX = 1_000
-PARSED_CHARS = 2 << 20
-"""Maximum number of characters of the statements that are kept parsed, which takes four times the memory."""
 HUGE_DIGITS = 38
 """Decimal digits of DuckDB's 128-bit integers in Arrow."""
-
-_PARSED: Memo[str, duckdb.Statement] = Memo(
-    values_max=PARSED_MAX, weight_max=PARSED_CHARS, weigh=lambda sql, _: len(sql)
-)
-atexit.register(_PARSED.clear)  # DuckDB complains of what outlives it
 
 
 def arrow_table(columns: Mapping[str, Sequence[Any]]) -> pa.Table:
@@ -158,11 +149,6 @@ def batches_of(
 def silence_copies() -> None:
     """Let DuckDB say nothing of the copies that `run` wants."""
     warnings.filterwarnings("ignore", COPY_WARNING)
-
-
-def parsed(cursor: duckdb.DuckDBPyConnection, sql: str) -> duckdb.Statement:
-    """Return a printed statement as DuckDB's parser reads it."""
-    return _PARSED.get(sql, lambda: cursor.extract_statements(sql)[0])
 
 
 def run(

@@ -7,10 +7,13 @@ here is what is run: the text that runs is printed from the checked tree, never 
 
 from __future__ import annotations
 
+import atexit
 import json
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+from msgspec.json import Encoder
 
 from carnac.errors import Invalid
 from carnac.ports.memo import Memo
@@ -38,10 +41,26 @@ def _texts() -> Memo[str, str]:
     return Memo(values_max=TEXTS_MAX, weight_max=KEPT_CHARS, weigh=lambda a, b: len(a) + len(b))
 
 
+PARSED_MAX = 1_000
+PARSED_CHARS = 2 << 20
+"""Maximum number of characters of the statements that are kept parsed, which takes four times the memory."""
+
+_PARSED: Memo[str, duckdb.Statement] = Memo(
+    values_max=PARSED_MAX, weight_max=PARSED_CHARS, weigh=lambda sql, _: len(sql)
+)
+atexit.register(_PARSED.clear)  # DuckDB complains of what outlives it
+_ENCODER = Encoder()
+_HOLDERS = frozenset({dict, list})
+
 _TREES = _texts()
 """JSON of trees, by statement."""
 _TEXTS = _texts()
 """Statements, by the JSON of their trees."""
+
+
+def parsed(cursor: duckdb.DuckDBPyConnection, sql: str) -> duckdb.Statement:
+    """Return a statement of ours as DuckDB's parser reads it."""
+    return _PARSED.get(sql, lambda: cursor.extract_statements(sql)[0])
 
 
 def parse(cursor: duckdb.DuckDBPyConnection, sql: str) -> tuple[str, Node]:
@@ -58,12 +77,13 @@ def parse(cursor: duckdb.DuckDBPyConnection, sql: str) -> tuple[str, Node]:
     if "\0" in body:
         raise Invalid("the statement contains a null character")
 
-    def parsed() -> str:
-        [(found,)] = cursor.execute("SELECT json_serialize_sql(?::VARCHAR)", [body]).fetchall()
+    def read() -> str:
+        statement = parsed(cursor, "SELECT json_serialize_sql(?::VARCHAR)")
+        [(found,)] = cursor.execute(statement, [body]).fetchall()
         return str(found)
 
     try:
-        tree = json.loads(_TREES.get(body, parsed))
+        tree = json.loads(_TREES.get(body, read))
     except RecursionError:
         raise Invalid("the statement is nested too deeply") from None
     if tree["error"]:
@@ -83,10 +103,11 @@ def asks_plan_for(sql: str) -> bool:
 
 def unparse(cursor: duckdb.DuckDBPyConnection, statement: Node) -> str:
     """Return the SQL text of a tree."""
-    tree = json.dumps({"error": False, "statements": [statement]})
+    tree = _ENCODER.encode({"error": False, "statements": [statement]}).decode()
 
     def printed() -> str:
-        [(found,)] = cursor.execute("SELECT json_deserialize_sql(?::JSON)", [tree]).fetchall()
+        print_tree = parsed(cursor, "SELECT json_deserialize_sql(?::JSON)")
+        [(found,)] = cursor.execute(print_tree, [tree]).fetchall()
         return str(found)
 
     return _TEXTS.get(tree, printed)
@@ -99,9 +120,9 @@ def walk(node: Any) -> Iterator[Node]:
         one = stack.pop()
         if isinstance(one, dict):
             yield one
-            stack.extend(one.values())
+            stack += [part for part in one.values() if type(part) in _HOLDERS]
         elif isinstance(one, list):
-            stack.extend(one)
+            stack += [part for part in one if type(part) in _HOLDERS]
 
 
 def walk_here(node: Any) -> Iterator[Node]:
@@ -112,9 +133,9 @@ def walk_here(node: Any) -> Iterator[Node]:
         if isinstance(one, dict):
             yield one
             if one.get("class") != "SUBQUERY":
-                stack.extend(one.values())
+                stack += [part for part in one.values() if type(part) in _HOLDERS]
         elif isinstance(one, list):
-            stack.extend(one)
+            stack += [part for part in one if type(part) in _HOLDERS]
 
 
 def arguments(function: Node) -> list[Node]:

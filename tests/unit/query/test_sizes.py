@@ -12,8 +12,9 @@ from carnac.ports.queries import LeafSlice
 from carnac.query.distributed import sizes
 from carnac.query.distributed.sizes import AnswerSize, size_of
 from carnac.query.planning import Planner
-from carnac.query.results import parsed, run, silence_copies
+from carnac.query.results import run, silence_copies
 from carnac.query.scans import slices_of
+from carnac.query.syntax import parsed
 from tests.support.segments import MemoryCatalog
 
 FEW = [

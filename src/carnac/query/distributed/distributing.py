@@ -33,7 +33,7 @@ from carnac.query.parameters import Parameters
 from carnac.query.planning import Plan, Planner, Scan
 from carnac.query.relations import Scope, used_columns, used_types
 from carnac.query.results import arrow_table
-from carnac.query.scans import quote, scan_sql, with_views
+from carnac.query.scans import quote, with_views
 from carnac.query.streams.basis import basis_of
 from carnac.query.syntax import Node, base_table, cast, select_of, unparse, walk
 
@@ -305,9 +305,8 @@ class Distributor:
         leaf = reading(leaf, scan.view, own.view)
         small = {name: plan.tables[name] for name in select.small & plan.tables.keys()}
         request = self._request(own, leaf, small)
-        self.cursor.execute(
-            f"CREATE OR REPLACE TEMP VIEW {own.view} AS {scan_sql(own.columns, [], {})}"
-        )
+        if own.view != scan.view:  # else it is shown already
+            show_empty(self.cursor, [own], {})
         sent = self._bound(leaf, [])
         if not sent.can_send:
             raise NotOneRound("it has values of a type that is not sent")

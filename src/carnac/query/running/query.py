@@ -18,8 +18,8 @@ from carnac.query.hot import HotSegments
 from carnac.query.intact import IntactFiles, Interrupted, Located
 from carnac.query.newest import TimeEdge, narrowed
 from carnac.query.planning import Scan
-from carnac.query.results import parsed
 from carnac.query.scans import escape_glob, literal, scan_sql, with_views
+from carnac.query.syntax import parsed
 
 if TYPE_CHECKING:
     import duckdb
