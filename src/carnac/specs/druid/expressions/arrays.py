@@ -205,39 +205,26 @@ def _whole(value: Callable[[Sequence[Sql]], Sql], least: int, most: int | None) 
     return Function(value, least, most, takes_arrays=True)
 
 
-_OF_ARRAYS: Mapping[str, Function] = {
+_OF_BOTH: Mapping[str, Function] = {
+    "length": _whole(_length, 1, 1),
+    "offset": _whole(_at(0), 2, 2),
+    "ordinal": _whole(_at(1), 2, 2),
+    "contains": _whole(_contains, 2, 2),
+    "overlap": _whole(_overlap, 2, 2),
+    "append": _whole(_append, 2, 2),
+    "prepend": _whole(_prepend, 2, 2),
+    "concat": _whole(_concat, 2, 2),
+    "slice": _whole(_slice, 2, 3),
+    "to_string": _whole(_to_string, 2, 2),
+}
+FUNCTIONS: Mapping[str, Function] = {
     "array": _whole(_array, 0, None),
-    "array_length": _whole(_length, 1, 1),
-    "array_offset": _whole(_at(0), 2, 2),
-    "array_ordinal": _whole(_at(1), 2, 2),
-    "array_contains": _whole(_contains, 2, 2),
-    "array_overlap": _whole(_overlap, 2, 2),
-    "scalar_in_array": _whole(_scalar_in, 2, 2),
+    **{f"{kind}_{name}": made for kind in ("array", "mv") for name, made in _OF_BOTH.items()},
     "array_offset_of": _whole(_position(0), 2, 2),
     "array_ordinal_of": _whole(_position(1), 2, 2),
-    "array_append": _whole(_append, 2, 2),
-    "array_prepend": _whole(_prepend, 2, 2),
-    "array_concat": _whole(_concat, 2, 2),
     "array_set_add": _whole(_set(_append), 2, 2),
     "array_set_add_all": _whole(_set(_concat), 2, 2),
-    "array_slice": _whole(_slice, 2, 3),
-    "array_to_string": _whole(_to_string, 2, 2),
-}
-_OF_BOTH = [
-    "length",
-    "offset",
-    "ordinal",
-    "contains",
-    "overlap",
-    "append",
-    "prepend",
-    "concat",
-    "slice",
-    "to_string",
-]
-FUNCTIONS: Mapping[str, Function] = {
-    **_OF_ARRAYS,
-    **{f"mv_{name}": _OF_ARRAYS[f"array_{name}"] for name in _OF_BOTH},
+    "scalar_in_array": _whole(_scalar_in, 2, 2),
     "string_to_array": Function(_from_string, 2, 2),
     "mv_to_array": _whole(lambda arguments: to_array(arguments[0]), 1, 1),
     "array_to_mv": _whole(lambda a: cast_array(to_array(a[0]), "string"), 1, 1),
