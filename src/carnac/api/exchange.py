@@ -69,7 +69,10 @@ class Exchange:
         self._body = bytearray()
         self._is_read = False
         self._news = asyncio.Event()
-        self._is_awaited = (b"expect", b"100-continue") in scope["headers"]
+        self._is_awaited = scope["http_version"] == "1.1" and any(
+            name == b"expect" and value.lower() == b"100-continue"
+            for name, value in scope["headers"]
+        )
         self._start: Message = {}
         self._is_chunked = False
 
@@ -77,6 +80,7 @@ class Exchange:
         """Take a piece of the body."""
         if self.is_over:
             return
+        self._is_awaited = False
         self._body += piece
         if len(self._body) > BODY_HELD_MAX_BYTES:
             self._flow.pause_reading()
@@ -85,6 +89,7 @@ class Exchange:
     def end(self) -> None:
         """Note that the body is whole."""
         self.is_whole = True
+        self._is_awaited = False
         self._news.set()
 
     def leave(self) -> None:
@@ -144,7 +149,7 @@ class Exchange:
         """Return status and headers."""
         self.is_started = True
         status, headers = self._start["status"], [*self._default_headers, *self._start["headers"]]
-        if self._is_awaited and not self._body:
+        if self._is_awaited:
             self.is_kept = False  # whether the body still comes nobody knows
         if not any(name == b"content-length" for name, _ in headers) and self._has_body(status):
             self._is_chunked = self._scope["http_version"] == "1.1"
