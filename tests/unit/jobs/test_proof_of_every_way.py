@@ -51,6 +51,8 @@ from tests.unit.jobs.rewrite_cases import (
 )
 from tests.unit.store.events import fast_folder
 
+pytestmark = pytest.mark.usefixtures("shared_connection")
+
 CLIP = IntervalSet((Interval(0, 5 * HOUR_MS), Interval(6 * HOUR_MS, CHUNK.end_ms)))
 RANGES = Partitioning(kind="range", dimensions=("d", "n"))
 HASHED = Partitioning(kind="hashed", buckets=3)

@@ -36,6 +36,8 @@ from tests.unit.jobs.rewrite_cases import (
 )
 from tests.unit.store.events import fast_folder
 
+pytestmark = pytest.mark.usefixtures("shared_connection")
+
 SMALL = 1 << 17
 """Memory of a task that holds one range of the groups at a time."""
 

@@ -39,6 +39,8 @@ from tests.support.segments import write_segment
 from tests.unit.jobs.rewrite_cases import group_task
 from tests.unit.rows.rows import CHUNK, DAY_MS, dimensions, ingest, metric, naive_rollup, read
 
+pytestmark = pytest.mark.usefixtures("shared_connection")
+
 HOUR_MS = 3_600_000
 TYPES = {
     "d": ColumnType.STRING,

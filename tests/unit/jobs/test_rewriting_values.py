@@ -21,6 +21,8 @@ from tests.unit.jobs.test_rewrites_agree import shared_out
 from tests.unit.jobs.test_rewriting import RowShape, holds, raw_inputs, rewrite, visible
 from tests.unit.rows.rows import CHUNK, dimensions, ingest, metric, read
 
+pytestmark = pytest.mark.usefixtures("shared_connection")
+
 LONG, DOUBLE, BOOLEAN = ColumnType.LONG, ColumnType.DOUBLE, ColumnType.BOOLEAN
 
 

@@ -30,6 +30,8 @@ from tests.unit.rows.loading import (
     shape,
 )
 
+pytestmark = pytest.mark.usefixtures("shared_connection")
+
 NAN = math.nan
 INF = math.inf
 

@@ -34,6 +34,8 @@ from tests.unit.rows.rows import (
     write_table,
 )
 
+pytestmark = pytest.mark.usefixtures("shared_connection")
+
 SHAPE = RowShape(
     dimensions=dimensions(color="string", size="long", share="double", tags="array<string>"),
     sort_columns=("__time", "color", "size"),

@@ -26,6 +26,8 @@ from tests.unit.rows.rows import (
     read,
 )
 
+pytestmark = pytest.mark.usefixtures("shared_connection")
+
 METRICS = (
     metric("rows", "count", "long"),
     metric("total", "sum", "long"),

@@ -25,6 +25,8 @@ from carnac.rows.read.reading import load_rows_from_arrow
 from carnac.specs.ingest.schema import TimestampSpec
 from tests.unit.rows.loading import connection, load_bytes, look, shape
 
+pytestmark = pytest.mark.usefixtures("shared_connection")
+
 
 def time_of(cell: Any, **spec: Any) -> int | str:
     """Return milliseconds, or the reason why there is no time."""
