@@ -209,3 +209,20 @@ def test_what_cannot_be_read_twice_is_refused(tmp_path: Path) -> None:
     for path in (pipe, Path("/dev/null")):
         with pytest.raises(Invalid, match="is a pipe or a device"):
             resolve_input(FilesInput(paths=[str(path)]))
+
+
+def test_a_folder_that_goes_while_it_is_looked_through_is_not_there(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was an internal error."""
+    (tree / "gone").mkdir()
+    scan = os.scandir
+
+    def scan_late(folder: str | os.PathLike[str]) -> object:
+        if Path(folder).name == "gone":
+            Path(folder).rmdir()
+        return scan(folder)
+
+    monkeypatch.setattr(os, "scandir", scan_late)
+    source = FilesInput(paths=(str(tree),), filter="*.jsonl")
+    assert [Path(one.url).name for one in resolve_input(source).files] == ["a.jsonl"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import stat
@@ -214,7 +215,9 @@ def _expand_local(path: Path, name_filter: str | None) -> Iterator[InputFile]:
     if not path.is_dir():
         yield _local_input(path)
         return
-    for child in sorted(path.rglob("*")):
+    # a folder that goes while it is looked for is not there
+    found = [Path(folder, name) for folder, _, names in os.walk(path) for name in names]
+    for child in sorted(found):
         inner = child.relative_to(path).parts
         if child.is_file() and _is_wanted(inner, name_filter):
             yield _local_input(child)
