@@ -60,7 +60,10 @@ def masked(text: str) -> str:
 
 
 def run_blocks(some: Iterable[Block], cwd: Path, env: dict[str, str]) -> Iterator[Block]:
-    """Run blocks in order, in one shell's environment; check what each prints, and yield it."""
+    """Run blocks in order, in one shell's environment; check what each prints, and yield it.
+
+    A line with `…` on a page stands for lines that it leaves out.
+    """
     env["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{env['PATH']}"
     for block in some:
         command = ["sh", "-e", "-c", block.text]
@@ -76,7 +79,8 @@ def run_blocks(some: Iterable[Block], cwd: Path, env: dict[str, str]) -> Iterato
         if block.prints is not None:
             printed = "\n".join(line for line in done.stdout.splitlines() if line)
             expected = "\n".join(line for line in block.prints.splitlines() if line)
-            assert masked(expected) in masked(printed), block.text
+            for part in re.split(r"^…$", expected, flags=re.MULTILINE):
+                assert masked(part) in masked(printed), block.text
         yield block
 
 

@@ -284,6 +284,8 @@ def test_a_name_or_text_cannot_break_the_table_or_the_terminal(run: Run, tmp_pat
 
 
 def test_doctor_finds_records_that_contradict_themselves(run: Run, store: Path) -> None:
+    # appends leave these sums to a later commit
+    run("delete", "flights", "--interval", "2013-01-02T12:00/2013-01-03", "--store", str(store))
     checks = run("doctor", "--store", str(store), "--json").json["checks"]
     assert [one["state"] for one in checks if one["name"] == "records"] == ["ok"]
     with edited(store / "metadata.db") as link:

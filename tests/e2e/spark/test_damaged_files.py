@@ -65,7 +65,7 @@ def test_damage_is_named_and_stays_where_it_is(damaged: Run, tmp_path: Path) -> 
     groups = done.json["groups"]
     assert [one["outcome"] for one in groups] == ["committed", "failed", "failed"]
     assert f"segment {name} of edits is damaged (has " in groups[1]["error"]
-    assert f"segment {lost} of edits is gone" in groups[2]["error"]
+    assert f"segment {lost} of edits is damaged (is not there)" in groups[2]["error"]
     assert len(segments_of(damaged, DAYS[0])) == 1
 
     (tmp_path / "auto.json").write_text('{"dataSource": "edits"}')
