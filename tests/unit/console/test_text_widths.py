@@ -71,6 +71,8 @@ def pixels(png: bytes) -> np.ndarray:
 
 def unfiltered(kind: int, line: list[int], above: list[int]) -> list[int]:
     """Return a line of a PNG file without its filter."""
+    if not any(line) and not any(above):
+        return above
     found: list[int] = []
     for place, value in enumerate(line):
         left = found[place - 4] if place >= 4 else 0

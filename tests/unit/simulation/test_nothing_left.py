@@ -73,9 +73,14 @@ def live(seed: int) -> None:
     assert not found.violations
 
 
+@pytest.fixture(scope="module", autouse=True)
+def warm() -> None:
+    """Have a first run load and keep what every run does."""
+    live(0)
+
+
 @pytest.mark.slow
 def test_seeds_leave_no_threads_files_or_objects(folder: Path) -> None:
-    live(0)
     files, kept, threads = open_files(), objects(), native_threads()
     for seed in range(1, SEEDS + 1):
         live(seed)
@@ -119,7 +124,6 @@ def interrupted() -> None:
 def test_a_run_that_does_not_come_to_its_end_leaves_nothing(
     end: Callable[[], None], folder: Path
 ) -> None:
-    live(0)
     files, kept = open_files(), objects()
     end()
     assert not strands()
