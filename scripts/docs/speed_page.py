@@ -234,8 +234,8 @@ def _asking_druid() -> str:
         "Asking, beside Apache Druid",
         result,
         f"`carnac serve` and Apache Druid {figures['druid']}, over HTTP, caches off, the same "
-        f"{figures['rows']:,} rows, each warmed by ten seconds of each statement. Ahead on {figures['ahead_on']} of "
-        f"{figures['of']}.",
+        f"{figures['rows']:,} rows, each warmed by {figures['warm_s']} seconds of each statement. "
+        f"Ahead on {figures['ahead_on']} of {figures['of']}.",
         ["", "Druid, ms", "Carnac, ms", "Carnac / Druid"],
         rows,
     )
