@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from scripts.in_memory import folder_in_memory
-from scripts.run_tests import environ_of_tests, side_by_side
+from scripts.run_tests import SIDE_BY_SIDE, environ_of_tests
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
@@ -29,7 +29,7 @@ CHECKS: dict[str, list[str]] = {
     "types": [f"{BIN}/mypy"],
     "layers": [f"{BIN}/lint-imports"],
     TESTS: [
-        *(sys.executable, "-m", "pytest", "-q", *side_by_side()),
+        *(sys.executable, "-m", "pytest", "-q", *SIDE_BY_SIDE),
         *("-m", FAST_TESTS, *NO_FAST_TESTS_HERE),
     ],
 }

@@ -21,17 +21,15 @@ REPORT = ROOT / "artifacts" / "tests.xml"
 KEPT = REPORT.with_name("failed-tests")
 MEMORY_BYTES = 4 << 30
 """What must be free in memory for all tests to write there; they use less than half of it."""
-PROCESSES_MAX = 4
-"""Each may start a database and take some hundred MB. Spark runs in one."""
-
-
-def side_by_side(more: int = 0) -> list[str]:
-    """Return the options by which tests run in a process for each core, and some more.
-
-    The order is that of `tests/conftest.py`, which puts what takes long first.
-    """
-    processes = min((os.cpu_count() or 1) + more, PROCESSES_MAX)
-    return ["-n", str(processes), "--dist", "loadscope", "--no-loadscope-reorder"]
+SIDE_BY_SIDE = (
+    *("-n", "auto", "--maxprocesses", "4"),
+    *(
+        "--dist",
+        "loadscope",
+        "--no-loadscope-reorder",
+    ),  # tests/conftest.py puts what takes long first
+)
+"""A process for each core, four at most: each may start a database and take some hundred MB. Spark runs in one."""
 
 
 def summarise(report: Path, elapsed_s: float) -> str:
@@ -62,8 +60,7 @@ def run_pytest(arguments: list[str], folder: Path | None) -> int:
 
     The files of tests that passed are removed at once, so that memory holds few; those of a test that failed are kept.
     """
-    # one more than cores: the slow ones wait for other processes a third of their time
-    command = [sys.executable, "-m", "pytest", f"--junit-xml={REPORT}", *side_by_side(1)]
+    command = [sys.executable, "-m", "pytest", f"--junit-xml={REPORT}", *SIDE_BY_SIDE]
     environ = environ_of_tests()
     if folder is None:
         return subprocess.run([*command, *arguments], cwd=ROOT, check=False, env=environ).returncode
