@@ -25,10 +25,10 @@ from carnac.errors import Unavailable
 NAME_BYTES = 300
 """Size of the line that names the writer; a host's name has at most 253."""
 
-TURN_COMMITS = 9
+TURN_COMMITS = 7
 """How many times a process may write in its turn. It ends the turn by itself: a thread beside it would have to wait for
 Python's lock, several times as long as a turn."""
-TURN_MS = 5
+TURN_MS = 4
 """How long a process may keep the lock between its commits while others wait."""
 IDLE_MS = 1
 """How long it waits for its next commit at most."""
