@@ -30,7 +30,8 @@ class Exchange:
     """A request and its answer.
 
     Args:
-        version: Of HTTP: `1.0` or `1.1`.
+        scope: The request, as ASGI has it.
+        transport, flow: Where the answer goes, and whether the client takes it.
         is_kept: Whether the client goes on with the connection afterwards.
         default_headers: What every answer has.
         on_read: Told when what came of its body was read.
@@ -105,9 +106,8 @@ class Exchange:
             if not self.is_over:
                 _log.error("%s: broken off", shown_path(self._scope), exc_info=error)
         finally:
-            if (
-                not self.is_over
-            ):  # without the end of the answer, so that no client takes a part for the whole
+            # without the end of the answer, so that no client takes a part for the whole
+            if not self.is_over:
                 self.is_kept = False
                 self._close()
 
