@@ -39,6 +39,8 @@ class TooLarge(Unavailable):
 
 
 _FORMS = {
+    "cast (TIMESTAMP WITH TIME ZONE -> BIGINT)": "write epoch_ms(__time)",
+    "cast (TIMESTAMP -> BIGINT)": "write epoch_ms(__time)",
     "unknown ordered aggregate": "write its order among its arguments: string_agg(page, ', ' ORDER BY added)",
     "arguments for PERCENTILE_": "write percentile_cont(0.5) WITHIN GROUP (ORDER BY added)",
 }
@@ -53,8 +55,7 @@ def syntax_error(tree: dict[str, Any], sql: str) -> Invalid:
                 "only SELECT statements can be run here; the store is changed by its own commands"
             )
         return Invalid(first_sentence(str(tree["error_message"])))
-    message = first_sentence(str(tree.get("error_message", "")))
-    message += next((f"; {form}" for wrong, form in _FORMS.items() if wrong in message), "")
+    message = _with_form(first_sentence(str(tree.get("error_message", ""))))
     position = str(tree.get("position", ""))
     if not position.isdigit():
         return Invalid(message)
@@ -93,7 +94,11 @@ def translate(
                 "the query reaches for something outside of the store's data, which is not allowed"
             )
         case _:
-            return Invalid(first_sentence(text))
+            return Invalid(_with_form(first_sentence(text)))
+
+
+def _with_form(message: str) -> str:
+    return message + next((f"; {form}" for wrong, form in _FORMS.items() if wrong in message), "")
 
 
 def error_of(text: str) -> duckdb.Error:

@@ -6,20 +6,31 @@ What cannot be said for all arguments stays as it is, and is refused with a form
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from copy import deepcopy
+from ipaddress import IPv4Network
 from typing import TYPE_CHECKING, Any
 
-from carnac.core.time.intervals import parse_interval
-from carnac.core.time.periods import DAY_MS, HOUR_MS, Period, parse_period
 from carnac.errors import Invalid
-from carnac.query.bucketing import PERIODS
+from carnac.query.dialect.times import STEPPING, TIMES, stepped
 from carnac.query.syntax import NOWHERE, Node, arguments, parse, select_of, unparse, walk
 
 if TYPE_CHECKING:
     import duckdb
 
+# a column of one text in each row has values too, one or none: to Druid, there is no other kind
+_VALUES_1, _VALUES_2 = (
+    f"CASE WHEN typeof({arg}) LIKE '%[]' THEN TRY_CAST({arg} AS VARCHAR[])"
+    f" WHEN {arg} IS NOT NULL THEN [CAST({arg} AS VARCHAR)] END"
+    for arg in ("_1", "_2")
+)
+_BYTE = "(25[0-5]|2[0-4][0-9]|1?[0-9]?[0-9])"
+_ADDRESS = (
+    f"(CASE WHEN regexp_full_match(CAST(_1 AS VARCHAR), '{_BYTE}([.]{_BYTE}){{3}}') THEN"
+    " list_reduce(list_transform(string_split(CAST(_1 AS VARCHAR), '.'), lambda part: TRY_CAST(part AS BIGINT)),"
+    " lambda high, low: high * 256 + low)"
+    " WHEN typeof(_1) <> 'VARCHAR' THEN CAST(TRY_CAST(_1 AS UINTEGER) AS BIGINT) END)"
+)
 FORMS: Mapping[tuple[str, int], str] = {
     ("millis_to_timestamp", 1): "make_timestamptz(CAST(_1 AS BIGINT) * 1000)",
     ("timestamp_to_millis", 1): "epoch_ms(_1)",
@@ -34,6 +45,10 @@ FORMS: Mapping[tuple[str, int], str] = {
     ("latest", 2): "arg_max(_1, __time)",
     ("latest_by", 2): "arg_max(_1, _2)",
     ("latest_by", 3): "arg_max(_1, _2)",
+    ("any_value", 2): "any_value(_1)",
+    ("array_agg", 2): "array_agg(_1)",
+    ("listagg", 3): "string_agg(_1, _2)",
+    ("string_agg", 3): "string_agg(_1, _2)",
     ("btrim", 1): "trim(_1, ' ')",
     ("btrim", 2): "trim(_1, _2)",
     ("textcat", 2): "_1 || _2",
@@ -46,21 +61,43 @@ FORMS: Mapping[tuple[str, int], str] = {
         "parse_long",
         1,
     ): "CASE WHEN regexp_full_match(_1, '[+-]?[0-9]+') THEN TRY_CAST(_1 AS BIGINT) END",
-    ("div", 2): "_1 // _2",
+    ("div", 2): "CAST(trunc(_1) AS BIGINT) // CAST(trunc(_2) AS BIGINT)",
     ("safe_divide", 2): "_1 / nullif(_2, 0)",
     ("truncate", 1): "trunc(_1)",
+    ("truncate", 2): "trunc(_1, _2)",
+    ("nvl", 2): "coalesce(_1, _2)",
+    ("bitwise_convert_double_to_long_bits", 1): "CAST(CAST(CAST(_1 AS DOUBLE) AS BIT) AS BIGINT)",
+    ("bitwise_convert_long_bits_to_double", 1): "CAST(CAST(CAST(_1 AS BIGINT) AS BIT) AS DOUBLE)",
     ("bitwise_and", 2): "_1 & _2",
     ("bitwise_or", 2): "_1 | _2",
     ("bitwise_xor", 2): "xor(_1, _2)",
     ("bitwise_complement", 1): "~_1",
-    ("bitwise_shift_left", 2): "CAST(_1 AS BIGINT) << _2",
+    ("bitwise_shift_left", 2): "CAST(trunc(_1) AS BIGINT) << _2",
     ("bitwise_shift_right", 2): "_1 >> _2",
     ("mv_to_array", 1): "_1",
     ("array_to_mv", 1): "_1",
-    # a column of one text in each row has values too, one or none: to Druid, there is no other kind
+    ("string_to_mv", 2): "string_split_regex(_1, _2)",
+    ("array_offset", 2): "list_extract(_1, CASE WHEN _2 >= 0 THEN _2 + 1 END)",
+    ("array_ordinal", 2): "list_extract(_1, CASE WHEN _2 >= 1 THEN _2 END)",
+    ("array_offset_of", 2): "list_position(_1, _2) - 1",
+    ("array_ordinal_of", 2): "list_position(_1, _2)",
+    ("array_overlap", 2): "list_has_any(_1, _2)",
+    ("scalar_in_array", 2): "list_contains(_2, _1)",
     ("mv_length", 1): "CASE WHEN typeof(_1) LIKE '%[]' THEN len(_1) WHEN _1 IS NOT NULL THEN 1 END",
-    ("mv_to_string", 2): "CASE WHEN typeof(_1) LIKE '%[]'"
-    " THEN array_to_string(TRY_CAST(_1 AS VARCHAR[]), _2) ELSE CAST(_1 AS VARCHAR) END",
+    ("mv_to_string", 2): f"array_to_string({_VALUES_1}, _2)",
+    ("mv_offset", 2): f"list_extract({_VALUES_1}, CASE WHEN _2 >= 0 THEN _2 + 1 END)",
+    ("mv_ordinal", 2): f"list_extract({_VALUES_1}, CASE WHEN _2 >= 1 THEN _2 END)",
+    ("mv_offset_of", 2): f"list_position({_VALUES_1}, CAST(_2 AS VARCHAR)) - 1",
+    ("mv_ordinal_of", 2): f"list_position({_VALUES_1}, CAST(_2 AS VARCHAR))",
+    ("mv_contains", 2): f"list_has_all({_VALUES_1}, {_VALUES_2})",
+    ("mv_overlap", 2): f"list_has_any({_VALUES_1}, {_VALUES_2})",
+    ("mv_append", 2): f"list_concat({_VALUES_1}, {_VALUES_2})",
+    ("mv_prepend", 2): f"list_concat({_VALUES_1}, {_VALUES_2})",
+    ("mv_concat", 2): f"list_concat({_VALUES_1}, {_VALUES_2})",
+    ("ipv4_parse", 1): _ADDRESS,
+    ("ipv4_stringify", 1): f"CASE WHEN {_ADDRESS} IS NOT NULL THEN"
+    f" concat_ws('.', {_ADDRESS} >> 24, ({_ADDRESS} >> 16) & 255, ({_ADDRESS} >> 8) & 255, {_ADDRESS} & 255) END",
+    ("json_query", 2): "json_extract(TRY_CAST(_1 AS JSON), _2)",
     ("parse_json", 1): "CAST(_1 AS JSON)",
     ("try_parse_json", 1): "TRY_CAST(_1 AS JSON)",
     ("to_json_string", 1): "CAST(to_json(_1) AS VARCHAR)",
@@ -69,25 +106,6 @@ FORMS: Mapping[tuple[str, int], str] = {
 
 Superset prints `APPROX_DISTINCT` and `STR_POSITION` for functions that Druid calls otherwise.
 """
-
-_UNITS = {
-    "second": "second",
-    "minute": "minute",
-    "hour": "hour",
-    "day": "day",
-    "dow": "isodow",
-    "doy": "doy",
-    "week": "week",
-    "month": "month",
-    "quarter": "quarter",
-    "year": "year",
-}
-"""Parts of a time by Druid's name; its days of a week begin with Monday, too."""
-_TRUNCATED = {period: unit for unit, period in PERIODS.items()}
-_ISO = "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'"
-_ZONE = re.compile(r"[A-Za-z]+(/[A-Za-z0-9_+-]+)*")
-_WHOLE_TIME = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:|$)")
-_UTC = frozenset({"utc", "etc/utc", "z"})
 
 
 def without_druid_calls(cursor: duckdb.DuckDBPyConnection, statement: Node) -> None:
@@ -120,17 +138,10 @@ def _form(node: Node) -> str | None:
             found = _SPECIAL[name]([_text(one) for one in args])
         except Invalid:
             return None
-    if name in _STEPPING and len(args) == 3:
-        unit = _unit(args[0])
-        if unit in PERIODS:
-            found = _STEPPING[name].format(unit=unit, step=_interval(parse_period(PERIODS[unit])))
+    if name in STEPPING and len(args) == 3:
+        names = args[0].get("column_names") or [_text(args[0]) or ""]
+        found = stepped(name, str(names[0]))
     return found
-
-
-def _unit(node: Node) -> str:
-    """Return the unit of time that a name or a text means."""
-    names = node.get("column_names") or [_text(node) or ""]
-    return str(names[0]).lower().removeprefix("sql_tsi_")
 
 
 def _text(node: Node) -> str | None:
@@ -141,98 +152,22 @@ def _text(node: Node) -> str | None:
     return str(literal["text"]) if literal.get("kind") == "STRING" else None
 
 
-def _time_parse(texts: list[str | None]) -> str | None:
-    """A year, a month or an hour alone is a time to Joda, and none to a cast."""
-    if len(texts) != 1:
+def _ipv4_match(texts: list[str | None]) -> str | None:
+    if len(texts) != 2 or not texts[1]:
         return None
-    if texts[0] is not None and _WHOLE_TIME.match(texts[0]):
-        return "TRY_CAST(_1 AS TIMESTAMPTZ)"  # which conditions on time are found by
-    return (
-        "TRY_CAST(CASE length(_1) WHEN 4 THEN _1 || '-01-01' WHEN 7 THEN _1 || '-01' ELSE regexp_replace(_1,"
-        r" '^(.{10}[T ]\d\d)(Z|[+-]\d\d(:?\d\d)?)?$', '\1:00\2') END AS TIMESTAMPTZ)"
-    )
-
-
-def _time_floor(texts: list[str | None]) -> str | None:
-    if len(texts) not in {2, 4} or texts[1] is None:
+    try:
+        network = IPv4Network(texts[1], strict=False)
+    except ValueError:
         return None
-    if len(texts) == 2 or (texts[2] == "" and (texts[3] or "").lower() in _UTC):
-        return _floored(parse_period(texts[1]), "_1")
-    zone = texts[3] or ""
-    if texts[2] != "" or _ZONE.fullmatch(zone) is None:
+    return f"coalesce({_ADDRESS} & {int(network.netmask)} = {int(network.network_address)}, false)"
+
+
+def _json_value(texts: list[str | None]) -> str | None:
+    """A path with a star finds several values, which is for DuckDB to say."""
+    if len(texts) != 2 or "*" in (texts[1] or "*"):
         return None
-    wall = f"timezone('{zone}', CAST(_1 AS TIMESTAMPTZ))"
-    period = parse_period(texts[1])
-    floored = _floored(period, wall)
-    if floored is None:
-        return None
-    if period == Period(clock_ms=period.clock_ms) and period.clock_ms <= HOUR_MS:
-        # clocks that go back show an hour twice: it is two hours
-        return f"CAST(_1 AS TIMESTAMPTZ) - ({wall} - {floored})"
-    return f"timezone('{zone}', {floored})"
-
-
-def _floored(period: Period, what: str) -> str | None:
-    if str(period) in _TRUNCATED:
-        return f"date_trunc('{_TRUNCATED[str(period)]}', {what})"
-    divides_day = period.clock_ms and DAY_MS % period.clock_ms == 0
-    if period == Period(clock_ms=period.clock_ms) and divides_day:
-        return f"time_bucket(INTERVAL '{period.clock_ms} milliseconds', {what})"
-    if period.months and period == Period(months=period.months) and 12 % period.months == 0:
-        return f"time_bucket(INTERVAL '{period.months} months', {what})"
-    return None
-
-
-def _time_ceil(texts: list[str | None]) -> str | None:
-    if len(texts) != 2 or texts[1] is None:
-        return None
-    period = parse_period(texts[1])
-    floored = _floored(period, "_1 - INTERVAL '1 microsecond'")
-    return None if floored is None else f"{floored} + {_interval(period)}"
-
-
-def _interval(period: Period) -> str:
-    days = period.days + 7 * period.weeks
-    return f"INTERVAL '{period.months} months {days} days {period.clock_ms} milliseconds'"
-
-
-def _time_format(texts: list[str | None]) -> str | None:
-    from carnac.specs.druid.joda import to_strftime  # specs take long to load
-
-    pattern, zone = [*texts[1:], None, None][:2]
-    if not texts or len(texts) > 3 or (len(texts) > 1 and pattern is None):
-        return None
-    if len(texts) == 3 and (zone or "").lower() not in _UTC:
-        return None
-    directives = to_strftime(pattern or _ISO).replace("'", "''")
-    return f"strftime(CAST(_1 AS TIMESTAMPTZ), '{directives}')"
-
-
-def _time_shift(texts: list[str | None]) -> str | None:
-    if len(texts) not in {3, 4} or texts[1] is None:
-        return None
-    if len(texts) == 4 and (texts[3] or "").lower() not in _UTC:
-        return None
-    return f"_1 + _3 * {_interval(parse_period(texts[1]))}"
-
-
-def _time_extract(texts: list[str | None]) -> str | None:
-    if len(texts) not in {2, 3} or (len(texts) == 3 and (texts[2] or "").lower() not in _UTC):
-        return None
-    unit = (texts[1] or "").lower()
-    if unit == "epoch":
-        return "epoch_ms(_1) // 1000"
-    return f"date_part('{_UNITS[unit]}', _1)" if unit in _UNITS else None
-
-
-def _time_in_interval(texts: list[str | None]) -> str | None:
-    if len(texts) != 2 or texts[1] is None:
-        return None
-    within = parse_interval(texts[1])
-    start, end = (
-        f"make_timestamptz({one_ms * 1000})" for one_ms in (within.start_ms, within.end_ms)
-    )
-    return f"(_1 >= {start} AND _1 < {end})"
+    kind = "json_type(TRY_CAST(_1 AS JSON), _2)"
+    return f"CASE WHEN {kind} NOT IN ('OBJECT', 'ARRAY') THEN json_extract_string(TRY_CAST(_1 AS JSON), _2) END"
 
 
 def _lookup(texts: list[str | None]) -> str | None:
@@ -244,21 +179,12 @@ def _lookup(texts: list[str | None]) -> str | None:
 
 
 _SPECIAL: Mapping[str, Callable[[list[str | None]], str | None]] = {
-    "time_parse": _time_parse,
-    "time_floor": _time_floor,
-    "time_ceil": _time_ceil,
-    "time_format": _time_format,
-    "time_shift": _time_shift,
-    "time_extract": _time_extract,
-    "time_in_interval": _time_in_interval,
+    **TIMES,
     "lookup": _lookup,
+    "ipv4_match": _ipv4_match,
+    "json_value": _json_value,
 }
-_STEPPING = {
-    "timestampadd": "_3 + _2 * {step}",
-    "timestampdiff": "date_sub('{unit}', CAST(_2 AS TIMESTAMPTZ), CAST(_3 AS TIMESTAMPTZ))",
-}
-"""Expressions of functions whose first argument names a unit; a difference is of whole units, as Calcite has it."""
-_NAMES = frozenset({name for name, _ in FORMS} | set(_SPECIAL) | set(_STEPPING))
+_NAMES = frozenset({name for name, _ in FORMS} | set(_SPECIAL) | set(STEPPING))
 
 
 def _replace(cursor: duckdb.DuckDBPyConnection, node: Node, form: str) -> None:

@@ -1,0 +1,196 @@
+"""Druid's functions of times, as expressions of DuckDB over `_1`, their first argument.
+
+A function here takes the texts of the arguments ("" for NULL, None for what is no constant) and returns an
+expression; None: there is none that means the same. Source: Druid's documentation of its SQL functions, and what
+Druid 33 answers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+from carnac.core.time.intervals import parse_interval
+from carnac.core.time.periods import DAY_MS, HOUR_MS, Period, parse_period
+from carnac.query.bucketing import PERIODS
+
+Texts = list[str | None]
+_UNITS = {
+    "second": "second",
+    "minute": "minute",
+    "hour": "hour",
+    "day": "day",
+    "dow": "isodow",
+    "isodow": "isodow",
+    "doy": "doy",
+    "week": "week",
+    "month": "month",
+    "quarter": "quarter",
+    "year": "year",
+    "decade": "decade",
+    "century": "century",
+}
+"""Parts of a time by Druid's name; its days of a week begin with Monday, too."""
+_TRUNCATED = {period: unit for unit, period in PERIODS.items()}
+_ISO = "yyyy-MM-dd'T'HH:mm:ss.SSSZZ"
+_ZONE = re.compile(r"[A-Za-z]+(/[A-Za-z0-9_+-]+)*")
+_WHOLE_TIME = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:|$)")
+_OFFSET = r"(Z|[+-]\d\d(:?\d\d)?)"
+_COMPLETED = (
+    "CASE length(_1) WHEN 4 THEN _1 || '-01-01' WHEN 7 THEN _1 || '-01'"
+    rf" ELSE regexp_replace(_1, '^(.{{10}}[T ]\d\d){_OFFSET}?$', '\1:00\2') END"
+)
+"""A year, a month or an hour alone is a time to Joda, and none to a cast."""
+
+
+def _given(texts: Texts, most: int) -> tuple[str, str] | None:
+    """Return the second of the arguments and the zone, which is the last of `most` and "" for UTC.
+
+    None: one of them is no constant, or what is no zone, or they are too few or too many.
+    """
+    zone = (texts[most - 1] if len(texts) == most else "") or ""
+    if zone.lower() in {"utc", "etc/utc", "z"}:
+        zone = ""
+    if (
+        not 2 <= len(texts) <= most
+        or texts[1] is None
+        or (len(texts) == most and texts[-1] is None)
+    ):
+        return None
+    return (texts[1], zone) if not zone or _ZONE.fullmatch(zone) else None
+
+
+def _on_the_wall(zone: str, what: str = "_1") -> str:
+    return f"timezone('{zone}', CAST({what} AS TIMESTAMPTZ))" if zone else what
+
+
+def _time_parse(texts: Texts) -> str | None:
+    from carnac.specs.druid.joda import has_offset, to_strptime  # specs take long to load
+
+    given = _given([*texts, ""] if len(texts) == 1 else texts, 3)
+    if given is None:
+        return None
+    pattern, zone = given
+    if pattern:
+        read = "try_strptime(_1, '{}')".format(to_strptime(pattern).replace("'", "''"))
+        return read if has_offset(pattern) else f"timezone('{zone or 'UTC'}', {read})"
+    if texts[0] is not None and _WHOLE_TIME.match(texts[0]) and not zone:
+        return "TRY_CAST(_1 AS TIMESTAMPTZ)"  # which conditions on time are found by
+    read = f"TRY_CAST({_COMPLETED} AS TIMESTAMPTZ)"
+    if not zone:
+        return read
+    local = f"timezone('{zone}', TRY_CAST({_COMPLETED} AS TIMESTAMP))"
+    return f"CASE WHEN regexp_matches(_1, '^.{{10}}[T ].*{_OFFSET}$') THEN {read} ELSE {local} END"
+
+
+def _time_floor(texts: Texts) -> str | None:
+    return _bucket(texts, before="", step="")
+
+
+def _time_ceil(texts: Texts) -> str | None:
+    return _bucket(texts, before=" - INTERVAL '1 microsecond'", step=" + {}")
+
+
+def _bucket(texts: Texts, *, before: str, step: str) -> str | None:
+    """Return the start of the period that the time `before` lies in, and a `step` on from there."""
+    given = _given(texts, 4)
+    if given is None or (len(texts) > 2 and texts[2] != ""):
+        return None
+    period, zone = parse_period(given[0]), given[1]
+    at, step = f"_1{before}", step.format(_interval(period))
+    floored = _floored(period, _on_the_wall(zone, at))
+    if floored is None or not zone:
+        return floored and f"{floored}{step}"
+    if _is_of_clocks(period) and period.clock_ms <= HOUR_MS:
+        # clocks that go back show an hour twice: it is two hours
+        return f"CAST({at} AS TIMESTAMPTZ) - ({_on_the_wall(zone, at)} - {floored}){step}"
+    return f"timezone('{zone}', {floored}{step})"
+
+
+def _floored(period: Period, what: str) -> str | None:
+    if str(period) in _TRUNCATED:
+        return f"date_trunc('{_TRUNCATED[str(period)]}', {what})"
+    if _is_of_clocks(period) and DAY_MS % period.clock_ms == 0:
+        return f"time_bucket(INTERVAL '{period.clock_ms} milliseconds', {what})"
+    if period.months and period == Period(months=period.months) and 12 % period.months == 0:
+        return f"time_bucket(INTERVAL '{period.months} months', {what})"
+    return None
+
+
+def _is_of_clocks(period: Period) -> bool:
+    return bool(period.clock_ms) and period == Period(clock_ms=period.clock_ms)
+
+
+def _interval(period: Period) -> str:
+    days = period.days + 7 * period.weeks
+    return f"INTERVAL '{period.months} months {days} days {period.clock_ms} milliseconds'"
+
+
+def _time_format(texts: Texts) -> str | None:
+    from carnac.specs.druid.joda import has_offset, to_strftime  # specs take long to load
+
+    given = _given([*texts, ""] if len(texts) == 1 else texts, 3)
+    if given is None:
+        return None
+    pattern, zone = given[0] or _ISO, given[1]
+    if zone and has_offset(pattern):
+        return None
+    directives = to_strftime(pattern).replace("'", "''")
+    return f"strftime({_on_the_wall(zone, 'CAST(_1 AS TIMESTAMPTZ)')}, '{directives}')"
+
+
+def _time_shift(texts: Texts) -> str | None:
+    given = _given(texts, 4)
+    if given is None or len(texts) == 2:
+        return None
+    period, zone = parse_period(given[0]), given[1]
+    shift = f"_3 * {_interval(period)}"
+    if not zone or _is_of_clocks(period):
+        return f"_1 + {shift}"
+    # days have the length of the zone's, hours that of an hour
+    return None if period.clock_ms else f"timezone('{zone}', {_on_the_wall(zone)} + {shift})"
+
+
+def _time_extract(texts: Texts) -> str | None:
+    given = _given(texts, 3)
+    if given is None:
+        return None
+    unit, zone = given[0].lower(), given[1]
+    if unit == "epoch":
+        return "epoch_ms(_1) // 1000"
+    if unit == "millisecond":
+        return f"date_part('millisecond', {_on_the_wall(zone)}) % 1000"
+    return f"date_part('{_UNITS[unit]}', {_on_the_wall(zone)})" if unit in _UNITS else None
+
+
+def _time_in_interval(texts: Texts) -> str | None:
+    if len(texts) != 2 or texts[1] is None:
+        return None
+    within = parse_interval(texts[1])
+    start, end = (
+        f"make_timestamptz({one_ms * 1000})" for one_ms in (within.start_ms, within.end_ms)
+    )
+    return f"(_1 >= {start} AND _1 < {end})"
+
+
+TIMES: Mapping[str, Callable[[Texts], str | None]] = {
+    "time_parse": _time_parse,
+    "time_floor": _time_floor,
+    "time_ceil": _time_ceil,
+    "time_format": _time_format,
+    "time_shift": _time_shift,
+    "time_extract": _time_extract,
+    "time_in_interval": _time_in_interval,
+}
+STEPPING = {
+    "timestampadd": "_3 + _2 * {step}",
+    "timestampdiff": "date_sub('{unit}', CAST(_2 AS TIMESTAMPTZ), CAST(_3 AS TIMESTAMPTZ))",
+}
+"""Expressions of functions whose first argument names a unit; a difference is of whole units, as Calcite has it."""
+
+
+def stepped(name: str, unit: str) -> str | None:
+    """Return the expression of one of `STEPPING` for a unit; None: it is no unit."""
+    unit = unit.lower().removeprefix("sql_tsi_")
+    step = PERIODS.get(unit)
+    return step and STEPPING[name].format(unit=unit, step=_interval(parse_period(step)))
