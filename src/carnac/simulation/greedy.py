@@ -87,11 +87,10 @@ def settle(
                 best = server
         if best < 0 or best == here:
             continue
-        if here >= 0:
-            shift(field, source, start, here, -1)
-            free[here] += size[row]
-        shift(field, source, start, best, 1)
-        free[best] -= size[row]
+        for server, by in ((here, -1), (best, 1)):
+            if server >= 0:
+                shift(field, source, start, server, by)
+                free[server] -= by * size[row]
         out[best] += itself
         server_of[row] = best
         changed += 1

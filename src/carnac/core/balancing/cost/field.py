@@ -282,14 +282,14 @@ def cheapest(
 
 
 @compiled
-def bar(room: Bounds, search: Search, copy: int, row: int, chosen: Ints, value: bool) -> None:
+def bar(room: Bounds, search: Search, copy: int, row: int, chosen: Ints) -> None:
     """Flag the servers that hold a copy already, those named by the room and those of earlier rows."""
     for k in range(room.barred_offsets[row], room.barred_offsets[row + 1]):
-        search.barred[room.barred_servers[k]] = value
+        search.barred[room.barred_servers[k]] = True
     other = search.last_copy[copy]
     while other >= 0:
         if chosen[other] >= 0:
-            search.barred[chosen[other]] = value
+            search.barred[chosen[other]] = True
         other = search.earlier[other]
 
 
@@ -297,9 +297,9 @@ def bar(room: Bounds, search: Search, copy: int, row: int, chosen: Ints, value: 
 def choose(rows: Rows, row: int, room: Bounds, search: Search, chosen: Ints) -> int:
     """Return the server for a row whose costs are known, and take the room there; `NOWHERE` if none can take it."""
     size, copy, allowed = rows.sizes[row], rows.copies[row], room.allowed[room.kinds[row]]
-    bar(room, search, copy, row, chosen, True)
+    bar(room, search, copy, row, chosen)
     best = cheapest(search.costs, allowed, size, room.free, room.capacity, search.barred)
-    bar(room, search, copy, row, chosen, False)
+    search.barred[:] = False
     if best >= 0:
         room.free[best] -= size
     search.earlier[row] = search.last_copy[copy]
@@ -308,9 +308,9 @@ def choose(rows: Rows, row: int, room: Bounds, search: Search, chosen: Ints) -> 
 
 
 @compiled
-def add_own(f: Field, own: Floats, server: int, length: int, sign: int) -> None:
+def add_own(f: Field, own: Floats, server: int, lo: int, hi: int, sign: int) -> None:
     """Add a segment's cost against itself to a server's sum, which is kept in two doubles so that it cannot drift."""
-    term = sign * pair_cost(0, length, 0, length, f.rate)
+    term = sign * pair_cost(lo, hi, lo, hi, f.rate)
     total = own[0, server] + term
     shadow = total - own[0, server]
     own[1, server] += (own[0, server] - (total - shadow)) + (term - shadow)
@@ -334,25 +334,25 @@ def change_rows(
     Return the first row that was not done because the server does not hold it, or their number. In bulk the sums are
     taken at the end.
     """
-    sign, row = -1 if how == DROP else 1, 0
-    while row < len(servers):
+    sign, done = -1 if how == DROP else 1, len(servers)
+    for row in range(len(servers)):
         lo, hi, server = rows.starts[row], rows.ends[row], servers[row]
         grid = grid_of[rows.datasources[row]]
         if how == PLACE:
             search.costs[:] = 0.0
-            add_costs(f, EVERYTHING, lo, hi, search.costs)
-            add_costs(f, grid, lo, hi, search.costs)
+            for one in (EVERYTHING, grid):
+                add_costs(f, one, lo, hi, search.costs)
             servers[row] = server = choose(rows, row, room, search, servers)
         if server >= 0:
             if sign < 0 and (grid < 0 or not holds(f, grid, lo, hi, server)):
+                done = row
                 break
-            shift(f, EVERYTHING, lo, hi, server, sign, is_bulk)
-            shift(f, grid, lo, hi, server, sign, is_bulk)
-            add_own(f, own, server, hi - lo, sign)
-        row += 1
+            for one in (EVERYTHING, grid):
+                shift(f, one, lo, hi, server, sign, is_bulk)
+            add_own(f, own, server, lo, hi, sign)
     if is_bulk:
         sum_all(f)
-    return row
+    return done
 
 
 class Held(NamedTuple):
@@ -406,8 +406,8 @@ def scan_groups(
         if held.offsets[group] == held.offsets[group + 1]:
             continue
         costs[:] = 0.0
-        add_costs(f, EVERYTHING, start[group], end[group], costs)
-        add_costs(f, grid_of[datasource[group]], start[group], end[group], costs)
+        for one in (EVERYTHING, grid_of[datasource[group]]):
+            add_costs(f, one, start[group], end[group], costs)
         smallest, lowest = takers.smallest_bytes[group], np.inf
         for s in range(len(costs)):
             cost = costs[s] if takers.free_bytes[s] >= smallest else np.inf
