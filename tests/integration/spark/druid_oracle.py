@@ -56,7 +56,30 @@ ROW = {
     "we ird": "quoted",
 }
 
+MIN_LONG = "(-max_long - 1)"
 ARITHMETIC: list[tuple[str, object]] = [
+    # a value that has no room is null, and ends nobody's job
+    (f"-{MIN_LONG}", None),
+    (f"abs({MIN_LONG})", None),
+    ("abs(zero - small)", 7),
+    ("round(max_long, -1)", None),
+    ("round(small * 5, -1)", 40),
+    ("ceil(1E300)", 1e300),
+    ("floor(-1E300)", -1e300),
+    ("ceil(z) + floor(z)", 7.0),
+    ("bitwiseShiftLeft(1, max_long)", -(2**63)),
+    ("bitwiseShiftRight(small, 64)", 7),
+    ("repeat(x, max_long)", None),
+    ("parse_long('99999999999999999999', 16)", None),
+    ("parse_long('00000000000000000000ff', 16)", 255),
+    ("timestamp_shift(__time, 'P1M', max_long)", None),
+    # a quotient is cut after it is divided
+    ("div(small, 2.5)", 2),
+    ("div(zero - small, 2.5)", -2),
+    ("div(d, z)", 11),
+    ("notdistinctfrom(y, '2.0')", 1),
+    ("is_distinct_from(y, '2.0')", 0),
+    ("is_distinct_from(y, x)", 1),
     ("1 + 2 * 3", 7),
     ("(1 + 2) * 3", 9),
     ("-2 ^ 2", 4),
@@ -212,7 +235,9 @@ TEXTS: list[tuple[str, object]] = [
     ("contains_string(x, 'oo')", 1),
     ("contains_string(x, 'OO')", 0),
     ("icontains_string(x, 'OO')", 1),
-    ("contains_string(nothing, 'o')", 0),
+    ("contains_string(nothing, 'o')", None),
+    ("icontains_string(nothing, 'o')", None),
+    ("if(!contains_string(nothing, 'o'), 1, 2)", 2),
     ("format('%s has %d', x, y)", "foo has 2"),
     ("parse_long('123')", 123),
     ("parse_long('1.5')", None),

@@ -61,7 +61,7 @@ FORMS: Mapping[tuple[str, int], str] = {
         "parse_long",
         1,
     ): "CASE WHEN regexp_full_match(_1, '[+-]?[0-9]+') THEN TRY_CAST(_1 AS BIGINT) END",
-    ("div", 2): "CAST(trunc(_1) AS BIGINT) // CAST(trunc(_2) AS BIGINT)",
+    ("div", 2): "CAST(trunc(_1 // _2) AS BIGINT)",
     ("safe_divide", 2): "_1 / nullif(_2, 0)",
     ("truncate", 1): "trunc(_1)",
     ("truncate", 2): "trunc(_1, _2)",

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from carnac.errors import Invalid
-from carnac.specs.druid.expressions.table import Function, constant_text
+from carnac.specs.druid.expressions.table import Function, constant_text, to_int
 from carnac.specs.druid.expressions.texts import CAST_TYPES
 from carnac.specs.druid.expressions.values import (
     Sql,
@@ -18,16 +18,11 @@ from carnac.specs.druid.expressions.values import (
     element_type,
     quote_text,
     to_array,
-    to_long,
     to_text,
     to_value,
 )
 
 _PATH = re.compile(r"\$(?:\.[^.\[\]']+|\[\d+\]|\['[^']*'\])*")
-
-
-def _int(value: Sql) -> str:
-    return f"CAST({to_long(value).text} AS INT)"
 
 
 def _element(array: Sql, value: Sql) -> str:
@@ -50,7 +45,7 @@ def _length(arguments: Sequence[Sql]) -> Sql:
 def _at(base: int) -> Callable[[Sequence[Sql]], Sql]:
     def build(arguments: Sequence[Sql]) -> Sql:
         array = to_array(arguments[0])
-        index = f"{_int(arguments[1])} - {base}" if base else _int(arguments[1])
+        index = f"{to_int(arguments[1])} - {base}" if base else to_int(arguments[1])
         return Sql(f"get({array.text}, {index})", element_type(array.type))
 
     return build
@@ -116,9 +111,9 @@ def _set(build: Callable[[Sequence[Sql]], Sql]) -> Callable[[Sequence[Sql]], Sql
 
 
 def _slice(arguments: Sequence[Sql]) -> Sql:
-    array, start = to_array(arguments[0]), _int(arguments[1])
+    array, start = to_array(arguments[0]), to_int(arguments[1])
     size = f"array_size({array.text})"
-    end = _int(arguments[2]) if len(arguments) > 2 else size
+    end = to_int(arguments[2]) if len(arguments) > 2 else size
     cut = f"slice({array.text}, {start} + 1, least({end}, {size}) - least({start}, {size}))"
     valid = f"{start} >= 0 AND {start} <= {size} AND {start} <= {end}"
     return Sql(f"CASE WHEN {valid} THEN {cut} END", array.type)

@@ -16,7 +16,8 @@ def _are_long(arguments: Sequence[Sql]) -> bool:
 def _abs(arguments: Sequence[Sql]) -> Sql:
     value = to_value(arguments[0])
     if value.type == "long":
-        return Sql(f"abs({value.text})", "long")
+        x = value.text
+        return Sql(f"CASE WHEN {x} >= 0L THEN {x} ELSE try_subtract(0L, {x}) END", "long")
     return Sql(f"abs({to_double(value).text})", "double")
 
 
@@ -24,12 +25,17 @@ def _round(arguments: Sequence[Sql]) -> Sql:
     value = to_value(arguments[0])
     digits = constant_int("round", "the decimal places", arguments[1]) if len(arguments) > 1 else 0
     if value.type == "long":
-        return Sql(f"round({value.text}, {digits})", "long")
+        exact = f"CAST({value.text} AS DECIMAL(19, 0))"
+        return Sql(
+            f"try_cast(round({exact}, {digits}) AS BIGINT)" if digits < 0 else value.text, "long"
+        )
     x = to_double(value).text
     return Sql(f"CASE WHEN isnan({x}) THEN 0.0D ELSE round({x}, {digits}) END", "double")
 
 
 def _div(arguments: Sequence[Sql]) -> Sql:
+    if not _are_long(arguments):
+        return to_long(_divided(arguments))
     x, y = (to_long(value) for value in arguments)
     divisor = y.text if y.is_literal and y.literal else f"nullif({y.text}, 0L)"
     return Sql(f"({x.text} div {divisor})", "long")
@@ -38,6 +44,10 @@ def _div(arguments: Sequence[Sql]) -> Sql:
 def _safe_divide(arguments: Sequence[Sql]) -> Sql:
     if _are_long(arguments):
         return _div(arguments)
+    return _divided(arguments)
+
+
+def _divided(arguments: Sequence[Sql]) -> Sql:
     x, y = (to_double(value).text for value in arguments)
     return Sql(f"({x} / nullif({y}, 0.0D))", "double")
 
@@ -70,6 +80,10 @@ _LOG = (
     "WHEN {{0}} < {pole} THEN double('NaN') END"
 )
 """-Infinity at the pole, NaN below it."""
+_WHOLE = (
+    "CASE WHEN abs({{0}}) < 4503599627370496.0D THEN CAST({name}({{0}}) AS DOUBLE) ELSE {{0}} END"
+)
+"""Spark's `ceil` is a long; from 2^52 on a double is a whole number, or none that a long could be."""
 
 
 FUNCTIONS: Mapping[str, Function] = {
@@ -80,8 +94,8 @@ FUNCTIONS: Mapping[str, Function] = {
     "hypot": written("dd", "hypot({0}, {1})", "double"),
     "pow": written("dd", "pow({0}, {1})", "double"),
     "power": written("dd", "pow({0}, {1})", "double"),
-    "ceil": written("d", "CAST(ceil({0}) AS DOUBLE)", "double"),
-    "floor": written("d", "CAST(floor({0}) AS DOUBLE)", "double"),
+    "ceil": written("d", _WHOLE.format(name="ceil"), "double"),
+    "floor": written("d", _WHOLE.format(name="floor"), "double"),
     "log": written("d", _LOG.format(name="ln", pole="0.0D"), "double"),
     "log10": written("d", _LOG.format(name="log10", pole="0.0D"), "double"),
     "log1p": written("d", _LOG.format(name="log1p", pole="-1.0D"), "double"),
@@ -99,6 +113,6 @@ FUNCTIONS: Mapping[str, Function] = {
     "bitwiseor": written("ll", "({0} | {1})", "long"),
     "bitwisexor": written("ll", "({0} ^ {1})", "long"),
     "bitwisecomplement": written("l", "(~ {0})", "long"),
-    "bitwiseshiftleft": written("ll", "shiftleft({0}, CAST({1} AS INT))", "long"),
-    "bitwiseshiftright": written("ll", "shiftright({0}, CAST({1} AS INT))", "long"),
+    "bitwiseshiftleft": written("ll", "shiftleft({0}, CAST({1} & 63L AS INT))", "long"),
+    "bitwiseshiftright": written("ll", "shiftright({0}, CAST({1} & 63L AS INT))", "long"),
 }

@@ -25,6 +25,8 @@ def apply_unary(operator: str, operand: Sql) -> Sql:
     number = operand if operand.type == "long" else to_double(operand)
     if operand.type == "bool":
         number = to_long(operand)
+    if number.type == "long":
+        return Sql(f"try_subtract(0L, {number.text})", "long")
     return Sql(f"(- {number.text})", number.type)
 
 

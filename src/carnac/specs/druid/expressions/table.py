@@ -33,7 +33,7 @@ def to_int(value: Sql) -> str:
     """Return a whole number as Spark's functions of texts take it."""
     if isinstance(value.literal, int):
         return str(value.literal)
-    return f"CAST({to_long(value).text} AS INT)"
+    return f"try_cast({to_long(value).text} AS INT)"
 
 
 _TAKEN: Mapping[str, Callable[[Sql], str]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 from carnac.errors import Invalid
@@ -20,6 +21,7 @@ from carnac.specs.druid.expressions.values import (
     common_type,
     quote_text,
     to_bool,
+    to_double,
     to_text,
     to_value,
 )
@@ -83,9 +85,23 @@ def _coalesce(arguments: Sequence[Sql]) -> Sql:
     return Sql(f"coalesce({', '.join(value.text for value in values)})", values[0].type)
 
 
+_TEXTS = ("string", "json", "unknown")
+_NUMBERS = ("long", "double", "bool")
+
+
 def _distinct(word: str) -> Callable[[Sequence[Sql]], Sql]:
     def build(arguments: Sequence[Sql]) -> Sql:
-        left, right = _same_type([to_value(value) for value in arguments])
+        values = [to_value(value) for value in arguments]
+        if (
+            {value.type in _TEXTS for value in values}
+            == {value.type in _NUMBERS for value in values}
+            == {True, False}
+        ):
+            left, right = map(
+                to_double, values
+            )  # a text beside a number is read as one, as `==` does
+        else:
+            left, right = _same_type(values)
         return Sql(f"({word}({left.text} <=> {right.text}))", "bool")
 
     return build
@@ -174,7 +190,8 @@ def _parse_long(arguments: Sequence[Sql]) -> Sql:
         raise Invalid(f"function parse_long needs a radix of 2 to 36, not {radix}")
     digits = "0-9" if radix > 9 else f"0-{radix - 1}"
     letters = f"a-{chr(ord('a') + radix - 11)}" if radix > 10 else ""
-    pattern = quote_text(f"(?i)^-?[{digits}{letters}]+$")
+    most = int(64 / math.log2(radix))  # conv fails beyond 64 bits
+    pattern = quote_text(f"(?i)^-?0*[{digits}{letters}]{{1,{most}}}$")
     value = f"try_cast(conv({text}, {radix}, -10) AS BIGINT)"
     return Sql(f"CASE WHEN {text} RLIKE {pattern} THEN {value} END", "long")
 
@@ -225,8 +242,8 @@ FUNCTIONS: Mapping[str, Function] = {
     "regexp_extract": Function(_regexp_extract, 2, 3),
     "regexp_like": Function(_regexp_like, 2, 2),
     "regexp_replace": written("ttt", "regexp_replace({0}, {1}, {2})", "string"),
-    "contains_string": written("tt", "coalesce(contains({0}, {1}), false)", "bool"),
-    "icontains_string": written("tt", "coalesce(contains(lower({0}), lower({1})), false)", "bool"),
+    "contains_string": written("tt", "contains({0}, {1})", "bool"),
+    "icontains_string": written("tt", "contains(lower({0}), lower({1}))", "bool"),
     "strpos": Function(_strpos, 2, 3),
     "repeat": written("ti", "CASE WHEN {1} >= 1 THEN repeat({0}, {1}) END", "string"),
     "lpad": written("tit", "lpad({0}, {1}, {2})", "string"),

@@ -47,7 +47,7 @@ def from_wall(wall: str, zone: str) -> str:
 
 
 def _date(wall: str) -> str:
-    return f"date_add({_EPOCH_DATE}, CAST(floor({wall} / {_DAY_MS}.0D) AS INT))"
+    return f"date_add({_EPOCH_DATE}, try_cast(floor({wall} / {_DAY_MS}.0D) AS INT))"
 
 
 def _day_ms(date: str) -> str:
@@ -93,7 +93,7 @@ def bucket_start(t: str, granularity: Granularity, buckets: int = 0) -> str:
     date, months = _date(wall), granularity.months
     index = f"((year({date}) - 1970) * 12 + month({date}) - 1)"
     month = f"({index} - pmod({index} - {first}, {months}) + {buckets * months})"
-    return from_wall(_day_ms(f"add_months({_EPOCH_DATE}, CAST({month} AS INT))"), zone)
+    return from_wall(_day_ms(f"add_months({_EPOCH_DATE}, try_cast({month} AS INT))"), zone)
 
 
 def _first_month(granularity: Granularity) -> int:
@@ -136,7 +136,7 @@ def _shift(arguments: Sequence[Sql]) -> Sql:
     if months or days:
         wall = to_wall(t, zone)
         if months:
-            date = f"add_months({_date(wall)}, CAST({months} * {step} AS INT))"
+            date = f"add_months({_date(wall)}, try_cast(try_multiply({months}L, {step}) AS INT))"
             wall = f"({_day_ms(date)} + pmod({wall}, {_DAY_MS}L))"
         if days:
             wall = f"({wall} + {days * _DAY_MS}L * {step})"
