@@ -157,6 +157,33 @@ def test_a_group_that_was_planned_on_what_is_gone_is_not_run(store: Store) -> No
     assert ids(store) == [0, 1]
 
 
+class Unheard(LocalPipeline):
+    """A pipeline while which the store does not say whether a job is in vain."""
+
+    def run_rewrites(self, jobs: Sequence[RewriteJob], **more: Any) -> None:
+        super().run_rewrites(jobs, **more | {"find_cancel_reason": lambda _: None})
+
+
+def test_a_delete_after_the_base_revision_conflicts(open_store: OpenStore) -> None:
+    """The time chunks of the outputs were those of now, of which none was left: the simulator's seed 5919."""
+    store, other = open_store(pipeline=Unheard), open_store()
+    tomorrow = Interval(DAY.end_ms, DAY.end_ms + DAY_MS)
+    append(store, (0, 0), (1, 1))
+    append(store, (25, 25))
+    first, second = major(store), major(store)._replace(group_id="h", interval=tomorrow)
+    batch = ("writer", "batch")
+    store.compact([first], batch=batch)
+    report = store.compact(
+        [first, second],
+        batch=batch,
+        on_group=lambda one: (
+            other.delete("events", interval=tomorrow) if one.group is first else None
+        ),
+    )
+    assert [one.outcome for one in report.groups] == [GroupOutcome.UNCHANGED, GroupOutcome.CONFLICT]
+    assert ids(store) == [0, 1]
+
+
 def test_clipped_rows_stay_away(store: Store) -> None:
     append(store, (0, 0), (1, 1), (2, 2))
     append(store, (3, 1), (4, 5))

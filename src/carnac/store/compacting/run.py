@@ -61,7 +61,7 @@ class CompactionRun:
             return None
         try:
             entries = self._store.inputs(group, self._base)
-            chunks = self._store.chunks(group)
+            chunks = self._store.chunks(group, entries)
             if not entries:
                 self._report(group, GroupOutcome.UNCHANGED)
                 return None

@@ -59,8 +59,13 @@ class CompactionStore:
             )
         return chosen
 
-    def chunks(self, group: CompactionGroup) -> tuple[Interval, ...]:
+    def chunks(
+        self, group: CompactionGroup, entries: Sequence[VisibleSegment]
+    ) -> tuple[Interval, ...]:
         """Return the time chunks that the group's outputs are written for; none: the few of very many that have rows.
+
+        Args:
+            entries: Of its inputs. Their chunks are kept if the target names no granularity.
 
         Raises:
             Invalid: The interval is no whole number of buckets of the target's granularity.
@@ -69,9 +74,8 @@ class CompactionStore:
         if group.kind is GroupKind.MINOR:
             return (group.interval,)
         if text is None:
-            live = self.metadata.chunks(group.datasource, interval=group.interval)
-            inside = (chunk.interval.intersect(group.interval) for chunk in live)
-            return tuple(piece for piece in inside if piece is not None)
+            inside = {item.entry.chunk.intersect(group.interval) for item in entries}
+            return tuple(sorted(piece for piece in inside if piece is not None))
         granularity = parse_granularity(text)
         if not granularity.is_aligned(group.interval):
             raise Invalid(
