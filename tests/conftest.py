@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from xdist.remote import Producer
 
 IS_ARCHIVE_WORTH_IT = pytest.StashKey[bool]()
+YOUNG_OBJECTS = 20_000
+"""How many new objects there are before garbage is looked for: at Python's 700 that took a twentieth of the time."""
 
 # No deadline: the machines that run this share their cores, and a slow example is not a wrong one.
 COMMON = {"deadline": None, "print_blob": True}
@@ -70,13 +72,17 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """Look for no garbage while modules and tests are loaded, nor ever among them: they stay until the end."""
+    """Look for no garbage while modules and tests are loaded, nor ever among them: they stay until the end.
+
+    Look for it seldom among what the tests make.
+    """
     gc.disable()
     try:
         return (yield)
     finally:
         gc.enable()
         gc.freeze()
+        gc.set_threshold(YOUNG_OBJECTS, *gc.get_threshold()[1:])
         atexit.register(gc.unfreeze)  # pytest looks for garbage several times before
 
 
