@@ -66,10 +66,13 @@ class Outline:
 
     Attributes:
         functions: Name, first line and number of lines of each.
+        definitions: Name and line of functions and classes without a decorator, which may hand them on, and of
+            constants of the module.
         imports: The module of each import of others' code.
     """
 
     functions: tuple[tuple[str, int, int], ...]
+    definitions: tuple[tuple[str, int], ...]
     imports: tuple[str, ...]
     has_docstring: bool
 
@@ -79,6 +82,7 @@ def outline_of(path: Path) -> Outline:
     """Return the outline of a Python file of the project."""
     tree = ast.parse(text_of(path))
     functions: list[tuple[str, int, int]] = []
+    definitions: list[tuple[str, int]] = []
     imports: list[str] = []
     for node in statements_of(tree):
         match node:
@@ -89,7 +93,16 @@ def outline_of(path: Path) -> Outline:
                 imports += [alias.name for alias in node.names]
             case ast.ImportFrom(module=str(module), level=0):
                 imports.append(module)
-    return Outline(tuple(functions), tuple(imports), bool(ast.get_docstring(tree)))
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.decorator_list:
+            definitions.append((node.name, node.lineno))
+    definitions += [
+        (node.targets[0].id, node.lineno)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
+    ]
+    return Outline(
+        tuple(functions), tuple(definitions), tuple(imports), bool(ast.get_docstring(tree))
+    )
 
 
 def statements_of(tree: ast.Module) -> Iterator[ast.AST]:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
 
-from tests.house.checkout import ROOT, name_of, python_files, statements_of, text_of
+from tests.house.checkout import ROOT, name_of, outline_of, python_files, text_of
 
 SOURCE = ROOT / "src" / "carnac"
 CALLED_BY_OTHERS = {
@@ -29,25 +26,13 @@ CALLED_BY_OTHERS = {
 """Names that a library calls and we do not, and whose they are. To stand here is to be named somewhere else."""
 
 
-def definitions(path: Path) -> Iterator[tuple[str, int]]:
-    """Yield functions and classes without a decorator, which may hand them on, and constants of a module."""
-    tree = ast.parse(text_of(path))
-    for node in statements_of(tree):
-        match node:
-            case ast.FunctionDef() | ast.ClassDef() if not node.decorator_list:
-                yield node.name, node.lineno
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            yield node.targets[0].id, node.lineno
-
-
 def test_every_name_is_used() -> None:
     words = Counter(word for path in python_files() for word in re.findall(r"\w+", text_of(path)))
     unused = [
         f"{name_of(path)}:{line}: {name}"
         for path in python_files()
         if path.is_relative_to(SOURCE)
-        for name, line in definitions(path)
+        for name, line in outline_of(path).definitions
         if words[name] == 1 and not name.startswith("__")
     ]
     assert unused == []

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -16,7 +18,7 @@ from carnac.bootstrap.serving.overlord import make_routers
 from carnac.specs.ingest.inputs import FilesInput
 from carnac.specs.tasks.admission import confine
 from carnac.specs.tasks.spec import IngestTask, load_task
-from tests.unit.api.conftest import InProcessClient, Overlord
+from tests.unit.api.conftest import Current, InProcessClient, Overlord
 
 SPEC = {"dataSource": "d", "timestampSpec": {"column": "t"}}
 
@@ -30,16 +32,22 @@ def inside(tmp_path: Path) -> Path:
     return folder
 
 
+@functools.cache
+def shared_app() -> tuple[FastAPI, Any]:
+    """The application, over services that are put in place by each test."""
+    services: Any = Services(tasks=Current(), locks=Current(), loop=Current(), admission=Current())  # type: ignore[arg-type]
+    return make_app(make_routers(services), hosts=hosts_of("one")), services
+
+
 @pytest.fixture
 def http(overlord: Overlord, inside: Path) -> InProcessClient:
     """An overlord that reads below one folder and one bucket."""
-    admission = Admission(
+    app, services = shared_app()
+    services.tasks.service, services.locks.service = overlord.tasks, overlord.lockbox
+    services.loop.service = overlord.loop
+    services.admission.service = Admission(
         input_roots=[str(inside), "s3://bucket/data"], spark_settings=["spark.hadoop.*"]
     )
-    services = Services(
-        tasks=overlord.tasks, locks=overlord.lockbox, loop=overlord.loop, admission=admission
-    )
-    app: FastAPI = make_app(make_routers(services), hosts=hosts_of("one"))
     return InProcessClient(app)
 
 

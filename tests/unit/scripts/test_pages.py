@@ -5,6 +5,7 @@ That the pages are current is checked with those of the other modules (`tests/ho
 
 from __future__ import annotations
 
+import functools
 import inspect
 import shlex
 import subprocess
@@ -23,6 +24,7 @@ from scripts.docs import cli_page, python_page, settings_page
 COMMANDS = all_commands()
 
 
+@functools.cache
 def commands() -> dict[str, Any]:
     return cli_page.click_commands()
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
+from fastapi import FastAPI
 
 from carnac.api.app import make_app
 from carnac.api.coordinator import make_routers
@@ -13,7 +16,7 @@ from carnac.api.hosts import hosts_of
 from carnac.coordinator.view import ClusterView
 from tests.clusters_live import LiveCluster, live_cluster
 from tests.logs import append, segment
-from tests.unit.api.conftest import InProcessClient
+from tests.unit.api.conftest import Current, InProcessClient
 
 V1 = "/druid/coordinator/v1"
 
@@ -32,15 +35,23 @@ class Stage:
         return answer.json()
 
 
+@functools.cache
+def shared_app() -> tuple[FastAPI, Current]:
+    """The application, over a view that is put in place by each test."""
+    view: Any = Current()
+    return make_app(make_routers(view), hosts=hosts_of("one")), view
+
+
 def stage_of(cluster: LiveCluster, *, serves_itself: bool = False) -> Stage:
-    view = ClusterView(
+    app, view = shared_app()
+    view.service = ClusterView(
         cluster.metadata,
         cluster.coordinator,
         url="http://one:8081",
         serves_itself=serves_itself,
         delete=cluster._delete,
     )
-    return Stage(cluster, InProcessClient(make_app(make_routers(view), hosts=hosts_of("one"))))
+    return Stage(cluster, InProcessClient(app))
 
 
 @pytest.fixture
