@@ -185,6 +185,8 @@ def forgets_the_cross_term(leaf: Node, final: Node) -> None:
 def counts_distinct_values_of_each_leaf(leaf: Node, final: Node) -> None:
     del leaf
     for one in walk(final["node"]):
+        if one.get("distinct"):
+            one["distinct"] = False
         if one.get("function_name") == "list_distinct":
             one["function_name"] = "list_sort"
             one["qualified_name"] = {"path": ["list_sort"]}

@@ -71,6 +71,11 @@ ONE_ROUND = [
     ("SELECT count(DISTINCT carrier) FILTER (WHERE delay > 900), count(DISTINCT delay) FROM flights", ()),
     ("SELECT count(DISTINCT carrier), sum(DISTINCT delay), avg(DISTINCT delay) FROM flights WHERE false", ()),
     ("SELECT carrier FROM flights GROUP BY 1 HAVING count(DISTINCT delay) > 9 ORDER BY count(DISTINCT delay), 1", ()),
+    ("SELECT delay % 3 d, count(DISTINCT delay % 3), sum(d), avg(distance) FROM flights GROUP BY d ORDER BY d", ()),
+    ("SELECT carrier, count(DISTINCT delay % 9) n, max(DISTINCT delay) FILTER (delay < 99), count(*) FROM flights "
+     "GROUP BY CUBE (carrier) HAVING sum(DISTINCT delay % 9) > 9 ORDER BY n, carrier", ()),
+    ("SELECT count(DISTINCT nullif(carrier, 'UA')), median(DISTINCT delay), count(DISTINCT delay) FROM flights", ()),
+    ("SELECT count(DISTINCT delay), approx_count_distinct(carrier), arg_max(delay, __time) FROM flights", ()),
     ("SELECT arg_max(carrier, __time), arg_min(carrier, __time) FILTER (WHERE delay > 9) FROM flights", ()),
     ("SELECT arg_max(nullif(carrier, 'UA'), __time), arg_min(1, __time) FILTER (WHERE false) FROM flights", ()),
     ("SELECT carrier, any_value(carrier) FROM flights GROUP BY 1 ORDER BY 1", ()),
@@ -181,6 +186,26 @@ def test_one_round_gives_what_one_engine_gives(
     assert found.is_complete
     expected = engines[0].run_query(sql, catalog, parameters=parameters).table
     assert found.table == expected
+
+
+@pytest.mark.parametrize(
+    ("sql", "is_grouped"),
+    [
+        ("SELECT count(DISTINCT delay), sum(distance) FROM flights", True),
+        ("SELECT carrier, avg(DISTINCT delay) FROM flights GROUP BY 1", True),
+        ("SELECT count(DISTINCT delay), count(DISTINCT carrier) FROM flights", False),
+        ("SELECT count(DISTINCT delay), ds_hll(carrier) FROM flights", False),
+        ("SELECT count(DISTINCT delay) FILTER (WHERE delay > 9) FROM flights", False),
+    ],
+)
+def test_servers_group_by_the_value_whose_distinct_ones_are_wanted(
+    engines: list[QueryEngine], catalog: MemoryCatalog, sql: str, is_grouped: bool
+) -> None:
+    plan = engines[0].plan_distributed(sql, catalog)
+    [leaf] = plan.leaves
+    rows, _ = ask(engines[1], leaf)
+    assert any(pa.types.is_list(one) for one in rows.schema.types) is not is_grouped
+    assert ("DISTINCT" in plan.final_sql) is is_grouped
 
 
 @pytest.mark.parametrize("mean", [0, 1_000_000_000])

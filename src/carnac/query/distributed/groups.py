@@ -4,7 +4,12 @@
     each server:  SELECT carrier, sum(delay), count(delay), count(*) FROM flights WHERE … GROUP BY 1
     the broker:   SELECT p_0, sum(p_1) / sum(p_2) FROM parts GROUP BY p_0 HAVING sum(p_3) > 9 ORDER BY 2
 
-HAVING, ORDER BY, LIMIT and grouping sets are the broker's, because a group is whole only there.
+HAVING, ORDER BY, LIMIT and grouping sets are the broker's, because a group is whole only there. Servers group by a
+value as well whose distinct ones are wanted, and the broker finds them among the groups:
+
+    SELECT carrier, count(DISTINCT tail), count(*) FROM flights GROUP BY carrier
+    each server:  SELECT carrier, tail, count(*) FROM flights GROUP BY 1, 2
+    the broker:   SELECT p_0, count(DISTINCT p_1), sum(p_2) FROM parts GROUP BY p_0
 """
 
 from __future__ import annotations
@@ -14,7 +19,14 @@ from typing import Any
 
 from carnac.query.distributed.aggregates import is_aggregate
 from carnac.query.distributed.naming import NotOneRound, column, key_of
-from carnac.query.distributed.partials import is_sketch, merged_aggregate, merged_sketch
+from carnac.query.distributed.partials import (
+    find_distinct_value,
+    is_of_distinct,
+    is_sketch,
+    merged_aggregate,
+    merged_sketch,
+    with_arguments,
+)
 from carnac.query.distributed.sorting import Select
 from carnac.query.syntax import Node, base_table, constant, select_of, walk
 
@@ -31,14 +43,27 @@ def is_ordinal(node: Node) -> bool:
 
 @dataclass(slots=True)
 class _Parts:
-    """The select list of the statement for servers: groups first, then aggregates."""
+    """The select list of the statement for servers: groups first, then aggregates.
+
+    Attributes:
+        groups: Those of the statement.
+        value: Another one, whose distinct values are wanted in each of these; None: there is none.
+        merged: Aggregates and sketches that were made of partial ones.
+    """
 
     groups: list[Node]
+    value: Node | None = None
     aggregates: list[Node] = field(default_factory=list)
+    merged: list[Node] = field(default_factory=list)
     _places: dict[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._places = {key_of(one): place for place, one in reversed([*enumerate(self.groups)])}
+
+    @property
+    def finest(self) -> list[Node]:
+        """What servers group by."""
+        return self.groups if self.value is None else [*self.groups, self.value]
 
     def group(self, expression: Node) -> Node | None:
         """Return the column of the group that an expression is."""
@@ -49,9 +74,18 @@ class _Parts:
         """Return the column of a partial aggregate."""
         key = key_of(expression)
         if key not in self._places:
-            self._places[key] = len(self.groups) + len(self.aggregates)
+            self._places[key] = len(self.finest) + len(self.aggregates)
             self.aggregates.append(expression)
         return part(self._places[key])
+
+    def whole(self, expression: Node) -> Node:
+        """Return an aggregate, or a sketch, as one of what servers answered."""
+        self.merged.append(expression)
+        if is_sketch(expression):
+            return merged_sketch(expression, self.aggregate)
+        if self.value is not None and is_of_distinct(expression):
+            return with_arguments(expression, [part(len(self.groups))])
+        return merged_aggregate(expression, self.aggregate)
 
 
 def split_groups(select: Select, view: str) -> tuple[Node, Node]:
@@ -67,37 +101,48 @@ def split_groups(select: Select, view: str) -> tuple[Node, Node]:
     if any(one.get("class") == "STAR" for one in walk(node["select_list"])):
         raise NotOneRound("it aggregates what * stands for")
     items = names.selected()
-    groups = _groups(select, items)
-    parts = _Parts(groups)
-    selected = [_merged(item, parts) for item in items]
-    having = node["having"]
-    if having is not None:
-        having = _merged(names.told_or_ambiguous(having), parts)
-    modifiers = [_modifier(one, select, items, parts) for one in node["modifiers"]]
+    parts = _Parts(_groups(select, items))
+    merged = _merged_clauses(select, items, parts)
+    value = find_distinct_value(parts.merged)
+    if value is not None:
+        parts = _Parts(parts.groups, value)
+        merged = _merged_clauses(select, items, parts)
     where = node["where_clause"]
-    leaf = select_of(parts.groups + parts.aggregates)
+    keys = parts.finest
+    leaf = select_of(keys + parts.aggregates)
     leaf["node"] |= {
         "from_table": node["from_table"],
         "where_clause": None if where is None else names.told(where),
-        "group_expressions": [constant("INTEGER", str(1 + i)) for i in range(len(groups))],
-        "group_sets": [list(range(len(groups)))] if groups else [],
+        "group_expressions": [constant("INTEGER", str(1 + i)) for i in range(len(keys))],
+        "group_sets": [list(range(len(keys)))] if keys else [],
     }
-    if not parts.groups and not parts.aggregates:
+    if not keys and not parts.aggregates:
         raise NotOneRound("it aggregates nothing")
-    sets = leaf["node"]["group_sets"]
+    groups = parts.groups
+    sets = [list(range(len(groups)))] if groups else []
     if len(node["group_sets"]) > 1:  # servers give the finest groups
         sets = node["group_sets"]
         if len(set(map(key_of, groups))) < len(groups):
             raise NotOneRound("it has grouping sets of one expression twice")
-    final = select_of(selected)
-    final["node"] |= {
+    final = select_of([])
+    final["node"] |= merged | {
         "from_table": base_table(view, ""),
         "group_expressions": [part(place) for place in range(len(groups))],
         "group_sets": sets,
-        "having": having,
-        "modifiers": modifiers,
     }
     return leaf, final
+
+
+def _merged_clauses(select: Select, items: list[Node], parts: _Parts) -> Node:
+    """Return what the broker selects of the groups, and how it chooses and orders them."""
+    having = select.node["having"]
+    if having is not None:
+        having = _merged(select.names.told_or_ambiguous(having), parts)
+    return {
+        "select_list": [_merged(item, parts) for item in items],
+        "having": having,
+        "modifiers": [_modifier(one, select, items, parts) for one in select.node["modifiers"]],
+    }
 
 
 def _groups(select: Select, items: list[Node]) -> list[Node]:
@@ -168,10 +213,8 @@ def _merged(expression: Any, parts: _Parts) -> Any:
             return group
         if expression["class"] == "SUBQUERY":
             return expression | {"child": _merged(expression["child"], parts)}
-        if is_sketch(expression):
-            return merged_sketch(expression, parts.aggregate)
-        if is_aggregate(expression):
-            return merged_aggregate(expression, parts.aggregate)
+        if is_sketch(expression) or is_aggregate(expression):
+            return parts.whole(expression)
         if expression["class"] == "COLUMN_REF":
             raise NotOneRound(f"'{expression['column_names'][-1]}' is not one of its groups")
     return {key: _merged(value, parts) for key, value in expression.items()}

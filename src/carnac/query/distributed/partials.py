@@ -2,7 +2,8 @@
 
 sum(x)                each server: sum(x)                               the broker: sum(p)
 var_samp(x)           each server: number, mean and squared deviations  the broker: those of the parts together
-count(DISTINCT x)     each server: the list of distinct values          the broker: the number of distinct values
+count(DISTINCT x)     each server: its groups by x as well               the broker: count(DISTINCT p)
+                      or the list of distinct values of each group      the number of distinct values
 arg_max(x, t)         each server: arg_max(x, t), max(t)                the broker: arg_max(p, q)
 approx_quantile(x, q) each server: DuckDB's state                       the broker: what it says of the states together
 hll_merge(s)          each server: the sketch of its rows               the broker: the sketch of the sketches
@@ -10,7 +11,7 @@ hll_merge(s)          each server: the sketch of its rows               the brok
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from carnac.query.distributed.aggregates import (
     COUNTS,
@@ -24,13 +25,15 @@ from carnac.query.distributed.aggregates import (
     SUMS,
     function_name,
 )
-from carnac.query.distributed.naming import NotOneRound
+from carnac.query.distributed.naming import NotOneRound, key_of
 from carnac.query.sketching import PREFIX
 from carnac.query.syntax import NOWHERE, Node, arguments, call, cast, constant
 
 Part = Callable[[Node], Node]
 """Adds a partial aggregate to what servers are asked for; returns the column of their answers that holds it."""
 
+_SMALL = COUNTS | SUMS | MEANS | SAME
+"""Their partial aggregates are numbers, or values."""
 _SKETCH_STATES = (f"{PREFIX}build_", f"{PREFIX}merge_")
 
 _DIGEST = "finalize(combine_aggr(to_aggregate_state(parts, 'approx_quantile', [typeof(example), '{}'], [NULL, q])))"
@@ -123,6 +126,27 @@ def merged_aggregate(node: Node, part: Part) -> Node:
     raise NotOneRound(f"{name} cannot be merged from its parts")
 
 
+def is_of_distinct(node: Node) -> bool:
+    """Whether an aggregate is another one without DISTINCT."""
+    return bool(node["distinct"]) and function_name(node) not in SAME
+
+
+def find_distinct_value(aggregates: Sequence[Node]) -> Node | None:
+    """Return the value that servers group by as well, because all aggregates of distinct values are of it.
+
+    None: there is none. Of several values, and of some rows, servers list the distinct ones for each group, as they do
+    beside aggregates whose parts are too large to come with each value.
+    """
+    values: dict[str, Node] = {}
+    for one in aggregates:
+        if is_of_distinct(one) and one["filter"] is None:
+            [value] = arguments(one)
+            values[key_of(value)] = value
+        elif is_of_distinct(one) or function_name(one) not in _SMALL:
+            return None
+    return next(iter(values.values())) if len(values) == 1 else None
+
+
 def _distinct(node: Node, part: Part) -> Node:
     name, args = function_name(node), arguments(node)
     if name not in DISTINCT_VALUES or len(args) != 1:
@@ -175,7 +199,12 @@ def _where(conditions: list[Node], value: Node) -> Node:
 def _other(node: Node, name: str, args: list[Node]) -> Node:
     """Return another aggregate of the same rows."""
     named = {"function_name": name, "qualified_name": {"path": [name]}}
-    return node | named | {"arguments": [{"name": "", "expression": one} for one in args]}
+    return with_arguments(node | named, args)
+
+
+def with_arguments(node: Node, args: Sequence[Node]) -> Node:
+    """Return a call with other arguments."""
+    return node | {"arguments": [{"name": "", "expression": one} for one in args]}
 
 
 def _is_there(node: Node) -> Node:
