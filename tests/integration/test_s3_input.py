@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from moto.server import ThreadedMotoServer
 
+import carnac
 from carnac.errors import NotFound, Unavailable
 from carnac.rows.read.inputs import resolve_input
 from carnac.specs.ingest.inputs import FilesInput
@@ -54,6 +55,18 @@ def test_files_of_a_bucket(bucket: str, tmp_path: Path, pattern: str, times: lis
     assert loaded.column("__time") == times
     assert len(loaded.rejected) == times.count(1)
     assert list(tmp_path.iterdir()) == [], "copies are deleted"
+
+
+def test_a_store_is_made_over_a_bucket_that_is_there(bucket: str, tmp_path: Path) -> None:
+    place, options = str(tmp_path / "store"), {"create": True}
+    with pytest.raises(
+        NotFound, match="s3://no-such-bucket/x: the specified bucket does not exist; make it"
+    ):
+        carnac.open(place, deep_storage="s3://no-such-bucket/x", **options)
+    with pytest.raises(NotFound, match="there is no store"):
+        carnac.open(place)
+    with carnac.open(place, deep_storage=f"{bucket}/x", **options) as store:
+        assert list(store.deep_storage.list_files("")) == []
 
 
 def test_nothing_there(bucket: str) -> None:

@@ -312,6 +312,10 @@ def _open_metadata(
     return metadata
 
 
+_TRIAL = "carnac-init"
+"""A file that is written to a new deep storage of objects, and deleted."""
+
+
 def _open_deep_storage(
     location: StoreLocation, metadata: MetadataStore, settings: Settings, *, create: bool
 ) -> DeepStorage:
@@ -326,6 +330,11 @@ def _open_deep_storage(
         url = _deep_storage_of_new(location, settings)
         deep_storage = open_deep_storage(_resolve_url(location, url))
         _require_unused(deep_storage, location)
+        if deep_storage.local_path(_TRIAL) is None:
+            deep_storage.write(
+                _TRIAL, b""
+            )  # a bucket that is not there shows here, and not to the first load
+            deep_storage.delete(_TRIAL)
         metadata.put_settings({DEEP_STORAGE_KEY: url})
         return deep_storage
     return open_deep_storage(_resolve_url(location, url))

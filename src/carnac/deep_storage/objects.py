@@ -87,7 +87,14 @@ class ObjectDeepStorage:
     def write(self, path: str, data: bytes) -> None:
         """Write a whole file, durably."""
         with self._clear_errors(f"write '{path}' ({len(data):,} bytes)"):
-            self._fs.pipe_file(self._place(path), data)
+            try:
+                self._fs.pipe_file(self._place(path), data)
+            except FileNotFoundError as error:
+                raise NotFound(
+                    f"cannot write '{path}' to deep storage {self._shown}: {str(error).lower()}; make it, or correct "
+                    "the URL",
+                    url=self._shown,
+                ) from error
 
     def delete(self, path: str) -> None:
         """Delete a file. Idempotent."""
