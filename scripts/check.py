@@ -1,21 +1,24 @@
 """Run every check that needs no Spark, server or network, and end with a table of what held.
 
 All checks run, also after one has failed: one look tells everything that is wrong. The tests run beside the others,
-which take turns: so two cores have work until the end.
+which run one after the other, and in several processes that take turns: so all cores have work until the end.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
 from scripts.in_memory import folder_in_memory
-from scripts.run_tests import SIDE_BY_SIDE, environ_of_tests
+from scripts.run_tests import environ_of_tests
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
@@ -29,10 +32,12 @@ CHECKS: dict[str, list[str]] = {
     "types": [f"{BIN}/mypy"],
     "layers": [f"{BIN}/lint-imports"],
     TESTS: [
-        *(sys.executable, "-m", "pytest", "-q", *SIDE_BY_SIDE),
-        *("-m", FAST_TESTS, *NO_FAST_TESTS_HERE),
+        *(sys.executable, "-m", "pytest", "-q", "-p", "tests.turns", "-p", "no:cacheprovider"),
+        *("-o", "console_output_style=classic", "-m", FAST_TESTS, *NO_FAST_TESTS_HERE),
     ],
 }
+PROCESSES_MAX = 4
+"""Of tests: one for each core, but each takes some hundred MB."""
 MEMORY_BYTES = 2 << 30
 """What must be free in memory; the fast tests write a tenth of it."""
 
@@ -65,14 +70,45 @@ def run_check(name: str, environ: Mapping[str, str], *, is_beside: bool) -> Resu
     return result
 
 
+def run_tests(environ: Mapping[str, str]) -> Result:
+    """Run the tests in several processes; what the first says is printed at once, what others say at the end."""
+    command = CHECKS[TESTS]
+    print(f"── {TESTS}: {' '.join(command[1:])}", flush=True)
+    started = time.monotonic()
+    with ExitStack() as stack:
+        turns = stack.enter_context(tempfile.TemporaryDirectory())
+        outputs = [
+            stack.enter_context(tempfile.TemporaryFile("w+", encoding="utf-8"))
+            for _ in range(min(os.cpu_count() or 1, PROCESSES_MAX) - 1)
+        ]
+        processes = [
+            subprocess.Popen(
+                [*command, f"--turns={turns}"],
+                cwd=ROOT,
+                env=environ,
+                stdout=output,
+                stderr=None if output is None else subprocess.STDOUT,
+            )
+            for output in (None, *outputs)
+        ]
+        codes = [process.wait() for process in processes]
+        for output in outputs:
+            output.seek(0)
+            print(f"\n{output.read().rstrip()}", flush=True)
+    return Result(not any(codes), time.monotonic() - started)
+
+
 def run_checks(names: list[str], environ: Mapping[str, str]) -> dict[str, Result]:
     """Run the checks: the tests, and beside them the others one after the other."""
     others = [name for name in names if name != TESTS]
     if TESTS not in names or not others:
-        return {name: run_check(name, environ, is_beside=False) for name in names}
+        return {
+            name: run_tests(environ) if name == TESTS else run_check(name, environ, is_beside=False)
+            for name in names
+        }
     with ThreadPoolExecutor(max_workers=1) as beside:
         coming = {name: beside.submit(run_check, name, environ, is_beside=True) for name in others}
-        tests = run_check(TESTS, environ, is_beside=False)
+        tests = run_tests(environ)
         return {name: coming[name].result() if name in coming else tests for name in names}
 
 

@@ -27,6 +27,15 @@ HOUSE = "tests/house/"
 """Tests that read all files of the project, and keep what they have read."""
 
 
+def scope_of(nodeid: str) -> str:
+    """Return the name of the tests that share a process with a test: those of its file, if no others."""
+    if is_in_spark_folder(nodeid):
+        return SPARK
+    if nodeid.startswith(HOUSE):
+        return HOUSE
+    return BALANCING if is_compiled(nodeid) else nodeid.split("::", 1)[0]
+
+
 class OneSpark(LoadScopeScheduling):
     """Hands the tests of the shared Spark session to one process, first, and the others out file by file.
 
@@ -35,8 +44,4 @@ class OneSpark(LoadScopeScheduling):
     """
 
     def _split_scope(self, nodeid: str) -> str:
-        if is_in_spark_folder(nodeid):
-            return SPARK
-        if nodeid.startswith(HOUSE):
-            return HOUSE
-        return BALANCING if is_compiled(nodeid) else nodeid.split("::", 1)[0]
+        return scope_of(nodeid)
