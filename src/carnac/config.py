@@ -126,10 +126,10 @@ class Settings(BaseModel):
         default=1 << 30, ge=1, description="Maximum size of these rows, in bytes of Arrow's form."
     )
     query_part_bytes: int = Field(
-        default=1 << 20,
+        default=32 << 20,
         ge=0,
         description="Bytes of a query's files that one historical reads before another one is asked, because asking"
-        " costs more than reading a little. 0: all share each query.",
+        " and merging cost more than reading a little. 0: all share each query.",
     )
     query_kept_bytes: int = Field(
         default=256 << 20,
