@@ -13,6 +13,8 @@ import pyarrow.parquet as pq
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from carnac.rows.duck import connect
+from carnac.rows.infer.columns import COLUMNS_AT_ONCE, look_at
 from carnac.rows.infer.sampling import infer_from_files, infer_from_table
 from carnac.specs.ingest.inference import TimeHints
 
@@ -24,6 +26,52 @@ TEXTS = st.text("abcdef", min_size=1, max_size=6).map(
 KINDS = {"long": LONGS, "double": DOUBLES, "boolean": st.booleans(), "string": TEXTS}
 TIMES = st.integers(480_000_000_000, 3_900_000_000_000).map(
     lambda ms: dt.datetime.fromtimestamp(ms / 1000, dt.UTC).replace(tzinfo=None)
+)
+
+
+CELLS = st.none() | st.sampled_from(
+    (
+        *(
+            "",
+            " ",
+            "NA",
+            " NA ",
+            "-",
+            "null",
+            "it's",
+            "x",
+            "true",
+            "FALSE",
+            "nan",
+            "12.75",
+            ".5",
+            "1_000",
+        ),
+        *(
+            "1",
+            " 2",
+            "003",
+            "1e5",
+            "12345678901234567890",
+            "1999",
+            "1950.0",
+            "1700000000",
+            "20240102",
+        ),
+        *(
+            "2024-01-02",
+            "2024-01-02T00:00:00Z",
+            "03/04/2024",
+            "13/04/2024",
+            "3/4/2024 10:00",
+            "Jan 2 2024",
+        ),
+    )
+)
+COLUMNS = st.integers(0, 3).flatmap(
+    lambda rows: st.lists(
+        st.lists(CELLS, min_size=rows, max_size=rows), min_size=1, max_size=COLUMNS_AT_ONCE + 3
+    )
 )
 
 
@@ -71,3 +119,34 @@ def test_every_format_shows_the_same_time_and_types(given: tuple[dict[str, str],
         assert {col.name: col.type for col in one.columns if col.name != "seen_at"} == types
         assert (one.sampled_rows, one.is_whole) == (table.num_rows, True)
     assert len({str(one.block["granularitySpec"]) for one in found}) == 1
+
+
+@settings(max_examples=min(25, settings().max_examples))
+@given(COLUMNS, st.booleans())
+def test_columns_found_together_are_those_found_one_at_a_time(
+    columns: list[list[str | None]], is_text: bool
+) -> None:
+    table = pa.table(
+        {f"c {place}": pa.array(cells, pa.string()) for place, cells in enumerate(columns)}
+    )
+    with (
+        tempfile.TemporaryDirectory(prefix="carnac-") as folder,
+        connect(temp_dir=folder, memory_bytes=1 << 28) as con,
+    ):
+        together = look_at(con, table, is_text=is_text)
+        alone = [look_at(con, table.select([name]), is_text=is_text) for name in table.column_names]
+    assert together.columns == tuple(column for one in alone for column in one.columns)
+    nulls = (word for one in alone for word in one.null_values)
+    assert together.null_values == tuple(dict.fromkeys(nulls))
+
+
+def test_a_wide_table_is_found_again_in_every_format() -> None:
+    kinds = {f"c{place}": sorted(KINDS)[place % len(KINDS)] for place in range(600)}
+    cells = {"boolean": True, "double": 1.5, "long": 7, "string": "t-a"}
+    row = {"seen_at": "2024-03-04T09:00:00Z"} | {name: cells[kind] for name, kind in kinds.items()}
+    table = pa.Table.from_pylist([row, row])
+    with tempfile.TemporaryDirectory(prefix="carnac-") as folder:
+        for name in ("t.csv", "t.jsonl", "t.parquet"):
+            write(table, Path(folder) / name)
+            found = infer_from_files("t", [f"{folder}/{name}"], TimeHints(), f"{folder}/scratch")
+            assert {one.name: one.type for one in found.columns[1:]} == kinds

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from carnac.core.segments.segment import ColumnType
 from carnac.errors import Invalid
+from carnac.rows.infer import sampling
 from carnac.rows.infer.sampling import infer_from_files
 from carnac.rows.normalise.shape import row_shape
 from carnac.rows.read.discover import (
@@ -112,8 +113,10 @@ def test_nor_is_a_column_of_that_kind(tmp_path: Path, names: list[str]) -> None:
         infer_from_files("d", [str(tmp_path / "a.parquet")], TimeHints(), str(tmp_path / "x"))
 
 
-@pytest.mark.slow
-def test_a_sample_that_memory_does_not_hold_is_told(tmp_path: Path) -> None:
+def test_a_sample_that_memory_does_not_hold_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sampling, "MEMORY_BYTES", 64 << 20)
     fields = ",".join(f'"c{number}":1' for number in range(8_000))
     (tmp_path / "wide.jsonl").write_text(f'{{"t":"2024-01-01",{fields}}}\n')
     with pytest.raises(Invalid, match=r"so many or so long fields .* give a spec"):

@@ -169,3 +169,12 @@ def test_many_rows_with_stray_quotes_stay_apart() -> None:
     found = load('1,"a,b\n' * 3000 + "2,c,d\n")
     assert cells(found) == [("c", "d")]
     assert found.counts.rejected_by_reason == {REASON_QUOTES: 3000}
+
+
+def test_a_row_has_as_many_columns_as_it_likes_of_each_type() -> None:
+    cells = {"boolean": "yes", "long": "12.7", "double": "1.5", "string": "x"}
+    types = {f"c{place}": list(cells)[place % len(cells)] for place in range(400)}
+    body = f"t,{','.join(types)}\n1,{','.join(cells[one] for one in types.values())}\n"
+    (row,) = load_bytes(body, types, file_format=CsvFormat()).rows
+    read = {"boolean": True, "long": 12, "double": 1.5, "string": "x"}
+    assert {name: row[name] for name in types} == {name: read[one] for name, one in types.items()}

@@ -14,7 +14,9 @@ The expressions are those that read the rows later (`timestamps`): what fits her
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -39,6 +41,8 @@ NULL_WORDS = (
 TIME_SHARE = 0.9
 VALUES_MAX = 1_000
 """Values of a column that are tried as times."""
+COLUMNS_AT_ONCE = 64
+"""Columns that are looked at in one statement: of all of a wide table, their cells would not fit into memory."""
 _DIGITS_MAX = 17
 _EXACT_DECIMAL = 15
 _YEARS = (1000, 2999)
@@ -119,19 +123,20 @@ def look_at(
         types: What is known of columns otherwise, whose values the table holds as text.
     """
     make_macros(con)
-    con.register(TABLE, table)
-    try:
-        found = [
-            _Column(con, table.select([name]), str(kind), (types or {}).get(name))
-            for name, kind in describe(con, TABLE).items()
-        ]
-        if is_text:
-            for one in found:
-                one.type_text()
-        nulls = dict.fromkeys(word for one in found for word in one.nulls)
-        return SeenTable(columns=tuple(one.seen() for one in found), null_values=tuple(nulls))
-    finally:
-        con.unregister(TABLE)
+    places = table.rename_columns([f"c{place}" for place in range(table.num_columns)])
+    with _registered(con, places.slice(0, 0)):
+        kinds = [str(kind) for kind in describe(con, TABLE).values()]
+    known = types or {}
+    columns = [
+        _Column(name, f"c{place}", kind, known.get(name))
+        for place, (name, kind) in enumerate(zip(table.column_names, kinds, strict=True))
+    ]
+    for start in range(0, len(columns), COLUMNS_AT_ONCE):
+        some = columns[start : start + COLUMNS_AT_ONCE]
+        with _registered(con, places.select([one.place for one in some])):
+            _look(con, some, is_text=is_text)
+    nulls = dict.fromkeys(word for one in columns for word in one.nulls)
+    return SeenTable(columns=tuple(one.seen() for one in columns), null_values=tuple(nulls))
 
 
 def span_ms(
@@ -142,102 +147,104 @@ def span_ms(
     if spec.column not in table.column_names:
         return 0
     make_macros(con)
-    con.register(TABLE, table)
-    try:
-        name = quote(spec.column)
+    name = quote(spec.column)
+    with _registered(con, table.select([spec.column])):
         kind = str(describe(con, TABLE)[spec.column])
         time = typed_time(name, quote(TIME_COLUMN), kind, spec).value
         ((found,),) = con.execute(
             f"SELECT date_diff('millisecond', min(t), max(t)) FROM (SELECT {time} AS t FROM {TABLE})"
             " WHERE isfinite(t)"
         ).fetchall()
-    finally:
-        con.unregister(TABLE)
     return None if found is None else int(found)
 
 
+@contextmanager
+def _registered(con: duckdb.DuckDBPyConnection, table: pa.Table) -> Iterator[None]:
+    con.register(TABLE, table)
+    try:
+        yield
+    finally:
+        con.unregister(TABLE)
+
+
 class _Column:
-    """One column while it is looked at.
+    """One column, and what was found of it so far.
 
     Args:
-        rows: The column alone: a statement over all of them takes longer the more there are.
+        place: Its name in `TABLE`.
         known: What is known of its type otherwise.
+
+    Attributes:
+        values: Some of its values as text, spread over the sample, if it may hold times.
     """
 
-    def __init__(
-        self,
-        con: duckdb.DuckDBPyConnection,
-        rows: pa.Table,
-        sql_type: str,
-        known: ColumnType | None,
-    ) -> None:
-        self._con = con
-        self._rows = rows
-        (self._name,) = rows.column_names
-        self._sql = quote(self._name)
+    def __init__(self, name: str, place: str, sql_type: str, known: ColumnType | None) -> None:
+        self._name = name
+        self.place = place
         self._sql_type = sql_type
         self._becomes: str | None = None
+        self._type = known or self._of_type()
+        self.is_text = known in {None, ColumnType.STRING} and sql_type == "VARCHAR"
         self.nulls: tuple[str, ...] = ()
-        self.type = known or self._of_type()
-        self._is_text = known in {None, ColumnType.STRING} and sql_type == "VARCHAR"
+        self.has_nulls = False
+        self.values: Sequence[str] = ()
+        self.formats: tuple[str, ...] = ()
 
-    def type_text(self) -> None:
-        """Find the type of text."""
-        self._con.register(TABLE, self._rows)
-        x = f"trim({self._sql})"
-        words = ", ".join(map(quote_text, NULL_WORDS))
-        ((there, whole, numbers, booleans, long_ones),) = self._con.execute(
-            "SELECT count(*), count(*) FILTER (regexp_full_match(x, '[+-]?(0|[1-9][0-9]{0,17})')),"
-            " count(*) FILTER (TRY_CAST(x AS DOUBLE) IS NOT NULL AND NOT regexp_matches(x, '^[+-]?0[0-9_]|_')"
-            " AND NOT regexp_full_match(x, '[+-]?[0-9]{19,}')),"
-            " count(*) FILTER (lower(x) IN ('true', 'false')),"
-            f" count(*) FILTER (len(regexp_replace(x, '[eE].*$|[^0-9]', '', 'g')) > {_DIGITS_MAX})"
-            f" FROM (SELECT {x} AS x FROM {TABLE}) WHERE x <> '' AND x NOT IN ({words})"
-        ).fetchall()
+    @property
+    def is_number(self) -> bool:
+        """Whether its type is one of numbers."""
+        return self._type in {ColumnType.LONG, ColumnType.DOUBLE, ColumnType.FLOAT}
+
+    @property
+    def cell(self) -> str:
+        """A value as text; of a type that counts no time, only whether it is there."""
+        if self._sql_type == "VARCHAR" or self.is_number:
+            return f"CAST({self.place} AS VARCHAR)"
+        return f"CASE WHEN {self.place} IS NOT NULL THEN 'x' END"
+
+    def type_text(self, counts: Sequence[int], words: Sequence[str]) -> None:
+        """Decide the type of text.
+
+        Args:
+            counts: Of values, and of those among them that are whole, numbers, booleans, of many digits.
+            words: Those for null.
+        """
+        there, whole, numbers, booleans, long_ones = counts
         if not there:
             return
         if whole == there:
-            self.type = ColumnType.LONG
+            self._type = ColumnType.LONG
         elif numbers == there:
-            self.type = ColumnType.DOUBLE
+            self._type = ColumnType.DOUBLE
             if long_ones:
                 self._becomes = "kept as double, about 16 digits"
         elif booleans == there:
-            self.type = ColumnType.BOOLEAN
+            self._type = ColumnType.BOOLEAN
         else:
             return
-        self._is_text = False
-        self.nulls = tuple(
-            word
-            for (word,) in self._con.execute(
-                f"SELECT DISTINCT {self._sql} FROM {TABLE} WHERE {self._sql} IN ({words}) ORDER BY 1"
-            ).fetchall()
-        )
+        self.is_text = False
+        self.nulls = tuple(words)
 
     def seen(self) -> SeenColumn:
         """Return what the column shows."""
-        self._con.register(TABLE, self._rows)
-        is_instant = self._sql_type.startswith(("TIMESTAMP", "DATE"))
-        is_number = self.type in {ColumnType.LONG, ColumnType.DOUBLE, ColumnType.FLOAT}
-        values = self._values() if self._is_text or is_number else []
-        formats: tuple[str, ...] = ()
-        if self._is_text:
-            formats = self._text_formats(values)
-            if not formats and (formats := _number_formats(values, is_text=True)):
+        formats, is_number = self.formats, self.is_number
+        if self.is_text:
+            if not formats and (formats := _number_formats(self.values, is_text=True)):
                 is_number = (
                     True  # JSON that quotes its years: as numbers, they must be called a time
                 )
         elif is_number:
-            formats = _number_formats(values, is_text=self._sql_type == "VARCHAR")
+            formats = _number_formats(self.values, is_text=self._sql_type == "VARCHAR")
         return SeenColumn(
             name=self._name,
-            type=self.type.value,
-            is_instant=is_instant,
+            type=self._type.value,
+            is_instant=self._sql_type.startswith(("TIMESTAMP", "DATE")),
             is_number=is_number,
-            may_count_time=is_number and any(abs(one) >= _SECONDS_MIN for one in _numbers(values)),
+            may_count_time=is_number
+            and any(abs(one) >= _SECONDS_MIN for one in _numbers(self.values)),
             formats=formats,
-            has_nulls=self._has_nulls(),
-            example=values[0][:40] if values else "",
+            has_nulls=self.has_nulls or bool(self.nulls),
+            example=self.values[0][:40] if self.values else "",
             becomes=self._becomes,
         )
 
@@ -268,62 +275,117 @@ class _Column:
             self._becomes = "kept as double, about 16 digits"
         return ColumnType(_family(kind))
 
-    def _has_nulls(self) -> bool:
-        words = "".join(f", {quote_text(word)}" for word in self.nulls)
-        text = f" OR {self._sql} IN (''{words})" if self._sql_type == "VARCHAR" else ""
-        found = self._con.execute(
-            f"SELECT 1 FROM {TABLE} WHERE {self._sql} IS NULL{text} LIMIT 1"
-        ).fetchall()
-        return bool(found)
 
-    def _values(self) -> list[str]:
-        """Return values as text, spread over the sample."""
-        words = "".join(f", {quote_text(word)}" for word in self.nulls)
-        rows = self._con.execute(
-            f"SELECT DISTINCT x FROM (SELECT CAST({self._sql} AS VARCHAR) AS x FROM {TABLE})"
-            f" WHERE trim(x) NOT IN (''{words}) ORDER BY hash(x) LIMIT {VALUES_MAX}"
-        ).fetchall()
-        return [value for (value,) in rows]
+def _look(con: duckdb.DuckDBPyConnection, columns: Sequence[_Column], *, is_text: bool) -> None:
+    """Look at the columns that `TABLE` has, all in one statement at a time."""
+    words = ", ".join(map(quote_text, NULL_WORDS))
+    of_text = (
+        ", count(*) FILTER (is_value),"
+        " count(*) FILTER (is_value AND regexp_full_match(t, '[+-]?(0|[1-9][0-9]{0,17})')),"
+        " count(*) FILTER (is_value AND TRY_CAST(t AS DOUBLE) IS NOT NULL"
+        " AND NOT regexp_matches(t, '^[+-]?0[0-9_]|_') AND NOT regexp_full_match(t, '[+-]?[0-9]{19,}')),"
+        " count(*) FILTER (is_value AND lower(t) IN ('true', 'false')),"
+        " count(*) FILTER (is_value"
+        f" AND len(regexp_replace(t, '[eE].*$|[^0-9]', '', 'g')) > {_DIGITS_MAX}),"
+        f" coalesce(list_sort(list(DISTINCT x) FILTER (x IN ({words}))), [])"
+    )
+    for index, has_nulls, *found in con.execute(
+        f"SELECT i, bool_or(x IS NULL OR x = ''){of_text if is_text else ''}"
+        f" FROM (SELECT i, x, trim(x) AS t, t <> '' AND t NOT IN ({words}) AS is_value"
+        f" FROM ({_cells(range(len(columns)), columns)})) GROUP BY i"
+    ).fetchall():
+        columns[index].has_nulls = has_nulls
+        if found:
+            columns[index].type_text(found[:-1], found[-1])
+    _take_values(con, columns)
+    _find_formats(con, columns)
 
-    def _text_formats(self, values: Sequence[str]) -> tuple[str, ...]:
-        maybe = [value for value in values if _MAYBE_TIME.match(value)]
-        if not values or len(maybe) < TIME_SHARE * len(values):
-            return ()
-        least = TIME_SHARE * len(values)
-        if self._count_fits(["iso"], values)["iso"] >= least:
-            return ("iso",)
-        shaped = [
-            found
-            for line in _PATTERNS
-            if (found := [one for one in line if sum(map(_looks_like(one), values)) >= least])
-        ]
-        fits = self._count_fits([one for line in shaped for one in line], values)
-        best = max(fits.values(), default=0)
-        if best < least:
-            return ()
-        return next(
-            tuple(one for one in line if fits[one] == best)
-            for line in shaped
-            if any(fits[one] == best for one in line)
-        )
 
-    def _count_fits(self, formats: Sequence[str], values: Sequence[str]) -> dict[str, int]:
-        """Return how many values each format reads."""
-        if not formats:
-            return {}
-        sums = ", ".join(self._fit(one) for one in formats)
-        (row,) = self._con.execute(
-            f"SELECT {sums} FROM (SELECT unnest(?::VARCHAR[]) AS x)", [list(values)]
-        ).fetchall()
-        return dict(zip(formats, row, strict=True))
+def _cells(indexes: Iterable[int], columns: Sequence[_Column]) -> str:
+    """Return the query for the cells of some columns as text, `x`, with the index `i` of the column."""
+    chosen = list(indexes)
+    cells = ", ".join(columns[index].cell for index in chosen)
+    return f"SELECT unnest({chosen}) AS i, unnest([{cells}]) AS x FROM {TABLE}"
 
-    @staticmethod
-    def _fit(chosen: str) -> str:
-        cell = text_time("x", "t", TimestampSpec(column="x", format=chosen))
-        return (
-            f"count(*) FILTER (({cell.value}) BETWEEN TIMESTAMPTZ '1000-01-01' AND TIMESTAMPTZ '3000-01-01'"
-            f" AND NOT {cell.has_far_offset})"
-        )
+
+def _take_values(con: duckdb.DuckDBPyConnection, columns: Sequence[_Column]) -> None:
+    wanted = [index for index, one in enumerate(columns) if one.is_text or one.is_number]
+    if not wanted:
+        return
+    nulls = [f"({index}, {quote_text(word)})" for index in wanted for word in columns[index].nulls]
+    is_null = f" AND (i, trim(x)) NOT IN ({', '.join(nulls)})" if nulls else ""
+    rows = con.execute(
+        "SELECT i, list(x ORDER BY h) FROM (SELECT i, x, hash(x) AS h"
+        f" FROM (SELECT DISTINCT i, x FROM ({_cells(wanted, columns)}) WHERE trim(x) <> ''{is_null})"
+        f" QUALIFY row_number() OVER (PARTITION BY i ORDER BY h) <= {VALUES_MAX}) GROUP BY i"
+    ).fetchall()
+    for index, values in rows:
+        columns[index].values = values
+
+
+def _find_formats(con: duckdb.DuckDBPyConnection, columns: Sequence[_Column]) -> None:
+    """Find the formats of texts that are times."""
+    texts = [one for one in columns if one.is_text and one.values]
+    texts = [one for one in texts if _is_most(sum(map(_may_be_time, one.values)), one)]
+    by_shape: dict[tuple[tuple[str, ...], ...], list[_Column]] = defaultdict(list)
+    for one, fits in zip(texts, _count_fits(con, ["iso"], texts), strict=True):
+        if _is_most(fits["iso"], one):
+            one.formats = ("iso",)
+        else:
+            by_shape[_shaped(one)].append(one)
+    for shaped, alike in by_shape.items():
+        formats = [one for line in shaped for one in line]
+        for one, fits in zip(alike, _count_fits(con, formats, alike), strict=True):
+            best = max(fits.values(), default=0)
+            if _is_most(best, one):
+                one.formats = next(
+                    found
+                    for line in shaped
+                    if (found := tuple(name for name in line if fits[name] == best))
+                )
+
+
+def _may_be_time(value: str) -> bool:
+    return _MAYBE_TIME.match(value) is not None
+
+
+def _is_most(count: int, column: _Column) -> bool:
+    return count >= TIME_SHARE * len(column.values)
+
+
+def _shaped(column: _Column) -> tuple[tuple[str, ...], ...]:
+    """Return of the lines of patterns those whose shape most values have."""
+    lines = (
+        tuple(one for one in line if _is_most(sum(map(_looks_like(one), column.values)), column))
+        for line in _PATTERNS
+    )
+    return tuple(line for line in lines if line)
+
+
+def _count_fits(
+    con: duckdb.DuckDBPyConnection, formats: Sequence[str], columns: Sequence[_Column]
+) -> list[dict[str, int]]:
+    """Return how many values of each column each format reads."""
+    found: list[dict[str, int]] = [{} for _ in columns]
+    if not formats or not columns:
+        return found
+    indexes = [index for index, one in enumerate(columns) for _ in one.values]
+    values = [value for one in columns for value in one.values]
+    for index, *counts in con.execute(
+        f"SELECT i, {', '.join(map(_fit, formats))}"
+        " FROM (SELECT unnest(?::INTEGER[]) AS i, unnest(?::VARCHAR[]) AS x) GROUP BY i",
+        [indexes, values],
+    ).fetchall():
+        found[index] = dict(zip(formats, counts, strict=True))
+    return found
+
+
+def _fit(chosen: str) -> str:
+    cell = text_time("x", "t", TimestampSpec(column="x", format=chosen))
+    return (
+        f"count(*) FILTER (({cell.value}) BETWEEN TIMESTAMPTZ '1000-01-01' AND TIMESTAMPTZ '3000-01-01'"
+        f" AND NOT {cell.has_far_offset})"
+    )
 
 
 @cache

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from carnac.core.quoting import quote, quote_text
+from carnac.core.quoting import quote_text
 from carnac.core.segments.segment import ColumnType
 from carnac.errors import Invalid
 from carnac.rows.duck import connect
@@ -287,6 +287,7 @@ def _end_of(file: InputFile, after: int, size: int) -> bytes:
 
 def _json(con: duckdb.DuckDBPyConnection, heads: Sequence[InputFile], scratch_dir: str) -> _Sample:
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     found = JsonFormat()
     task = ReadTask(
@@ -309,14 +310,14 @@ def _json(con: duckdb.DuckDBPyConnection, heads: Sequence[InputFile], scratch_di
     }
     if not fields:
         return _Sample(table=pa.table({}), block={"type": "json"})
-    cells = ", ".join(
-        f"json_extract_string({RAW}, {quote_text(engine_path((name,)))}) AS {quote(name)}"
-        for name in fields
-    )
+    paths = ", ".join(quote_text(engine_path((name,))) for name in fields)
     with open_lines(con, heads, scratch_dir):
-        table = con.sql(
-            f"SELECT {cells} FROM {BATCH} WHERE TRY(json_type({RAW})) = 'OBJECT'"
+        cells = con.sql(
+            f"SELECT json_extract_string({RAW}, [{paths}]) AS cells FROM {BATCH}"
+            f" WHERE TRY(json_type({RAW})) = 'OBJECT'"
         ).to_arrow_table()
+    values = pc.list_flatten(cells["cells"]).combine_chunks()
+    table = pa.table({name: values[place :: len(fields)] for place, name in enumerate(fields)})
     return _Sample(table=table, block={"type": "json"}, types=types)
 
 

@@ -150,8 +150,10 @@ MACROS = (
     "CREATE OR REPLACE TEMP MACRO _is_rounded(x, d, exact) AS CASE WHEN abs(d) >= exact"
     " THEN NOT coalesce(TRY_CAST(x AS HUGEINT) = TRY_CAST(d AS HUGEINT), false)"
     " AND _digits(x) <> _digits(CAST(d AS VARCHAR)) ELSE false END",
-    "CREATE OR REPLACE TEMP MACRO _is_number_as_true(x, b) AS CASE WHEN b AND lower(trim(x))"
-    " NOT IN ('true', 't', 'yes', 'y', '1') THEN TRY_CAST(x AS DOUBLE) <> 1 ELSE false END",
+    # no IN: of each the engine makes a join, through which all columns go
+    "CREATE OR REPLACE TEMP MACRO _is_number_as_true(x, b) AS CASE WHEN b AND NOT"
+    " regexp_full_match(lower(trim(x)), 'true|t|yes|y|1')"
+    " THEN TRY_CAST(x AS DOUBLE) <> 1 ELSE false END",
     # numbers as text: booleans as 1 and 0, objects and arrays as something that is no number
     "CREATE OR REPLACE TEMP MACRO _json_number(j) AS CASE json_type(j) WHEN 'NULL' THEN NULL"
     " WHEN 'BOOLEAN' THEN CASE WHEN json_extract_string(j, '$') = 'true' THEN '1' ELSE '0' END"
