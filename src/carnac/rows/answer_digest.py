@@ -7,7 +7,7 @@ a sum of doubles depends on the order in which they were added.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from carnac.core.segments.segment import ROW_HASH_VERSION
 from carnac.rows.row_hash import MASK, add_hashes, hash_rows
+from carnac.rows.value_codes import filled, numpy_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -71,14 +72,15 @@ def _comparable(column: pa.Array) -> pa.Array:
 
 
 def _rounded(column: pa.Array) -> pa.Array:
-    values: NDArray[np.float64] = column.fill_null(0.0).to_numpy(zero_copy_only=False)
+    values: NDArray[np.float64] = numpy_of(filled(column, 0.0))
     with np.errstate(all="ignore"):
         exponents = np.floor(np.log10(np.abs(values)))
-        scale = np.power(10.0, FLOAT_DIGITS - 1 - np.where(np.isfinite(exponents), exponents, 0.0))
+        exponents[~np.isfinite(exponents)] = 0.0
+        scale = np.power(10.0, FLOAT_DIGITS - 1 - exponents)
         rounded = np.round(values * scale) / scale
         rounded = np.where(np.isfinite(rounded), rounded, values)
-    nulls: Any = column.is_null().to_numpy(zero_copy_only=False)
-    return pa.array(rounded, pa.float64(), mask=nulls)
+    mask = numpy_of(column.is_null()) if column.null_count else None
+    return pa.array(rounded, pa.float64(), mask=mask)
 
 
 def _whole(column: pa.Array) -> pa.Array:

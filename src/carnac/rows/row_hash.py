@@ -43,7 +43,9 @@ BLOCK_ROWS = 16_384
 POOL_ROWS, POOL_TABLES = 65_536, 64
 """Rows, and tables, that are waited for before they are hashed, where they come in small tables."""
 FEW_ROWS = 128
-"""Texts of up to so many rows are hashed as they come: finding those that repeat takes longer."""
+"""Texts of up to so many rows are hashed as they come: finding those that repeat takes longer. Their columns, and those
+of as few numbers, are hashed together.
+"""
 TEXT_BYTES = 1 << 30
 """More than that might not fit into one array of texts, whose offsets have 32 bits."""
 
@@ -69,13 +71,22 @@ class RowSums:
     """The share of some columns in the hash of each row, in blocks that fit a processor's cache."""
 
     def __init__(self, columns: Iterable[tuple[str, pa.Array | pa.ChunkedArray]]) -> None:
-        self._codes, self._scratch = np.empty((2, BLOCK_ROWS), np.uint64)
         self._seeds = np.uint64(0)  # of the columns whose seed each row has
-        ready = [(name, _ready(column)) for name, column in columns]
-        texts = [(name, column) for name, column in ready if _has_texts(column.type)]
-        others = [(name, column) for name, column in ready if not _has_texts(column.type)]
-        words = zip(texts, _word_hashes(texts), strict=True)
-        self._parts = [self._words(column, hashes) for (_, column), hashes in words]
+        words, others = [], []
+        few: dict[pa.DataType, list[tuple[str, pa.Array]]] = {}
+        for name, given in columns:
+            column = _ready(given)
+            if _has_texts(column.type):
+                words.append((name, column))
+            elif len(column) <= FEW_ROWS and _is_flat(column.type):
+                few.setdefault(column.type, []).append((name, column))
+            else:
+                others.append((name, column))
+        if words or others:
+            self._codes, self._scratch = np.empty((2, BLOCK_ROWS), np.uint64)
+        hashed = zip(words, _word_hashes(words), strict=True)
+        self._parts = [self._words(column, hashes) for (_, column), hashes in hashed]
+        self._parts += [self._together(some) for some in few.values()]
         self._parts += [
             self._numbers(name, column)
             if pa.types.is_primitive(column.type)
@@ -116,6 +127,21 @@ class RowSums:
 
         return add
 
+    def _together(self, columns: list[tuple[str, pa.Array]]) -> AddBlock:
+        """Return what adds columns of one type and of few rows, which take more calls than work."""
+        values = pa.concat_arrays([column for _, column in columns])
+        seeds, factors = np.array([_constant(name) for name, _ in columns], np.uint64).T
+        codes = codes_of(values).reshape(len(columns), -1)
+        hashes = _folded(codes, seeds[:, np.newaxis], factors[:, np.newaxis])
+        if values.null_count:
+            hashes *= numpy_of(values.is_valid()).reshape(hashes.shape)
+        sums: Codes = hashes.sum(axis=0, dtype=np.uint64)
+
+        def add(start: int, end: int, total: Codes) -> None:
+            total += sums[start:end]
+
+        return add
+
     def _words(self, column: pa.DictionaryArray, hashes: Codes) -> AddBlock:
         places = _word_places(column, len(hashes) - 1)
 
@@ -140,6 +166,10 @@ def _ready(column: pa.Array | pa.ChunkedArray) -> pa.Array:
 def _has_texts(kind: pa.DataType) -> bool:
     """Whether a column is a dictionary of texts."""
     return bool(pa.types.is_dictionary(kind) and pa.types.is_string(kind.value_type))
+
+
+def _is_flat(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_primitive(kind))
 
 
 def _word_hashes(columns: list[tuple[str, pa.DictionaryArray]]) -> Iterator[Codes]:
@@ -181,7 +211,7 @@ def add_hashes(*hashes: int) -> int:
     return sum(hashes) & MASK
 
 
-def _folded(codes: Codes, seed: np.uint64, factor: np.uint64) -> Codes:
+def _folded(codes: Codes, seed: np.uint64 | Codes, factor: np.uint64 | Codes) -> Codes:
     """Return what codes of values add to the hash of their rows."""
     own: Codes = np.right_shift(codes, FOLD)
     own ^= codes

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import random
+from collections.abc import Callable
 from functools import cache
 
 import duckdb
@@ -207,3 +208,24 @@ def test_metering_batches_equals_hashing_all_rows_at_once() -> None:
         whole = con.sql(f"SELECT n, t FROM {source}").to_arrow_table()
     assert meter.rows == whole.num_rows == 250_000
     assert meter.row_hash == hash_rows(whole)
+
+
+def test_few_rows_whose_columns_are_hashed_together_count_as_among_many() -> None:
+    rows = 3 * row_hash.FEW_ROWS
+    rng = random.Random(5)
+
+    def some(make: Callable[[], object]) -> list[object]:
+        return [None if rng.random() < 0.1 else make() for _ in range(rows)]
+
+    whole = table(
+        t=some(lambda: rng.choice(TEXTS)),
+        u=some(lambda: rng.choice(TEXTS)),
+        n=some(lambda: rng.randrange(-(2**62), 2**62)),
+        m=some(lambda: rng.randrange(9)),
+        x=some(rng.random),
+        y=some(lambda: rng.choice([0.0, -0.0, 1.5, float("nan"), float("inf")])),
+        b=some(lambda: rng.random() < 0.5),
+        l=some(lambda: rng.choices(["a", "b"], k=rng.randrange(3))),
+    )
+    parts = [hash_rows(whole.slice(start, 100)) for start in range(0, rows, 100)]
+    assert add_hashes(*parts) == hash_rows(whole)

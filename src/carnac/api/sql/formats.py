@@ -9,7 +9,14 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from carnac.api.sql.kinds import native_type, sql_type
-from carnac.api.sql.values import Writer, csv_field, csv_writer, json_text, json_writer
+from carnac.api.sql.values import (
+    csv_field,
+    csv_writer,
+    json_lines,
+    json_list,
+    json_text,
+    json_values,
+)
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
@@ -78,11 +85,9 @@ def render(
     is_first = not rows
     for batch in batches:
         for start in range(0, batch.num_rows, ROWS_AT_ONCE):
-            texts = _rows(shape, names, batch.slice(start, ROWS_AT_ONCE))
-            body = separator.join(texts)
-            before = "" if is_lines or is_first else separator
+            body = _rows(shape, names, batch.slice(start, ROWS_AT_ONCE))
+            yield body if is_lines or is_first else b"," + body
             is_first = False
-            yield f"{before}{body}{separator if is_lines else ''}".encode()
     if shape.form in {ResultFormat.OBJECT_LINES, ResultFormat.ARRAY_LINES} and is_first:
         yield b"\n"  # as Druid ends lines of which there are none
     yield b"\n" if is_lines else b"]\n"
@@ -154,36 +159,37 @@ def _header(shape: Shape, names: Sequence[str], types: Sequence[pa.DataType]) ->
     return [f"[{','.join(map(json_text, row))}]" for row in lists]
 
 
-def _rows(shape: Shape, names: Sequence[str], batch: pa.RecordBatch) -> list[str]:
-    is_csv = shape.form is ResultFormat.CSV
-    make = csv_writer if is_csv else json_writer
-    writers: list[Writer] = [
-        make(kind, zone=shape.zone, stringifies=shape.stringifies) for kind in batch.schema.types
+def _rows(shape: Shape, names: Sequence[str], batch: pa.RecordBatch) -> bytes:
+    """Return rows as lines, or as items of a list."""
+    make = csv_writer if shape.form is ResultFormat.CSV else json_values
+    columns = [
+        make(column.type, zone=shape.zone, stringifies=shape.stringifies)(column)
+        for column in batch.columns
     ]
-    columns = [write(column) for write, column in zip(writers, batch.columns, strict=True)]
-    if is_csv:
-        return [_csv(row) for row in zip(*columns, strict=True)]
-    if shape.form.is_named:
-        keys = _keys(names)
-        return [_object(keys, row) for row in zip(*columns, strict=True)]
-    return [f"[{','.join(row)}]" for row in zip(*columns, strict=True)]
+    rows = zip(*columns, strict=True)
+    if shape.form is ResultFormat.CSV:
+        return "".join([f"{_csv(row)}\n" for row in rows]).encode()
+    write = json_lines if shape.form.is_lines else json_list
+    if not shape.form.is_named:
+        return write(list(rows))
+    keys = _keys(names)
+    return write([dict(zip(keys, row, strict=True)) for row in rows])
 
 
 def _keys(names: Sequence[str]) -> list[str]:
-    """Return the keys of objects, each with its colon; a name that was there before gets digits after it."""
-    taken: set[str] = set()
-    keys = []
+    """Return the keys of objects; a name that was there before gets digits after it."""
+    taken: dict[str, None] = {}
     for name in names:
         key, number = name, 0
         while key in taken:
             key, number = f"{name}{number}", number + 1
-        taken.add(key)
-        keys.append(f"{json_text(key)}:")
-    return keys
+        taken[key] = None
+    return list(taken)
 
 
 def _object(keys: Sequence[str], values: Sequence[str]) -> str:
-    return "{" + ",".join(map("".join, zip(keys, values, strict=True))) + "}"
+    items = zip(map(json_text, keys), values, strict=True)
+    return "{" + ",".join(map(":".join, items)) + "}"
 
 
 def _csv(fields: Iterable[str]) -> str:

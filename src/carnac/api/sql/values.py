@@ -10,11 +10,15 @@ from __future__ import annotations
 import base64
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
+from functools import lru_cache
 from json.encoder import encode_basestring
 from typing import TYPE_CHECKING, Any
+
+import msgspec
+import numpy as np
 
 from carnac.api.sql.kinds import is_bytes, is_list, is_whole
 from carnac.errors import Invalid
@@ -28,6 +32,11 @@ if TYPE_CHECKING:
 NULL = "null"
 _BACKSLASH = "\\u005c"
 _QUOTING = frozenset('",\r\n')
+TYPES_KEPT = 256
+"""Types whose writers are remembered."""
+_ENCODER = msgspec.json.Encoder()
+_PLAIN_FROM, _PLAIN_BELOW = 1e-4, 1e16
+"""Magnitudes of doubles that Python and msgspec write alike, without an exponent."""
 Writer = Callable[["pa.Array"], list[str]]
 """Makes texts of the values of a column."""
 
@@ -50,7 +59,9 @@ def json_writer(
     if kinds.is_floating(kind):
         return _short_floats
     if kinds.is_timestamp(kind) or kinds.is_date(kind):
-        return _quoted(lambda column: _instants(column, zone))
+        return lambda column: [
+            NULL if text is None else f'"{text}"' for text in _instants(column, zone)
+        ]
     if kinds.is_string(kind) or kinds.is_large_string(kind):
         return _each(json_text)
     if kinds.is_dictionary(kind):
@@ -63,6 +74,47 @@ def json_writer(
     if is_bytes(kind):
         return _each(lambda value: json_text(base64.b64encode(value).decode("ascii")))
     return _each(_json_other)
+
+
+@lru_cache(TYPES_KEPT)
+def json_values(
+    kind: pa.DataType, *, zone: ZoneInfo | None = None, stringifies: bool = True
+) -> Callable[[pa.Array], Sequence[object]]:
+    """Return what makes of a column what `json_list` and `json_lines` take, arguments as of `json_writer`."""
+    import pyarrow.types as kinds
+
+    if kinds.is_integer(kind) or kinds.is_boolean(kind) or kinds.is_string(kind):
+        return _to_python
+    if kinds.is_timestamp(kind) or kinds.is_date(kind):
+        return lambda column: _instants(column, zone)
+    is_double, write = kinds.is_float64(kind), json_writer(kind, zone=zone, stringifies=stringifies)
+
+    def values(column: pa.Array) -> Sequence[object]:
+        if is_double and _are_plain(column):
+            return _to_python(column)
+        return [msgspec.Raw(text.encode()) for text in write(column)]
+
+    return values
+
+
+def json_list(rows: Sequence[object]) -> bytes:
+    """Return rows as the items of a list."""
+    return _without_backslashes(_ENCODER.encode(rows)[1:-1])
+
+
+def json_lines(rows: Sequence[object]) -> bytes:
+    """Return rows as lines."""
+    return _without_backslashes(_ENCODER.encode_lines(rows))
+
+
+def _without_backslashes(body: bytes) -> bytes:
+    return body.replace(b"\\\\", _BACKSLASH.encode()) if b"\\" in body else body
+
+
+def _are_plain(column: pa.Array) -> bool:
+    """Whether all doubles of a column are written without an exponent."""
+    sizes = np.abs(column.drop_null().to_numpy())
+    return bool((((sizes >= _PLAIN_FROM) & (sizes < _PLAIN_BELOW)) | (sizes == 0)).all())
 
 
 def csv_writer(
@@ -104,10 +156,6 @@ def _each(write: Callable[[Any], str]) -> Writer:
     return lambda column: [NULL if value is None else write(value) for value in _to_python(column)]
 
 
-def _quoted(write: Writer) -> Writer:
-    return lambda column: [NULL if text == NULL else f'"{text}"' for text in write(column)]
-
-
 def _cast(column: pa.Array) -> list[str]:
     import pyarrow as pa
 
@@ -115,17 +163,17 @@ def _cast(column: pa.Array) -> list[str]:
     return [NULL if text is None else text for text in texts]
 
 
-def _instants(column: pa.Array, zone: ZoneInfo | None) -> list[str]:
+def _instants(column: pa.Array, zone: ZoneInfo | None) -> list[str | None]:
     """Return ISO 8601 with three digits: what is finer is cut off, as Druid has milliseconds only."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     if zone is not None:
-        return [NULL if value is None else _in_zone(value, zone) for value in _to_python(column)]
+        return [None if value is None else _in_zone(value, zone) for value in _to_python(column)]
     plain = column.cast(pa.timestamp("ns" if _is_fine(column.type) else "us"), safe=False)
     cut = pc.floor_temporal(plain, unit="millisecond").cast(pa.timestamp("ms"), safe=False)
     texts: list[str | None] = cut.cast(pa.string()).to_pylist()  # strftime takes five times as long
-    return [NULL if text is None else f"{text.replace(' ', 'T', 1)}Z" for text in texts]
+    return [None if text is None else f"{text.replace(' ', 'T', 1)}Z" for text in texts]
 
 
 def _is_fine(kind: pa.DataType) -> bool:

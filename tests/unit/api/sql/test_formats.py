@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from zoneinfo import ZoneInfo
@@ -157,3 +158,12 @@ def test_arrow_keeps_types_and_takes_the_names() -> None:
     assert read.column_names == ["x", "y"]
     assert read.schema.types == ROWS.schema.types
     assert read.to_pydict() == {"x": ["x", None], "y": [1, 2]}
+
+
+@given(st.lists(st.floats(width=64) | st.none(), min_size=1, max_size=5))
+def test_doubles_are_written_as_python_writes_them(values: list[float | None]) -> None:
+    told = [repr(one) for one in values if one is not None and math.isfinite(one)]
+    text = text_of(pa.table({"x": pa.array(values, pa.float64())}), form=ResultFormat.ARRAY_LINES)
+    rows = [line[1:-1] for line in text.split()]
+    assert [row for row in rows if row != "null" and not row.startswith('"')] == told
+    assert len(rows) == len(values)
