@@ -227,10 +227,9 @@ class _Answer:
         if self._first is not None:
             batch, self._first = self._first, None
             return batch
-        found = None if self._is_over else self._take()
-        if found is None:
+        if self._is_over:
             raise StopIteration
-        return found
+        return self._take()
 
     def close(self) -> None:
         """Tell the server that nobody listens any more. From any thread. Idempotent."""
@@ -245,8 +244,8 @@ class _Answer:
         if not self._is_over:
             self.close()
 
-    def _take(self) -> pa.RecordBatch | None:
-        """Return the next batch; None: the report has come instead."""
+    def _take(self) -> pa.RecordBatch:
+        """Return the next batch, and take in the report that comes with the last one."""
         try:
             chunk = self._guarded(self._reader.read_chunk)
         except StopIteration:
@@ -258,7 +257,7 @@ class _Answer:
         wire.fill_report(self.report, chunk.app_metadata.to_pybytes())
         with suppress(StopIteration):
             self._guarded(self._reader.read_chunk)  # hear that it has ended
-        return None
+        return chunk.data
 
     def _guarded(self, ask: Any) -> Any:
         import pyarrow as pa

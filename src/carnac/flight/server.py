@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 WATCH_PERIOD_MS = 200
 """Between two looks whether the clients are still there."""
+FEW_ROWS = 8_192
+"""A batch of no more rows waits for the one after it, to bring the report if there is none: most answers are one."""
 CLOSE_MAX_MS = 5_000
 """For clients that are being answered, once their statements have ended."""
 _INTERNET = {socket.AF_INET, socket.AF_INET6}
@@ -183,21 +185,21 @@ class _Batches:
         return self
 
     def __next__(self) -> pa.RecordBatch | tuple[pa.RecordBatch, bytes]:
-        """Return the next batch; at the end an empty one with the report."""
+        """Return the next batch; the report comes with the last one if that is small, else with an empty one."""
         if self._is_over:
             raise StopIteration
         try:
-            if self._next is not None:
-                batch, self._next = self._next, None
-                return batch
-            found = next(self._batches, None)
+            batch, self._next = self._next or next(self._batches, None), None
+            if batch is not None and batch.num_rows <= FEW_ROWS:
+                self._next = next(self._batches, None)
         except Exception as error:
             self.close()
             raise to_flight(error, "a leaf statement") from error
-        if found is not None:
-            return found
+        if batch is not None and (self._next is not None or batch.num_rows > FEW_ROWS):
+            return batch
         self.close()
-        return self._nothing, wire.dump_report(self._report)
+        last = self._nothing if batch is None else batch
+        return last, wire.dump_report(self._report)
 
     def close(self) -> None:
         """End it, whoever still waits. Idempotent."""

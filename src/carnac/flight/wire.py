@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from carnac.core.segments.segment import Segment
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Raised when a message changes so that an older reader would misread it."""
 BODY_MAX_BYTES = 256 << 20
 """Maximum size of a request, with its small tables."""
@@ -128,7 +128,7 @@ class Done(Struct, kw_only=True):
 
 
 class ReportTold(Done, kw_only=True):
-    """The report in the last of a leaf's batches, which has no rows of its own."""
+    """The report beside the last of a leaf's batches."""
 
     slices: list[tuple[str, Clip]]
     missing: dict[str, str]

@@ -97,6 +97,14 @@ def test_a_statement_is_given_up_after_its_time_and_stops_at_the_server(
     client.close()
 
 
+def test_a_small_answer_is_one_message_with_its_report(behind: Behind) -> None:
+    body = wire.dump_run(request_of(write_hours(behind.storage, 1)), HEAD)
+    with fl.FlightClient(behind.url) as client:
+        chunk = client.do_get(fl.Ticket(body)).read_chunk()
+    assert chunk.data.num_rows
+    assert wire.load(wire.ReportTold, chunk.app_metadata.to_pybytes()).is_whole
+
+
 def test_a_statement_of_somebody_who_was_killed_stops(behind: Behind, tmp_path: Path) -> None:
     body = tmp_path / "body"
     body.write_bytes(wire.dump_run(request_of(write_hours(behind.storage, 1)), HEAD))
