@@ -43,6 +43,11 @@ async def read_json(request: Request) -> object:
     """
     data = await read_body(request)
     request.state.body = data
+    return await parse_body(data)
+
+
+async def parse_body(data: bytes) -> object:
+    """Return the value of a body; raises as `read_json`."""
     try:
         if len(data) > PARSED_AT_ONCE_BYTES:
             return await run_in_threadpool(_parse, data)

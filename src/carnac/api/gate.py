@@ -10,9 +10,10 @@ import logging
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from http import HTTPStatus
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote_to_bytes
 
 from carnac.api.hosts import Hosts, is_own_site
@@ -31,6 +32,8 @@ BODY_TIMEOUT_S = 60.0
 """A body that is not whole by then is given up."""
 URL_MAX_BYTES = 8 << 10
 HEADERS_MAX_BYTES = 32 << 10
+HEADS_KEPT = 64
+"""Heads that passed and are not looked at again: a client sends the same ones each time."""
 TEXT_TYPE = "text/plain"
 FORM_TYPE = "application/x-www-form-urlencoded"
 JSON_TYPES = ("application/json", "application/x-json", "text/json")
@@ -46,6 +49,26 @@ _HEADERS = [
 ]
 """With every answer: pages of other sites neither show it nor run it."""
 _log = logging.getLogger(__name__)
+
+
+class _Head(NamedTuple):
+    """The parts of a request by which it is decided whether it may be answered."""
+
+    method: str
+    path: str
+    raw_path: bytes
+    query_string: bytes
+    headers: tuple[tuple[bytes, bytes], ...]
+
+
+def _head_of(scope: Scope) -> _Head:
+    return _Head(
+        scope["method"],
+        scope["path"],
+        scope["raw_path"],
+        scope["query_string"],
+        tuple(map(tuple, scope["headers"])),
+    )
 
 
 @dataclass
@@ -77,6 +100,7 @@ class Gate:
         self._shortcuts = shortcuts
         self._hosts = hosts
         self._text_paths = frozenset(text_paths)
+        self._check_head = lru_cache(HEADS_KEPT)(self._check)
         self._room = _Room()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -86,7 +110,7 @@ class Gate:
             return
         send = _with_headers(send)
         try:
-            self._check(scope)
+            self._check_head(_head_of(scope))
         except Refused as refusal:
             _log.warning("%s %s: %s", scope["method"], shown_path(scope), refusal.message)
             await problem(refusal.status, refusal.message, kind="refused")(scope, receive, send)
@@ -98,10 +122,10 @@ class Gate:
         finally:
             body.close()
 
-    def _check(self, scope: Scope) -> None:
-        headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
-        _check_sizes(scope, headers.get(b"content-length", "0"))
-        _check_texts(scope)
+    def _check(self, head: _Head) -> None:
+        headers = {name: value.decode("latin-1") for name, value in head.headers}
+        _check_sizes(head, headers.get(b"content-length", "0"))
+        _check_texts(head)
         host = headers.get(b"host", "")
         if not self._hosts.is_known(host):
             raise Refused(
@@ -109,9 +133,9 @@ class Gate:
                 f"this server is not {_shown(host) or 'without a name'}; ask by its address, or add the name to the "
                 "setting http_hosts",
             )
-        if scope["method"] not in _READING:
+        if head.method not in _READING:
             self._check_origin(headers, host)
-            self._check_type(scope, headers)
+            self._check_type(head, headers)
 
     def _check_origin(self, headers: Mapping[bytes, str], host: str) -> None:
         """Check that no page of another site asks: the browser says where it is from."""
@@ -124,12 +148,12 @@ class Gate:
                 "http_hosts if it is yours",
             )
 
-    def _check_type(self, scope: Scope, headers: Mapping[bytes, str]) -> None:
+    def _check_type(self, head: _Head, headers: Mapping[bytes, str]) -> None:
         """Check that the body is JSON, which no page of another site can send unasked; nor can it send DELETE."""
         kind = headers.get(b"content-type", "").partition(";")[0].strip().lower()
-        if scope["method"] == "DELETE" and not kind:
+        if head.method == "DELETE" and not kind:
             return
-        if kind in {TEXT_TYPE, FORM_TYPE} and scope["path"].rstrip("/") in self._text_paths:
+        if kind in {TEXT_TYPE, FORM_TYPE} and head.path.rstrip("/") in self._text_paths:
             return
         if kind not in JSON_TYPES:
             raise Refused(
@@ -197,12 +221,12 @@ def too_large() -> Refused:
     )
 
 
-def _check_sizes(scope: Scope, said: str) -> None:
-    if len(scope["raw_path"]) + len(scope["query_string"]) > URL_MAX_BYTES:
+def _check_sizes(head: _Head, said: str) -> None:
+    if len(head.raw_path) + len(head.query_string) > URL_MAX_BYTES:
         raise Refused(
             HTTPStatus.REQUEST_URI_TOO_LONG, f"the address is longer than {URL_MAX_BYTES} bytes"
         )
-    if sum(len(name) + len(value) for name, value in scope["headers"]) > HEADERS_MAX_BYTES:
+    if sum(len(name) + len(value) for name, value in head.headers) > HEADERS_MAX_BYTES:
         raise Refused(
             HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
             f"the headers are longer than {HEADERS_MAX_BYTES} bytes",
@@ -213,11 +237,11 @@ def _check_sizes(scope: Scope, said: str) -> None:
         raise too_large()
 
 
-def _check_texts(scope: Scope) -> None:
+def _check_texts(head: _Head) -> None:
     """Check that path and query are texts: what is decoded leniently is not what was asked for."""
     try:
-        unquote_to_bytes(scope["raw_path"]).decode()  # a task of any id can be cancelled
-        for part in re.split(b"[&=]", scope["query_string"]):
+        unquote_to_bytes(head.raw_path).decode()  # a task of any id can be cancelled
+        for part in re.split(b"[&=]", head.query_string):
             check_name(unquote_to_bytes(part).decode(), "a part of the query")
     except UnicodeDecodeError:
         raise Refused(

@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from carnac.core.answers.receipts import etag_of, segments_digest, statement_digest
 from carnac.ports.answers import AnswerFacts, Receipt, Statement
 from carnac.rows.answer_digest import AnswerMeter
 
@@ -74,17 +73,8 @@ class BrokerAnswer:
 def facts_of(statement: Statement, execution: Execution, store_id: str) -> AnswerFacts:
     """Return what an answer says of itself before it is read."""
     basis = execution.basis
-    stated = statement_digest(basis.statement, statement.parameters)
-    segments = segments_digest(basis.slices)
-    etag = etag_of(
-        stated,
-        segments,
-        columns={
-            name: {column: kind.value for column, kind in columns.items()}
-            for name, columns in basis.columns.items()
-        },
-        tables=basis.tables,
-    )
+    parameters = statement.parameters
+    stated, etag = basis.digests(parameters) if parameters else basis.plain_digests
     facts = AnswerFacts(
         query_id=statement.query_id,
         revision=execution.revision,
@@ -98,7 +88,7 @@ def facts_of(statement: Statement, execution: Execution, store_id: str) -> Answe
             store_id=store_id,
             revision=execution.revision,
             statement_digest=stated,
-            segments_digest=segments,
+            segments_digest=basis.segments_digest,
         ),
     )
     note_reach(facts, execution)

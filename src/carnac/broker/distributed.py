@@ -241,9 +241,7 @@ class DistributedExecution:
 
     def _said_of_part(self, member: Member, part: LeafRequest) -> str:
         """Return what a historical says that it has kept of its part."""
-        asked = replace(
-            part, keeping=self._statement.keeping, is_explained=True, timeout_ms=EXPLAIN_TIMEOUT_MS
-        )
+        asked = replace(part, is_explained=True, timeout_ms=EXPLAIN_TIMEOUT_MS)
         try:
             batches, report = member.server.run(asked)
             deque(batches, maxlen=0)
@@ -312,6 +310,8 @@ class DistributedExecution:
         self._plan = self._plan_given(self._plan)
 
     def _plan_given(self, plan: Distribution) -> Distribution:
+        if not plan.along:
+            return plan
         tables = {}
         for one in plan.along:
             first = self._plan_given(one.plan)
@@ -378,9 +378,8 @@ class DistributedExecution:
     # ------------------------------------------------------------------------------------------------ both
 
     def _begin(self, plan: Distribution) -> Scatter:
-        keeping = self._statement.keeping
         asked = Plan(
-            [replace(one, keeping=keeping) for one in plan.leaves],
+            plan.leaves,
             is_union=plan.is_union,
             limit=plan.limit,
             whole_sql=plan.whole_sql,

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 STATEMENT_MAX = 4_000
 """Characters of a statement that are kept."""
 ERROR_MAX = 500
+_ENCODER = json.JSONEncoder(ensure_ascii=False, default=str)
 OLDER_SUFFIX = ".1"
 """Suffix of the older one of the two files."""
 
@@ -50,7 +51,7 @@ class QueryLog:
         Raises:
             OSError: The file cannot be written.
         """
-        line = json.dumps(line_of(record), ensure_ascii=False, default=str)
+        line = _ENCODER.encode(line_of(record))
         self._lines.append(f"{line}\n".encode())
         while self._lines and self._lock.acquire(blocking=False):  # or its holder writes it
             try:

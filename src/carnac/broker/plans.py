@@ -49,14 +49,13 @@ class PlanCache:
         """
         key = _key_of(statement, revision)
         if key is None:
-            return make()
+            return _asked_by(make(), statement, timeout_ms)
         found = self._plans.find(key)
         if found is None:
             found = make()
             if not found.basis.is_volatile:
                 self._plans.keep(key, found)
-            return found
-        return _asked_by(found, statement.query_id, timeout_ms)
+        return _asked_by(found, statement, timeout_ms)
 
 
 def _key_of(statement: Statement, revision: int) -> Hashable | None:
@@ -65,7 +64,11 @@ def _key_of(statement: Statement, revision: int) -> Hashable | None:
     return None if values is None else (revision, statement.sql, values)
 
 
-def _asked_by(plan: Distribution, query_id: str, timeout_ms: int) -> Distribution:
-    leaves = [replace(leaf, query_id=query_id, timeout_ms=timeout_ms) for leaf in plan.leaves]
-    along = [replace(one, plan=_asked_by(one.plan, query_id, timeout_ms)) for one in plan.along]
+def _asked_by(plan: Distribution, statement: Statement, timeout_ms: int) -> Distribution:
+    query_id, keeping = statement.query_id, statement.keeping
+    leaves = [
+        replace(leaf, query_id=query_id, timeout_ms=timeout_ms, keeping=keeping)
+        for leaf in plan.leaves
+    ]
+    along = [replace(one, plan=_asked_by(one.plan, statement, timeout_ms)) for one in plan.along]
     return replace(plan, query_id=query_id, leaves=leaves, along=along)

@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import BinaryIO
 
@@ -16,6 +17,8 @@ from carnac.errors import CarnacError, DiskFull, Invalid, NotFound, Unavailable
 from carnac.ports import StoredFile
 from carnac.ports.segment_files import require_file
 
+PLACES_KEPT = 16_384
+"""Paths whose places are remembered: a statement asks for those of all its segments each time."""
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
@@ -110,7 +113,7 @@ class LocalDeepStorage:
             return shutil.disk_usage(place).free
 
     def _place(self, path: str) -> Path:
-        return self._root / checked_path(path)
+        return _place_in(self._root, path)
 
     @staticmethod
     def _stored(path: str, status: os.stat_result) -> StoredFile:
@@ -137,6 +140,11 @@ def storage_error(error: OSError, action: str, root: str) -> CarnacError:
         )
     reason = (error.strerror or str(error) or type(error).__name__).lower()
     return Unavailable(f"cannot {action}: deep storage {root} answers: {reason}", root=root)
+
+
+@lru_cache(PLACES_KEPT)
+def _place_in(root: Path, path: str) -> Path:
+    return root / checked_path(path)
 
 
 def checked_path(path: str) -> str:

@@ -211,7 +211,7 @@ class Leaf:
 
     def _check(self, unknown: Sequence[tuple[Item | None, Located]]) -> None:
         """Read files that this process reads for the first time; those that are damaged are not read here."""
-        if self._sources.checks is None:
+        if self._sources.checks is None or not unknown:
             return
         try:
             wrong = self._sources.checks.find_damaged([one for _, one in unknown], self._stop)

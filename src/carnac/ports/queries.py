@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
+
+from carnac.core.answers.receipts import etag_of, segments_digest, statement_digest
 
 if TYPE_CHECKING:
     from carnac.core.log.entries import VisibleSegment
@@ -49,7 +52,7 @@ class ExportResult:
     segments_read: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class QueryBasis:
     """The basis of a statement's answer at one revision; known before it runs.
 
@@ -73,10 +76,29 @@ class QueryBasis:
     segments_total: int
     sums: Sequence[int] | None = None
 
-    @property
+    @cached_property
     def segments_read(self) -> int:
         """Number of segments left after pruning."""
         return len({segment_id for segment_id, _ in self.slices})
+
+    @cached_property
+    def segments_digest(self) -> str:
+        """The digest of the slices."""
+        return segments_digest(self.slices)
+
+    @cached_property
+    def plain_digests(self) -> tuple[str, str]:
+        """As `digests`, of a statement without parameters."""
+        return self.digests(())
+
+    def digests(self, parameters: Sequence[object] | Mapping[str, object]) -> tuple[str, str]:
+        """Return the digest of the statement with values of its parameters, and the ETag of its answer."""
+        stated = statement_digest(self.statement, parameters)
+        columns = {
+            name: {column: kind.value for column, kind in columns.items()}
+            for name, columns in self.columns.items()
+        }
+        return stated, etag_of(stated, self.segments_digest, columns=columns, tables=self.tables)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

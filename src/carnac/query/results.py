@@ -273,7 +273,7 @@ def is_huge(kind: pa.DataType) -> bool:
     """Whether it is what Arrow makes of DuckDB's 128-bit integers."""
     import pyarrow as pa
 
-    return bool(kind == pa.decimal128(HUGE_DIGITS, 0))
+    return bool(pa.types.is_decimal128(kind) and kind.precision == HUGE_DIGITS and kind.scale == 0)
 
 
 def as_longs(name: str, values: pa.Array) -> pa.Array:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from carnac.core.segments.segment import ColumnType
 from carnac.errors import Invalid
+from carnac.ports.memo import Memo
 from carnac.query.syntax import NO_LOCATION, NOWHERE, Node, arguments, call, cast, constant, walk
 
 if TYPE_CHECKING:
@@ -61,6 +62,12 @@ _OWN = rf"{PREFIX}(?:build|estimate|intersect|merge|quantile|rank|subtract)\w*"
 _NAMED = re.compile(
     r"\b(?:" + "|".join([*sorted(SKETCH_FUNCTIONS), _OWN]) + r")\"?\s*\(", re.IGNORECASE
 )
+TEXTS_MAX = 1_000
+TEXT_CHARS = 4 << 20
+"""Texts of which it is remembered whether they name one."""
+_NAMING: Memo[str, bool] = Memo(
+    values_max=TEXTS_MAX, weight_max=TEXT_CHARS, weigh=lambda sql, _: len(sql)
+)
 _DEFAULT_SIZE = {"hll": 12, "theta": 12, "quantiles": 200}
 _VALUE_TYPE = {
     ColumnType.LONG: "BIGINT",
@@ -75,7 +82,7 @@ _ARRAYS = {ColumnType.STRING_ARRAY, ColumnType.LONG_ARRAY, ColumnType.DOUBLE_ARR
 
 def names_sketches(sql: str) -> bool:
     """Whether the text may call one of our functions, by the names that users know or by those that they are given."""
-    return _NAMED.search(sql) is not None
+    return _NAMING.get(sql, lambda: _NAMED.search(sql) is not None)
 
 
 def rewrite_sketches(node: Node, sql: str, relations: Sequence[Relation], names: Names) -> None:

@@ -24,6 +24,8 @@ MISSING_MAX = 4_000
 """Characters of a header that lists what is missing."""
 ACCEPTS_KEPT = 64
 """Accept headers whose outcome is remembered."""
+MARKS_KEPT = 64
+"""Kinds of representation whose marks are remembered."""
 _TAG = re.compile(r'"([^"]*)"')
 _NOT_PRINTED = re.compile(r"[^ -~]")
 _MARK_DIGITS = 8
@@ -65,8 +67,12 @@ def said_last(facts: AnswerFacts) -> Iterator[tuple[str, str]]:
 
 def mark_of(media_type: str, request: SqlRequest) -> str:
     """Return what tells representations of one answer apart in their ETags."""
-    shape: Shape = request.shape
-    said = repr((media_type, shape, str(shape.zone), request.rows_max))
+    return _mark(media_type, request.shape, request.rows_max)
+
+
+@lru_cache(MARKS_KEPT)
+def _mark(media_type: str, shape: Shape, rows_max: int | None) -> str:
+    said = repr((media_type, shape, str(shape.zone), rows_max))
     return "-" + hashlib.sha256(said.encode()).hexdigest()[:_MARK_DIGITS]
 
 

@@ -58,6 +58,21 @@ def parse_request(body: object, *, new_id: Callable[[], str], client: str) -> Sq
         Unreadable: It is no request.
         Invalid: A part of the context, or a parameter, is wrong.
     """
+    return asked_by(read_request(body), new_id=new_id, client=client)
+
+
+def asked_by(request: SqlRequest, *, new_id: Callable[[], str], client: str) -> SqlRequest:
+    """Return what `read_request` found as a client asks it now; arguments as of `parse_request`."""
+    query_id = request.statement.query_id or new_id()
+    return replace(
+        request,
+        statement=replace(request.statement, query_id=query_id, client=client),
+        native_id=request.native_id or query_id,
+    )
+
+
+def read_request(body: object) -> SqlRequest:
+    """Return what a body asks, whoever sends it: ids that it does not bring are empty."""
     if not isinstance(body, Mapping):
         raise Unreadable('the body must be a JSON object like {"query": "SELECT 1"}')
     query = body.get("query")
@@ -69,12 +84,11 @@ def parse_request(body: object, *, new_id: Callable[[], str], client: str) -> Sq
     sql, settings = split_settings(query)
     context = {**(given or {}), **settings}
     shape = _shape(body)
-    query_id = _id(context.get("sqlQueryId"), "sqlQueryId") or new_id()
     return SqlRequest(
         statement=Statement(
             sql=sql,
             parameters=parse_parameters(body.get("parameters")),
-            query_id=query_id,
+            query_id=_id(context.get("sqlQueryId"), "sqlQueryId") or "",
             at=_revision(context.get("revision") if context.get("at") is None else context["at"]),
             timeout_ms=_whole(context, "timeout", most=TIMEOUT_MAX_MS),
             on_missing=_on_missing(context.get("onMissing")),
@@ -84,7 +98,6 @@ def parse_request(body: object, *, new_id: Callable[[], str], client: str) -> Sq
                 use=_flag(context, "useCache", default=True),
                 populate=_flag(context, "populateCache", default=True),
             ),
-            client=client,
             engine=_engine(context.get("engine")),
         ),
         shape=replace(
@@ -92,7 +105,7 @@ def parse_request(body: object, *, new_id: Callable[[], str], client: str) -> Sq
             zone=_zone(context.get("sqlTimeZone")),
             stringifies=_flag(context, "sqlStringifyArrays", default=True),
         ),
-        native_id=_id(context.get("queryId"), "queryId") or query_id,
+        native_id=_id(context.get("queryId"), "queryId") or "",
         rows_max=_whole(context, "sqlOuterLimit"),
     )
 

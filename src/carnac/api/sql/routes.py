@@ -10,14 +10,21 @@ from urllib.parse import unquote_to_bytes
 
 from fastapi import APIRouter, Path, Request, Response
 
-from carnac.api.bodies import body_shown, read_body, read_json
+from carnac.api.bodies import body_shown, parse_body, read_body
 from carnac.api.gate import FORM_TYPE, TEXT_TYPE
 from carnac.api.problems import Refused
 from carnac.api.sql.answering import FailedAnswer, SqlAnswer
 from carnac.api.sql.facts import ARROW_TYPE, JSON_TYPE, accepted
-from carnac.api.sql.requests import SqlRequest, Unreadable, parse_request
+from carnac.api.sql.requests import (
+    SqlRequest,
+    Unreadable,
+    asked_by,
+    parse_request,
+    read_request,
+)
 from carnac.errors import CarnacError, Invalid, NotFound
 from carnac.ports.answers import Statement
+from carnac.ports.memo import Memo
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,6 +35,12 @@ if TYPE_CHECKING:
 SQL_PATH = "/druid/v2/sql"
 LIST_TIMEOUT_MS = 10_000
 """Time limit of a list of names, which waits for its turn like a query; threads for it are few."""
+REQUESTS_MAX = 1_000
+REQUESTS_BYTES = 4 << 20
+"""Bodies that are kept beside what they ask: a dashboard sends the same ones each time."""
+_REQUESTS: Memo[bytes, SqlRequest] = Memo(
+    values_max=REQUESTS_MAX, weight_max=REQUESTS_BYTES, weigh=lambda body, _: len(body)
+)
 _EXAMPLE = {"query": "SELECT COUNT(*) AS flights FROM flights", "resultFormat": "object"}
 _FIELD = re.compile(rb"\s*\w+=")
 """The beginning of a form with fields, which no statement has."""
@@ -110,11 +123,16 @@ async def _read(request: Request, new_id: Callable[[], str]) -> SqlRequest:
     client = request.client.host if request.client is not None else ""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in {TEXT_TYPE, FORM_TYPE}:
-        try:
-            body = await read_json(request)
-        except Invalid as error:
-            raise Unreadable(error.message) from None
-        return parse_request(body, new_id=new_id, client=client)
+        data = await read_body(request)
+        found = _REQUESTS.find(data)
+        if found is None:
+            try:
+                body = await parse_body(data)
+            except Invalid as error:
+                raise Unreadable(error.message) from None
+            found = read_request(body)
+            _REQUESTS.keep(data, found)
+        return asked_by(found, new_id=new_id, client=client)
     data = await read_body(request)
     if data.lstrip()[:1] == b"{":
         raise Refused(

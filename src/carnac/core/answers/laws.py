@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from carnac.core.answers.receipts import SliceKey, slice_text
+from carnac.core.answers.receipts import SliceKey
 from carnac.core.invariants import check
 
 
@@ -38,7 +38,7 @@ Needed = Iterable[tuple[str, SliceKey]]
 
 def is_proved(needed: Needed, reads: Iterable[Read]) -> bool:
     """Whether leaves have read what is needed, each slice once and with its clip, and nothing else (AN-1)."""
-    return _count(needed) == _reported(reads)
+    return Counter(needed) == _reported(reads)
 
 
 def check_answer(
@@ -53,7 +53,7 @@ def check_answer(
     Raises:
         InvariantError: One of them does not hold.
     """
-    wanted, found, lacking = _count(needed), _reported(reads), _count(missing)
+    wanted, found, lacking = Counter(needed), _reported(reads), Counter(missing)
     check(
         "AN-1",
         not is_complete or wanted == found,
@@ -68,9 +68,5 @@ def check_answer(
     )
 
 
-def _count(needed: Needed) -> Counter[tuple[str, str]]:
-    return Counter((view, slice_text(piece)) for view, piece in needed)
-
-
-def _reported(reads: Iterable[Read]) -> Counter[tuple[str, str]]:
-    return _count((one.view, piece) for one in reads if one.is_whole for piece in one.slices)
+def _reported(reads: Iterable[Read]) -> Counter[tuple[str, SliceKey]]:
+    return Counter((one.view, piece) for one in reads if one.is_whole for piece in one.slices)

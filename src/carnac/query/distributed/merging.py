@@ -65,12 +65,12 @@ def whole_table(
     import pyarrow as pa
 
     [tables] = answers.values()
-    table = tidy(pa.concat_tables(tables))
+    table = tidy(tables[0] if len(tables) == 1 else pa.concat_tables(tables))
     names = table.column_names if plan.names is None else list(plan.names)
     if len(names) != table.num_columns:
         raise Invalid(_other_columns(table.num_columns, len(names)))
     _check_size(table.nbytes, bytes_max)
-    return table.rename_columns(names)
+    return table if names == table.column_names else table.rename_columns(names)
 
 
 def show_answers(

@@ -31,6 +31,7 @@ LOOK_S = 0.5
 _threads = DaemonThreads("query")
 _DEFAULT_STACK_BYTES = 2 << 20
 """Of a thread where stacks have no limit, as glibc has it on most machines."""
+STATM_MAX_BYTES = 256
 _STATM = Path("/proc/self/statm")
 _THREADS = Path("/proc/self/task")
 
@@ -205,7 +206,11 @@ def apart(work: Callable[[], T], running: Callable[[int], Sequence[Stoppable]]) 
 
 
 def _usage() -> _Usage:
-    _, resident, shared, _, _, data, *_ = map(int, _STATM.read_bytes().split())
+    file = os.open(_STATM, os.O_RDONLY)
+    try:
+        _, resident, shared, _, _, data, *_ = map(int, os.read(file, STATM_MAX_BYTES).split())
+    finally:
+        os.close(file)
     page = _page_bytes()
     stacks_bytes = (_THREADS.stat().st_nlink - 2) * _stack_bytes()  # a folder for each thread
     data_bytes = data * page - stacks_bytes

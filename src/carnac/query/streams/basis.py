@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Hashable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from carnac.ports.memo import Memo
+from carnac.ports.memo import Memo, key_of_values
 from carnac.ports.queries import QueryBasis
 from carnac.query.bucketing import without_floor_to
 from carnac.query.functions import is_volatile
@@ -76,6 +76,8 @@ def _is_group(item: Node) -> bool:
 
 TEXTS_MAX = 1_000
 TEXT_CHARS = 4 << 20
+SLICES_MAX = 500_000
+"""Maximum slices of all bases that are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,10 @@ _TEXTS: Memo[str, _Text] = Memo(
     weigh=lambda sql, text: len(sql) + len(text.printed),
 )
 
+_BASES: Memo[Hashable, QueryBasis] = Memo(
+    values_max=TEXTS_MAX, weight_max=SLICES_MAX, weigh=lambda _, basis: len(basis.slices)
+)
+
 
 def _read(cursor: duckdb.DuckDBPyConnection, sql: str) -> _Text:
     prefix, statement = parse(cursor, without_floor_to(sql))
@@ -114,6 +120,14 @@ def _read(cursor: duckdb.DuckDBPyConnection, sql: str) -> _Text:
 def basis_of(cursor: duckdb.DuckDBPyConnection, sql: str, plan: Plan) -> QueryBasis:
     """Return what the answer of a planned statement rests on."""
     text = _TEXTS.get(sql, lambda: _read(cursor, sql))
+    values, catalog = key_of_values(plan.parameters), plan.catalog
+    if values is None or not catalog.store_id or text.is_volatile or plan.is_live:
+        return _made(text, plan)
+    key = (catalog.store_id, catalog.revision, sql, values)
+    return _BASES.get(key, lambda: _made(text, plan))
+
+
+def _made(text: _Text, plan: Plan) -> QueryBasis:
     columns: dict[str, dict[str, ColumnType]] = {}
     for scan in plan.scans:
         columns.setdefault(scan.datasource, {}).update(

@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from carnac.api.sql.facts import ARROW_TYPE, JSON_TYPE, accepted, mark_of, unmarked
 from carnac.api.sql.formats import ResultFormat
 from carnac.api.sql.parameters import READERS, parse_parameters
-from carnac.api.sql.requests import SqlRequest, Unreadable, parse_request, split_settings
+from carnac.api.sql.requests import (
+    SqlRequest,
+    Unreadable,
+    asked_by,
+    parse_request,
+    read_request,
+    split_settings,
+)
 from carnac.errors import Invalid
 from carnac.ports.answers import Engine, OnMissing
 from carnac.ports.queries import Keeping
@@ -29,6 +36,19 @@ def test_a_query_alone_asks_for_objects() -> None:
     assert request.shape.form is ResultFormat.OBJECT
     assert request.shape.stringifies
     assert not request.shape.has_header
+
+
+def test_what_was_read_once_is_asked_by_each_client_under_an_id_of_its_own() -> None:
+    read, numbers = read_request({"query": "SELECT 1", "context": {"queryId": "n"}}), iter("ab")
+    asked = [asked_by(read, new_id=lambda: next(numbers), client=client) for client in "xy"]
+    assert [(one.statement.query_id, one.statement.client) for one in asked] == [
+        ("a", "x"),
+        ("b", "y"),
+    ]
+    assert [one.native_id for one in asked] == ["n", "n"]
+    mine = read_request({"query": "SELECT 1", "context": {"sqlQueryId": "mine"}})
+    found = asked_by(mine, new_id=lambda: "new", client="x")
+    assert (found.statement.query_id, found.native_id) == ("mine", "mine")
 
 
 def test_the_context_may_hold_texts_and_what_nobody_knows() -> None:
