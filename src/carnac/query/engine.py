@@ -38,8 +38,8 @@ from carnac.query.planning import Plan, scan_of
 from carnac.query.plans import KnownPlans
 from carnac.query.results import no_rows, silence_copies, whole_rows
 from carnac.query.running.limits import apart, default_memory_bytes, may_grow_bytes, memory_held
+from carnac.query.running.own_functions import OwnFunctions
 from carnac.query.running.query import RunningQuery, ScanFiles, settings_of
-from carnac.query.sketching import names_sketches, register_sketches
 from carnac.query.streams.streaming import StreamedQuery
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class QueryEngine:
         self._connection: duckdb.DuckDBPyConnection | None = None
         self._running: set[RunningQuery] = set()
         self._cancelling = Cancelling()
-        self._has_sketches = False
+        self._functions = OwnFunctions()
 
     def run_query(
         self,
@@ -187,7 +187,7 @@ class QueryEngine:
         bytes_max = self._memory_bytes // 2
 
         def run() -> ExportResult:
-            with self._query(plan.final_sql, set(), 0) as query:
+            with self._query(plan.final_sql, set(), 0, is_split=True) as query:
                 shown = show_answers(query.cursor, plan, answers, bytes_max=bytes_max)
                 return export_merged(
                     query.cursor, plan, shown, target, form=form, rows_max=rows_max
@@ -224,7 +224,7 @@ class QueryEngine:
             NotFound: As `QueryEngine.run_query`.
         """
         columns: set[str] = set()
-        with self._query(sql, columns, timeout_ms) as query:
+        with self._query(sql, columns, timeout_ms, is_split=True) as query:
             asked = Asked(query_id, timeout_ms)
             distributor = Distributor(query.cursor, catalog, parameters, asked, self._gather_limit)
             return distributor.distribute(sql, columns)
@@ -253,7 +253,9 @@ class QueryEngine:
         self, request: LeafRequest, files: LeafFiles | None, report: LeafReport
     ) -> Iterator[pa.RecordBatch]:
         with (
-            self._query(request.sql, set(request.columns), request.timeout_ms) as query,
+            self._query(
+                request.sql, set(request.columns), request.timeout_ms, is_split=True
+            ) as query,
             self._cancelling.known(request.query_id, query.cancel),
         ):
             leaf = checked_leaf(query.cursor, request)
@@ -303,7 +305,7 @@ class QueryEngine:
         if is_whole:
             return result_of(plan, whole_table(plan, answers, bytes_max))
         with (
-            self._query(plan.final_sql, set(), timeout_ms) as query,
+            self._query(plan.final_sql, set(), timeout_ms, is_split=True) as query,
             self._cancelling.known(plan.query_id, query.cancel),
         ):
             return result_of(plan, merged_table(query.cursor, plan, answers, bytes_max))
@@ -379,7 +381,7 @@ class QueryEngine:
         """Let the next query start anew; memory goes with the last of the queries that are running."""
         with self._lock:
             connection, self._connection = self._connection, None
-            self._has_sketches = False
+            self._functions = OwnFunctions()
             spill_folder, self._spill_folder = self._spill_folder, None
         self.hot.forget()
         self._let_go(connection)
@@ -389,7 +391,7 @@ class QueryEngine:
 
     @contextmanager
     def _query(
-        self, sql: str, columns: set[str], timeout_ms: int | None = None
+        self, sql: str, columns: set[str], timeout_ms: int | None = None, *, is_split: bool = False
     ) -> Iterator[RunningQuery]:
         """Give a query of its own; DuckDB's errors leave as ours.
 
@@ -404,9 +406,7 @@ class QueryEngine:
         self._leave_stuck()
         with self._lock:
             connection = self._connected()
-            if not self._has_sketches and names_sketches(sql):
-                register_sketches(connection)  # now: the query's transaction would not see it later
-                self._has_sketches = True
+            self._functions.provide(connection, sql, is_split=is_split)
             query = RunningQuery(connection.cursor(), connection, limit_ms)
             self._running.add(query)
         try:

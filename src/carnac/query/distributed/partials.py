@@ -40,35 +40,41 @@ _DIGEST = "finalize(combine_aggr(to_aggregate_state(parts, 'approx_quantile', [t
 """An example says of which type the values are; a state fits all fractions."""
 
 
+_MACROS = {
+    "moments_of(x)": "{'n': count(x)::DOUBLE, 'x': favg(x), 'y': favg(x), 'xx': var_pop(x) * count(x), "
+    "'yy': 0::DOUBLE, 'xy': 0::DOUBLE}",
+    "pair_moments_of(y, x)": "{'n': count(x)::DOUBLE, 'x': favg(x), 'y': favg(y), "
+    "'xx': covar_pop(x, x) * count(x), 'yy': covar_pop(y, y) * count(x), 'xy': covar_pop(y, x) * count(x)}",
+    "distinct_of(x)": f"CAST(approx_count_distinct(x) EXPORT_STATE AS {STATES['approx_count_distinct']})",
+    "distinct(parts)": "finalize(combine_aggr(to_aggregate_state(parts, 'approx_count_distinct', ['BIGINT'])))",
+    "digest_of(x)": f"CAST(approx_quantile(x, 0.5) EXPORT_STATE AS {STATES['approx_quantile']})",
+    "digest(parts, example, q)": _DIGEST.format("FLOAT"),
+    "digests(parts, example, q)": _DIGEST.format("FLOAT[]"),
+    "gap(a, b)": "if(abs(b - a) <= 1e-15 * abs(a), 0, b - a)",
+    "moments(parts)": "list_reduce(list(parts) FILTER (WHERE parts.n > 0), lambda a, b: {'n': a.n + b.n"
+    + "".join(f", '{one}': a.{one} + $gap(a.{one}, b.{one}) * (b.n / (a.n + b.n))" for one in "xy")
+    + "".join(
+        f", '{one}{other}': a.{one}{other} + b.{one}{other} + "
+        f"$gap(a.{one}, b.{one}) * $gap(a.{other}, b.{other}) * (a.n * b.n / (a.n + b.n))"
+        for one, other in ("xx", "yy", "xy")
+    )
+    + "})",
+} | {f"{name}(m)": whole for name, whole in MOMENTS.items()}
+"""Signature and body; `$` stands for the prefix."""
+
+
+def may_call_macros(sql: str) -> bool:
+    """Whether a statement of a user may call our macros once its results are kept: approximate counts do."""
+    return "approx" in sql.lower()
+
+
 def macros() -> Iterator[str]:
     """Yield the statements that let engines merge DuckDB's states, and moments (Chan, Golub and LeVeque, 1979).
 
     Sums of squares would lose all digits where a mean is large. Means that differ by their own rounding are equal, so
     that equal values have no variance.
     """
-    made = {
-        "moments_of(x)": "{'n': count(x)::DOUBLE, 'x': favg(x), 'y': favg(x), 'xx': var_pop(x) * count(x), "
-        "'yy': 0::DOUBLE, 'xy': 0::DOUBLE}",
-        "pair_moments_of(y, x)": "{'n': count(x)::DOUBLE, 'x': favg(x), 'y': favg(y), "
-        "'xx': covar_pop(x, x) * count(x), 'yy': covar_pop(y, y) * count(x), 'xy': covar_pop(y, x) * count(x)}",
-        "distinct_of(x)": f"CAST(approx_count_distinct(x) EXPORT_STATE AS {STATES['approx_count_distinct']})",
-        "distinct(parts)": "finalize(combine_aggr(to_aggregate_state(parts, 'approx_count_distinct', ['BIGINT'])))",
-        "digest_of(x)": f"CAST(approx_quantile(x, 0.5) EXPORT_STATE AS {STATES['approx_quantile']})",
-        "digest(parts, example, q)": _DIGEST.format("FLOAT"),
-        "digests(parts, example, q)": _DIGEST.format("FLOAT[]"),
-        "gap(a, b)": "if(abs(b - a) <= 1e-15 * abs(a), 0, b - a)",
-        "moments(parts)": "list_reduce(list(parts) FILTER (WHERE parts.n > 0), lambda a, b: {'n': a.n + b.n"
-        + "".join(
-            f", '{one}': a.{one} + $gap(a.{one}, b.{one}) * (b.n / (a.n + b.n))" for one in "xy"
-        )
-        + "".join(
-            f", '{one}{other}': a.{one}{other} + b.{one}{other} + "
-            f"$gap(a.{one}, b.{one}) * $gap(a.{other}, b.{other}) * (a.n * b.n / (a.n + b.n))"
-            for one, other in ("xx", "yy", "xy")
-        )
-        + "})",
-    } | {f"{name}(m)": whole for name, whole in MOMENTS.items()}
-    for name, whole in made.items():
+    for name, whole in _MACROS.items():
         yield f"CREATE OR REPLACE MACRO {PREFIX}{name} AS {whole.replace('$', PREFIX)}"
 
 

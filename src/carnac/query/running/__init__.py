@@ -1,1 +1,1 @@
-"""The resources of a running query: its cursor, the settings of DuckDB, and the files of its scans."""
+"""The resources of a running query: its cursor, functions and settings of DuckDB, and the files of its scans."""

@@ -13,7 +13,6 @@ from carnac.ports.memo import Memo
 from carnac.ports.threads import GRACE_MS, INTERRUPT_S
 from carnac.query.cache import FileCache
 from carnac.query.distributed.leaves import register_remote
-from carnac.query.distributed.partials import macros
 from carnac.query.hot import HotSegments
 from carnac.query.intact import IntactFiles, Interrupted, Located
 from carnac.query.newest import TimeEdge, narrowed
@@ -167,7 +166,6 @@ def settings_of(
         told.append(f"SET GLOBAL memory_limit = '{memory_limit_bytes}B'")
     extensions = ("autoinstall_known", "autoload_known", "allow_community")
     told += [f"SET GLOBAL {which}_extensions = false" for which in extensions]
-    told += macros()
     told += ["SET GLOBAL enable_external_access = false", "SET GLOBAL lock_configuration = true"]
     return "; ".join(told)
 
