@@ -47,7 +47,7 @@ def test_an_up_to_date_store_opens_without_what_is_heavy(tmp_path: Path) -> None
     assert done.returncode == 0, done.stderr
 
 
-LAYOUT = "0106 93b7c3f1a62c7e52"
+LAYOUT = "0107 93b7c3f1a62c7e52"
 
 
 def test_tables_that_change_have_another_version() -> None:

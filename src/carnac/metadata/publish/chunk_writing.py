@@ -11,7 +11,13 @@ from carnac.core.log.records import dump_ids
 from carnac.core.segments.version import SegmentVersion
 from carnac.core.time.intervals import Interval
 from carnac.metadata.publish.view import SqlPublishView
-from carnac.metadata.read.chunk_rows import ChunkRow, LiveSummary, changes_by_chunk, next_row
+from carnac.metadata.read.chunk_rows import (
+    ChunkChange,
+    ChunkRow,
+    LiveSummary,
+    changes_by_chunk,
+    next_row,
+)
 from carnac.metadata.read.rows import chunk_row
 from carnac.metadata.session import Session
 from carnac.metadata.sql import statements as s
@@ -25,10 +31,12 @@ def write_chunks(
     revision: int,
     *,
     settle: Callable[[ChunkRow], ChunkRow] | None = None,
+    settles: bool = True,
 ) -> None:
     """Write the rows of all chunks that the commit touches, after its entries.
 
     Args:
+        settles: Whether the rows must count its entries; else a row that says nothing else is left to a later commit.
         settle: Makes of the row of a chunk that was reserved before it was made the one to write; None: none was.
     """
     written: list[ChunkRow] = []
@@ -39,12 +47,17 @@ def write_chunks(
         row = next_row(before, interval, done, revision, read_live)
         if settle is not None:
             row = settle(row)
-        if row.needs_key_frame():
+        is_framed = row.needs_key_frame()
+        if is_framed:
             _write_key_frame(session, datasource_id, interval, revision)
             row = replace(row, changes=0)
-        written.append(row)
-        if before is None or before.live != row.live or before.top_major_ms != row.top_major_ms:
+        is_moved = (
+            before is None or before.live != row.live or before.top_major_ms != row.top_major_ms
+        )
+        if is_moved:
             moved.append(row)
+        if settles or is_framed or is_moved or not _is_told(row, done):
+            written.append(row)
         view.keep_row(datasource_id, row)
     moved.sort(key=lambda row: row.entries > 0)  # chunks that end make room for those that begin
     session.defer(s.PUT_CHUNK, [chunk_row(row, datasource_id) for row in moved])
@@ -52,6 +65,11 @@ def write_chunks(
         key = (datasource_id, row.interval.start_ms, row.interval.end_ms)
         growth = (row.entries, row.next_partition_id, row.revision, row.changes, *key)
         session.defer_merged(s.GROW_CHUNK, key, growth)
+
+
+def _is_told(row: ChunkRow, done: ChunkChange) -> bool:
+    """Whether the entries that a commit adds tell the next partition id of a chunk."""
+    return row.next_partition_id == 1 + max([entry.partition_id for entry in done.adds], default=-1)
 
 
 def _read_live(session: Session, datasource_id: int, interval: Interval) -> LiveSummary | None:

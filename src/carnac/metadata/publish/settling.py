@@ -1,8 +1,8 @@
-"""What small appends leave to a later commit: the sums of schemas, and which commits changed a datasource.
+"""What small appends leave to a later commit: sums of schemas and chunks, and which commits changed a datasource.
 
-Each page that a commit writes is waited for, and read again by the process that writes next. Both of these can be told
-from the rows of the new segments. So one commit writes them for several, and whoever reads them adds what is not
-settled yet.
+Each page that a commit writes is waited for, and read again by the process that writes next. All of these can be told
+from the rows of the new segments and their entries. So one commit writes them for several, and whoever reads them adds
+what is not settled yet.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ def settle(session: Session, newest: Newest, commit: Commit) -> int:
         for datasource_id, digest, record, key, *sums in session.rows(s.UNSETTLED_SCHEMAS):
             row = (datasource_id, digest, r.schema_of(record), key, *sums)
             session.defer_merged(s.ADD_TO_SCHEMA, row[:2], row, r.add_schema_rows)
+        for grown in session.rows(s.UNSETTLED_CHUNKS):
+            session.defer_merged(s.GROW_CHUNK, grown[4:], grown)
         session.run(s.SETTLE_DATASOURCES)
     return commit.revision
 

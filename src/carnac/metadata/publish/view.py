@@ -11,7 +11,8 @@ from carnac.core.time.intervals import Interval
 from carnac.metadata.locking import pending_rows
 from carnac.metadata.locking.locks import SqlLockView
 from carnac.metadata.read.chunk_rows import ChunkRow
-from carnac.metadata.read.rows import chunk_row_of, entry_of, life_of
+from carnac.metadata.read.reader import load_chunk_rows
+from carnac.metadata.read.rows import entry_of, life_of
 from carnac.metadata.session import Session
 from carnac.metadata.sql import statements as s
 from carnac.metadata.sql.dialects import Statement
@@ -45,13 +46,14 @@ class SqlPublishView:
         """Return what is known of an interval that is or was a chunk; None if it never was."""
         key = (datasource_id, interval)
         if key not in self._rows:
-            row = self._session.row(
+            found = load_chunk_rows(
+                self._session,
                 s.FIND_CHUNK,
                 datasource_id=datasource_id,
                 start_ms=interval.start_ms,
                 end_ms=interval.end_ms,
             )
-            self._rows[key] = None if row is None else chunk_row_of(row)
+            self._rows[key] = found[0] if found else None
         return self._rows[key]
 
     def keep_row(self, datasource_id: int, row: ChunkRow) -> None:
@@ -66,13 +68,13 @@ class SqlPublishView:
         known = self._rows.get((datasource_id, interval))
         if known is not None and known.live is not None:  # live chunks are disjoint (CH-1)
             return (known.chunk(),)
-        found = self._session.rows(
+        rows = load_chunk_rows(
+            self._session,
             s.CHUNKS_LIVE_OVER,
             datasource_id=datasource_id,
             start_ms=interval.start_ms,
             end_ms=interval.end_ms,
         )
-        rows = [chunk_row_of(row) for row in found]
         for row in rows:
             self._rows[datasource_id, row.interval] = row
         return [row.chunk() for row in rows]
@@ -108,13 +110,13 @@ class SqlPublishView:
         datasource_id = self.find_datasource(datasource)
         if datasource_id is None:
             return None
-        found = self._session.rows(
+        rows = load_chunk_rows(
+            self._session,
             s.CHUNKS_EVER_OVER,
             datasource_id=datasource_id,
             start_ms=interval.start_ms,
             end_ms=interval.end_ms,
         )
-        rows = [chunk_row_of(row) for row in found]
         self._rows.setdefault((datasource_id, interval), None)
         for row in rows:
             self._rows[datasource_id, row.interval] = row

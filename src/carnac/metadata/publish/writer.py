@@ -143,7 +143,14 @@ def _write_append(
     schemas.write(session)
     session.defer(s.INSERT_SEGMENT, segments)
     session.defer(s.INSERT_ENTRY, entries)
-    write_chunks(session, view, change, datasource_id, commit.revision)
+    write_chunks(
+        session,
+        view,
+        change,
+        datasource_id,
+        commit.revision,
+        settles=settled_revision == commit.revision,
+    )
 
 
 def _write_any(
@@ -322,7 +329,15 @@ class _DatasourceWriter:
         if settles:
             schemas.write(session)
         settle = self._settle_reserved if self._may_found else None
-        write_chunks(session, self._view, change, self.datasource_id, self._revision, settle=settle)
+        write_chunks(
+            session,
+            self._view,
+            change,
+            self.datasource_id,
+            self._revision,
+            settle=settle,
+            settles=settles,
+        )
 
     def _key(self, ordinal: int) -> int:
         return self._revision << ENTRY_BITS | ordinal

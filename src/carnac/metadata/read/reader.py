@@ -65,15 +65,23 @@ def find_datasource(session: Session, name: str) -> int | None:
 def load_chunks(session: Session, datasource_id: int, interval: Interval | None) -> list[ChunkRow]:
     """Return the live chunks that overlap, in order of time."""
     if interval is None:
-        rows = session.rows(q.LIVE_CHUNKS, datasource_id=datasource_id)
-    else:
-        rows = session.rows(
-            s.CHUNKS_LIVE_OVER,
-            datasource_id=datasource_id,
-            start_ms=interval.start_ms,
-            end_ms=interval.end_ms,
-        )
-    return [chunk_row_of(row) for row in rows]
+        return load_chunk_rows(session, q.LIVE_CHUNKS, datasource_id=datasource_id)
+    return load_chunk_rows(
+        session,
+        s.CHUNKS_LIVE_OVER,
+        datasource_id=datasource_id,
+        start_ms=interval.start_ms,
+        end_ms=interval.end_ms,
+    )
+
+
+def load_chunk_rows(session: Session, stated: Statement, **params: object) -> list[ChunkRow]:
+    """Return the chunks of a query for whole rows of `chunks`, with what these do not count yet."""
+    rows = session.rows(stated, **params)
+    if not rows:
+        return []
+    grown = {row[4:]: row[:4] for row in session.rows(s.UNSETTLED_CHUNKS)}
+    return [chunk_row_of(row, grown.get(row[:3])) for row in rows]
 
 
 def load_visible(
@@ -152,14 +160,15 @@ def _past_rows(
     session: Session, wanted: Wanted, datasource_id: int, piece: Interval, revision: int
 ) -> Iterator[Row]:
     """Yield the entries that were there, chunk by chunk; chunks unchanged since then are read as they are now."""
-    ever = session.rows(
+    ever = load_chunk_rows(
+        session,
         s.CHUNKS_EVER_OVER,
         datasource_id=datasource_id,
         start_ms=piece.start_ms,
         end_ms=piece.end_ms,
     )
     unchanged: list[Interval] = []
-    for row in map(chunk_row_of, ever):
+    for row in ever:
         if row.revision > revision:
             past = _past_chunk(session, wanted, datasource_id, row.interval, revision)
             yield from (found for found in past if _overlaps(found, piece))

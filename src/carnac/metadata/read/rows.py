@@ -149,19 +149,24 @@ def chunk_row(row: ChunkRow, datasource_id: int) -> Row:
     )
 
 
-def chunk_row_of(row: Row) -> ChunkRow:
-    """Return the chunk of a row with the columns of `chunks`."""
+def chunk_row_of(row: Row, grown: Row | None = None) -> ChunkRow:
+    """Return the chunk of a row with the columns of `chunks`.
+
+    Args:
+        grown: Its sums with the entries that the row does not count yet, of `UNSETTLED_CHUNKS`; None: there are none.
+    """
+    entries, next_partition_id, revision, changes = grown or (row[3], row[7], row[8], row[11])
     live = None
     if row[3]:
         live = LiveSummary(version=SegmentVersion(row[4], row[5]), shown=Interval(row[9], row[10]))
     return ChunkRow(
         interval=Interval(row[1], row[2]),
-        entries=row[3],
+        entries=entries,
         live=live,
         top_major_ms=row[6],
-        next_partition_id=row[7],
-        revision=row[8],
-        changes=row[11],
+        next_partition_id=next_partition_id,
+        revision=revision,
+        changes=changes,
     )
 
 

@@ -19,8 +19,8 @@ TABLES = {
     # until_ms: when the next commit was made, if that one has been trimmed
     # details: JSON: offsets, names of the lookups, proof
     # changes: JSON: what it did to each datasource, in numbers
-    # settled_revision: `commit_datasources` and `schemas` do not know yet of the commits after it, which only add
-    # segments to one datasource; the rows of these say the same, and are not many
+    # settled_revision: `commit_datasources`, `schemas` and `chunks` need not know yet of the commits after it, which
+    # only add segments to one datasource; the rows of these say the same, and are not many
     "commits": (
         "revision* kind:text at_ms until_ms? writer:text? batch:text? base_revision? message:text "
         "details:text changes:text settled_revision"
@@ -45,7 +45,8 @@ TABLES = {
         "span_end shown_start shown_end clip:text? major_ms minor partition_id overshadowed:text "
         "update_group:text dropped_revision?"
     ),
-    # every interval that is or was a chunk, summed up from its entries in the transaction that changes them
+    # every interval that is or was a chunk, summed up from its entries in the transaction that changes them, but for
+    # those of small appends after `revision`, which leave it to a later one (`UNSETTLED_ENTRIES`)
     # entries: live; 0: not a chunk now, but it was one
     # top_major_ms: highest ever
     # changes: entries added and dropped since the last key frame
@@ -165,6 +166,14 @@ UNSETTLED_CHANGES = f"""
     WHERE commits.revision > {_SETTLED}
 """
 """What `commit_datasources` does not know yet, by the first segment of each commit."""
+UNSETTLED_ENTRIES = f"""
+    entries
+    JOIN chunks ON chunks.datasource_id = entries.datasource_id
+      AND chunks.start_ms = entries.chunk_start AND chunks.end_ms = entries.chunk_end
+    WHERE entries.entry_id >= {FIRST_UNSETTLED_KEY}
+      AND entries.entry_id >= (chunks.revision + 1) * {1 << ENTRY_BITS}
+"""
+"""Entries that the rows of their chunks do not count yet: live ones, added after the chunk's revision."""
 
 ATTEMPT = _names("task_attempts")
 CHUNK = _names("chunks")

@@ -102,11 +102,18 @@ LIVE_CHUNKS = statement(
     """
 )
 COUNT_LIVE = statement(
-    """
-    SELECT coalesce(sum(entries), 0)
-    FROM chunks
-    WHERE datasource_id = :datasource_id
-      AND shown_start IS NOT NULL
+    f"""
+    SELECT coalesce(sum(live), 0)
+    FROM (
+      SELECT entries AS live
+      FROM chunks
+      WHERE datasource_id = :datasource_id
+        AND shown_start IS NOT NULL
+      UNION ALL
+      SELECT count(*)
+      FROM {c.UNSETTLED_ENTRIES}
+        AND entries.datasource_id = :datasource_id
+    ) AS counted
     """
 )
 LIVE_EXTENTS = statement(

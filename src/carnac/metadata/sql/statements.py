@@ -117,13 +117,23 @@ LIVES_AFTER = statement(
     """
 )
 CHANGED_AFTER = statement(
-    """
+    f"""
     SELECT max(revision)
-    FROM chunks
-    WHERE datasource_id = :datasource_id
-      AND start_ms < :end_ms
-      AND end_ms > :start_ms
-      AND revision > :after
+    FROM (
+      SELECT revision
+      FROM chunks
+      WHERE datasource_id = :datasource_id
+        AND start_ms < :end_ms
+        AND end_ms > :start_ms
+      UNION ALL
+      SELECT entry_id / {1 << ENTRY_BITS}
+      FROM entries
+      WHERE entry_id >= {c.FIRST_UNSETTLED_KEY}
+        AND datasource_id = :datasource_id
+        AND chunk_start < :end_ms
+        AND chunk_end > :start_ms
+    ) AS changed
+    WHERE revision > :after
     """
 )
 COVERING_AFTER = statement(
@@ -197,6 +207,18 @@ GROW_CHUNK = statement(
     """
 )
 """Sets columns alone that no index names."""
+UNSETTLED_CHUNKS = statement(
+    f"""
+    SELECT chunks.entries + count(*),
+      CASE WHEN chunks.next_partition_id > max(entries.partition_id) THEN chunks.next_partition_id
+        ELSE max(entries.partition_id) + 1 END,
+      max(entries.entry_id) / {1 << ENTRY_BITS}, chunks.changes + count(*),
+      chunks.datasource_id, chunks.start_ms, chunks.end_ms
+    FROM {c.UNSETTLED_ENTRIES}
+    GROUP BY chunks.datasource_id, chunks.start_ms, chunks.end_ms
+    """
+)
+"""The parameters of `GROW_CHUNK` for what the rows of chunks do not count yet."""
 ADD_TO_SCHEMA = statement(
     f"""
     INSERT INTO schemas {row_of(c.SCHEMA)}

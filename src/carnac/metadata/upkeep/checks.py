@@ -16,7 +16,8 @@ from carnac.core.time.intervals import Interval, interval_text
 from carnac.errors import CarnacError
 from carnac.metadata.locking.locks import load_locks
 from carnac.metadata.read.chunk_rows import ChunkRow, summarise
-from carnac.metadata.read.rows import chunk_row_of, entry_of
+from carnac.metadata.read.reader import load_chunk_rows
+from carnac.metadata.read.rows import entry_of
 from carnac.metadata.records.tasks import load_all_tasks
 from carnac.metadata.session import Session
 from carnac.metadata.sql import checks as sql
@@ -58,7 +59,7 @@ def _check_chunks(
         by_chunk[entry.chunk].append(entry)
     rows = {
         row.interval: row
-        for row in map(chunk_row_of, session.rows(sql.CHUNKS_OF, datasource_id=datasource_id))
+        for row in load_chunk_rows(session, sql.CHUNKS_OF, datasource_id=datasource_id)
     }
     for interval in sorted(rows.keys() | by_chunk.keys()):
         row, members = rows.get(interval), by_chunk.get(interval, [])
