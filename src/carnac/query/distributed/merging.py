@@ -130,7 +130,8 @@ def stand_sql(stand: Stand, tables: Sequence[str]) -> str:
 def _together(answers: Sequence[Any], stand: Stand) -> Sequence[Any]:
     """Return the answers of servers with columns named by their places.
 
-    Tables of one schema are one: DuckDB takes longer to hear of a small table than to read it.
+    Tables of one schema are one: DuckDB takes longer to hear of a small table than to read it. It takes longer to read
+    sums of 128 bits, which are decimals in Arrow, than for Arrow to make longs of them.
     """
     import pyarrow as pa
 
@@ -138,7 +139,7 @@ def _together(answers: Sequence[Any], stand: Stand) -> Sequence[Any]:
     schema = rows[0].schema if rows else None
     if any(not isinstance(one, pa.Table) or one.schema != schema for one in rows):
         return rows
-    return [pa.concat_tables(rows)] if rows else []
+    return [tidy(pa.concat_tables(rows))] if rows else []
 
 
 def _numbered(rows: Any, stand: Stand) -> Any:

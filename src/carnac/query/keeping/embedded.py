@@ -30,7 +30,7 @@ from carnac.query.distributed.settling import settle
 from carnac.query.keeping.leaf import keys_of, rows_in
 from carnac.query.keeping.whole import key_of_whole, whole_answer
 from carnac.query.planning import Plan, scan_of
-from carnac.query.results import arrow_table
+from carnac.query.results import arrow_table, tidy
 from carnac.query.scans import scan_sql, with_views
 from carnac.query.syntax import walk
 
@@ -122,7 +122,7 @@ class Embedded:
             return None
         stand = split.stand
         places = [f"p_{place}" for place in range(len(stand.types))]
-        query.cursor.register(f"{stand.leaf}_0", rows.rename_columns(places))
+        query.cursor.register(f"{stand.leaf}_0", tidy(rows.rename_columns(places)))
         sql = with_views(split.final_sql, {stand.view: stand_sql(stand, [f"{stand.leaf}_0"])})
         return replace(plan, sql=sql, parameters=(), names=split.names, kept=hits)
 
