@@ -19,6 +19,8 @@ from carnac.errors import Invalid
 from carnac.rows.infer.columns import NULL_WORDS
 from carnac.specs.ingest.inference import Ambiguous
 
+pytestmark = pytest.mark.usefixtures("shared_connection")
+
 AT = "2024-03-04T09:00:00Z"
 
 

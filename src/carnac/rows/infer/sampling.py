@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from carnac.core.quoting import quote_text
 from carnac.core.segments.segment import ColumnType
 from carnac.errors import Invalid
+from carnac.ports.temporary import make_private
 from carnac.rows.duck import connect
 from carnac.rows.infer.columns import SeenTable, look_at, span_ms
 from carnac.rows.normalise.projection import RAW
@@ -358,6 +359,7 @@ def _dialect(
 
     text = (head.data or b"").removeprefix(b"\xef\xbb\xbf").decode(errors="replace")
     path = Path(scratch_dir) / "sample.csv"
+    make_private(path.parent)  # a connection that is shared has a folder of its own
     path.write_text(text[: 1 << 20], encoding="utf-8")
     try:
         rows = con.execute(
