@@ -470,7 +470,7 @@ def _file_of(env: Mapping[str, str], directory: Path) -> Path | None:
 def _read_file(path: Path) -> tuple[dict[str, object], str]:
     """Return what a file sets, and its text."""
     try:
-        with path.open(encoding="utf-8") as stream:
+        with path.open(encoding="utf-8-sig") as stream:
             text = at_most(stream.read, f"settings file {path}")
         check_shape(text, f"settings file {path}")
         return tomllib.loads(text), text

@@ -31,7 +31,7 @@ def test_environment_beats_the_file_and_overrides_beat_both(tmp_path: Path) -> N
 
 
 def test_the_file_can_be_named(tmp_path: Path) -> None:
-    (tmp_path / "other.toml").write_text('[spark_conf]\n"spark.executor.memory" = "2g"\n')
+    (tmp_path / "other.toml").write_text('\ufeff[spark_conf]\n"spark.executor.memory" = "2g"\n')
     env = {"CARNAC_CONFIG": str(tmp_path / "other.toml")}
     assert load_settings(env, directory=Path("/nowhere")).spark_conf.get_secret_value() == {
         "spark.executor.memory": "2g"

@@ -155,12 +155,20 @@ class Gate:
             return
         if kind in {TEXT_TYPE, FORM_TYPE} and head.path.rstrip("/") in self._text_paths:
             return
-        if kind not in JSON_TYPES:
+        if kind not in JSON_TYPES and _is_answered(scope):
             raise Refused(
                 HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
                 f"the body must be application/json, and is {_shown(kind) or 'of no type'}; send the header "
                 "'Content-Type: application/json', without a body too",
             )
+
+
+def _is_answered(scope: Scope) -> bool:
+    """Whether the application has an answer to the method and the path, other than that it has none."""
+    from starlette.routing import Match
+
+    plain = {**scope, "path": scope["path"].rstrip("/") or "/"}
+    return any(route.matches(plain)[0] is Match.FULL for route in scope["app"].routes)
 
 
 class _Body:

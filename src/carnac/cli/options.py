@@ -15,6 +15,9 @@ from carnac.errors import Invalid
 _NAME = re.compile(r"\$[A-Za-z_]\w*")
 _NAMED = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 
+NUMBER_MAX = 10**12
+"""Largest number that an option takes if it says no other."""
+
 
 def option(
     words: str, text: str, *, complete: Callable[..., Any] | None = None, **more: Any
@@ -27,6 +30,8 @@ def option(
     """
     names = [word for word in words.split() if word.startswith("-")]
     metavar = next((word for word in words.split() if not word.startswith("-")), None)
+    if "min" in more:
+        more = {"max": NUMBER_MAX, **more}
     more = {"metavar": metavar, **more}
     return typer.Option(*names, help=text, autocompletion=complete, **more)
 

@@ -137,7 +137,7 @@ def _is_whole(value: object, least: int = 0) -> bool:
 
 
 _TEXT = Shape(lambda value: isinstance(value, str), "a text")
-_WHOLE = Shape(_is_whole, "a whole number, 0 or more")
+_WHOLE = Shape(_is_whole, f"a whole number from 0 to {WHOLE_MAX}")
 _MAPPING = Shape(lambda value: isinstance(value, Mapping), "a mapping")
 _FUNCTION = Shape(callable, "a function")
 _INTERVAL = Shape(_instance_of("Interval").fits, "a carnac.Interval")

@@ -27,7 +27,7 @@ class TooManyValues(Invalid):
 
 
 def parse_json(text: str | bytes, what: str, *, limit: int = LENGTH_MAX) -> object:
-    """Return what a JSON text says; `what` is its name in messages.
+    """Return what a JSON text says, a byte order mark before it aside; `what` is its name in messages.
 
     Args:
         limit: Characters or bytes at most.
@@ -37,7 +37,7 @@ def parse_json(text: str | bytes, what: str, *, limit: int = LENGTH_MAX) -> obje
     """
     _check_length(text, what, limit)
     try:
-        plain = text if isinstance(text, str) else text.decode()
+        plain = (text if isinstance(text, str) else text.decode()).removeprefix("\ufeff")
         _check_depth(_outside_of_texts(plain), what)
         value = json.loads(
             plain,

@@ -122,6 +122,7 @@ def parse_text(text: str, *, what: str = "spec") -> object:
     Raises:
         Invalid: It is neither, with the line; or it is too long, too deep, or too much once its aliases are followed.
     """
+    text = text.removeprefix("\ufeff")
     if re.match(
         r"\s*[{[]\s*([\"{[\]}]|$)", text
     ):  # JSON, and YAML without a text that is not quoted

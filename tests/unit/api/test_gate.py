@@ -124,6 +124,17 @@ def test_a_form_of_another_site_is_not_obeyed(overlord: Overlord, submit: Submit
     assert not overlord.tasks.get("a").state.is_over
 
 
+@pytest.mark.parametrize("slash", ["", "/"])
+def test_a_method_or_a_path_that_is_not_there_is_told_whatever_the_body_is(
+    overlord: Overlord, slash: str
+) -> None:
+    for headers in ({}, {"content-type": "text/plain"}, JSON):
+        assert (
+            overlord.http.request("PUT", f"{API}/task{slash}", headers=headers).status_code == 405
+        )
+        assert overlord.http.post(f"{API}/tusk{slash}", headers=headers).status_code == 404
+
+
 @pytest.mark.parametrize("kind", [None, "text/plain", "multipart/form-data; boundary=x", "a/b\\x"])
 def test_an_order_needs_the_type_of_json_also_without_a_body(
     overlord: Overlord, submit: Submit, kind: str | None
@@ -245,6 +256,15 @@ def test_what_is_within_the_limits_is_read() -> None:
         check_count(("[" + "0," * VALUES_MAX + "0]").encode(), "body")
     with pytest.raises(Invalid, match="nested"):
         parse_json((f'"{"x" * 100}", ' + "[" * (NESTING_MAX + 1)).encode(), "it")
+
+
+def test_a_byte_order_mark_before_json_is_passed_over() -> None:
+    assert parse_json('\ufeff{"a": 1}'.encode(), "it") == {"a": 1}
+    assert parse_json('\ufeff[""]', "it") == [""]
+    with pytest.raises(Invalid, match="not valid JSON: line 1, column 1"):
+        parse_json("\ufeff\ufeff{}", "it")
+    with pytest.raises(Invalid, match="not UTF-8: byte 0"):
+        parse_json('{"a": 1}'.encode("utf-16"), "it")
 
 
 def peak_bytes(work: Callable[[], object]) -> int:

@@ -10,6 +10,7 @@ import pytest
 from carnac.cli import main
 from carnac.cli.app import PANELS
 from carnac.cli.commands import doctor
+from scripts.docs.cli_page import click_commands
 from tests.house.checkout import ROOT
 
 TASKS = [
@@ -49,3 +50,14 @@ def test_doctor_looks_for_packages_that_are_installed_with_carnac() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     needed = {re.split(r"[<>=\[]", one)[0] for one in project["dependencies"]}
     assert set(doctor.PACKAGES) <= needed
+
+
+def test_every_option_that_takes_a_number_from_somewhere_on_takes_it_to_somewhere() -> None:
+    ranges = {
+        (name, param.name): param.max
+        for name, command in click_commands().items()
+        for param in command.params
+        if getattr(param, "min", None) is not None
+    }
+    assert len(ranges) > 5
+    assert None not in ranges.values()

@@ -283,3 +283,10 @@ def test_reading_lines_imports_no_pandas() -> None:
     root = Path(__file__).parents[3]
     done = subprocess.run([sys.executable, "-c", program], cwd=root, check=False)
     assert done.returncode == 0
+
+
+@pytest.mark.parametrize("first", ["7", '"7"', "7.0", '" 7 "'])
+def test_of_a_field_that_is_there_twice_the_first_counts(first: str) -> None:
+    line = f'{{"t": 1, "n": {first}, "n": 8, "a": "x", "a": [1, 2], "a": "y"}}'
+    (row,) = load_bytes(line, {"n": "long", "a": "string"}).rows
+    assert (row["n"], row["a"]) == (7, "x")

@@ -106,6 +106,8 @@ def test_yaml_in_braces_is_yaml() -> None:
     assert parse_text("{dataSource: w, input: [a.json]}") == expected
     assert parse_text("{ # a note\n  'dataSource': w, input: [a.json]}") == expected
     assert parse_text('{"dataSource": "w", "input": ["a.json"]}') == expected
+    assert parse_text('\ufeff{"dataSource": "w", "input": ["a.json"]}') == expected
+    assert parse_text("\ufeffdataSource: w\ninput: [a.json]") == expected
 
 
 def test_aliases_are_for_what_is_said_twice() -> None:

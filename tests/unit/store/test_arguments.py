@@ -37,11 +37,11 @@ WRONG: dict[str, tuple[Callable[[Any], object], str]] = {
     "lookup": (lambda s: s.set_lookup("a", 5), r"^set_lookup\(mapping=…\) takes a mapping, not 5$"),
     "log limit": (
         lambda s: s.log(limit="x"),
-        r"^log\(limit=…\) takes a whole number, 0 or more, not 'x'$",
+        r"^log\(limit=…\) takes a whole number from 0 to 9223372036854775807, not 'x'$",
     ),
     "log below": (
         lambda s: s.log(limit=-1),
-        r"^log\(limit=…\) takes a whole number, 0 or more, not -1$",
+        r"^log\(limit=…\) takes a whole number from 0 to 9223372036854775807, not -1$",
     ),
     "log before": (lambda s: s.log(before="x"), r"^log\(before=…\) takes a whole number"),
     "changes": (lambda s: s.changes(after="x"), r"^changes\(after=…\) takes a whole number"),

@@ -189,8 +189,8 @@ def test_no_other_value_takes_arguments() -> None:
     ("hint", "fitting", "other", "words"),
     [
         ("str", "a", 5, "a text"),
-        ("int", 0, -1, "a whole number, 0 or more"),
-        ("int", 7, True, "a whole number, 0 or more"),
+        ("int", 0, -1, "a whole number from 0 to 9223372036854775807"),
+        ("int", 7, True, "a whole number from 0 to 9223372036854775807"),
         ("bool", False, 0, "True or False"),
         ("int | str | datetime | None", None, 2.5, "a revision, a time or the name of a tag"),
         ("Sequence[str] | None", ["a"], "a", "a list (a text each)"),

@@ -79,6 +79,10 @@ class TestAt:
             NotFound, match=r"'first' is neither .*, nor a tag, .*; the tags are second$"
         ):
             store.sql("SELECT 1", at="first")
+        for far in (str(2**63), "9" * 5_000):
+            with pytest.raises(Invalid, match=r"revision 9.* is out of range; the largest is 92"):
+                store.sql("SELECT 1", at=far)
+        assert store.sql("SELECT 1", at=f"{'0' * 30}3").revision == 3
         with pytest.raises(NotFound, match="the store was created at"):
             store.sql("SELECT 1", at=format_ms(self.created_ms - 1))
 

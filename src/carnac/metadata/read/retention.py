@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from carnac.core.log.commits import LockHeld, LookupSetBy, SegmentsVisible
+from carnac.core.texts import WHOLE_MAX, cut, short
 from carnac.core.time.intervals import IntervalSet, format_ms, parse_instant
 from carnac.core.words import first_of
 from carnac.errors import Conflict, Invalid, NotFound, Revoked
@@ -149,7 +150,7 @@ def parse_at(at: int | str) -> int | str:
     """Return a revision as an int, everything else stripped.
 
     Raises:
-        Invalid: It is empty, negative, or something else.
+        Invalid: It is empty, negative, too large, or something else.
     """
     if isinstance(at, bool) or not isinstance(at, int | str):
         raise Invalid(
@@ -158,11 +159,18 @@ def parse_at(at: int | str) -> int | str:
     if isinstance(at, int):
         if at < 0:
             raise Invalid(f"revision {at} is negative; revisions count from 0")
+        if at > WHOLE_MAX:
+            raise Invalid(f"revision {short(at)} is out of range; the largest is {WHOLE_MAX}")
         return at
     text = at.strip()
     if not text:
         raise Invalid("a revision, a tag or a time is needed, not an empty text")
-    return int(text) if text.isdecimal() else text
+    if text.isascii() and text.isdecimal():
+        digits = text.lstrip("0") or "0"
+        if len(digits) > len(str(WHOLE_MAX)):
+            raise Invalid(f"revision {cut(digits, 30)} is out of range; the largest is {WHOLE_MAX}")
+        return parse_at(int(digits))
+    return text
 
 
 def find_instant(text: str) -> int | None:

@@ -81,7 +81,7 @@ class FlattenSpec(SpecModel):
 
 
 class JsonFormat(SpecModel):
-    """JSON lines: one object a line."""
+    """JSON lines: one object a line. Of a field that a line names twice, the first counts (in Druid, the last)."""
 
     type: Literal["json"] = Field(default="json", description="`json`; also read as `jsonl`.")
     flatten: FlattenSpec | None = named(
