@@ -53,14 +53,14 @@ class _Batch:
     """Segments of one schema in one table.
 
     Attributes:
-        numbers: What the rows of each segment have in `NUMBER_COLUMN`, by segment id.
+        kept: Where the rows of each segment are, by segment id.
         size_bytes: In memory.
         used: Number of the last statement that used it.
     """
 
     name: str
     files: Mapping[str, tuple[Segment, Path]]
-    numbers: Mapping[str, int]
+    kept: Mapping[str, KeptRows]
     size_bytes: int = 0
     used: int = 0
     holders: int = 0
@@ -134,7 +134,7 @@ class HotSegments:
         """Whether one table has all of them: DuckDB finds the rows at its end of time by itself."""
         with self._lock:
             return any(
-                all(piece.segment.segment_id in batch.numbers for piece in slices)
+                all(piece.segment.segment_id in batch.kept for piece in slices)
                 for batch in self._state.batches
             )
 
@@ -160,11 +160,9 @@ class HotSegments:
         for batch in state.batches:
             before = len(kept)
             for piece in slices:
-                number = batch.numbers.get(piece.segment.segment_id)
-                if number is not None:
-                    kept[piece.segment.segment_id] = KeptRows(
-                        table=f"{quote(batch.name)}.rows", number=number, of=len(batch.numbers)
-                    )
+                rows = batch.kept.get(piece.segment.segment_id)
+                if rows is not None:
+                    kept[piece.segment.segment_id] = rows
             if len(kept) > before:
                 used.append(batch)
                 batch.used = state.statements
@@ -264,9 +262,13 @@ class HotSegments:
             }
         self._made += 1
         ordered = sorted(chosen.values(), key=lambda one: one[0].min_time_ms)
-        numbers = {segment.segment_id: number for number, (segment, _) in enumerate(ordered)}
+        name, of = f"__carnac_hot_{self._made}", len(ordered)
+        kept = {
+            segment.segment_id: KeptRows(table=f"{quote(name)}.rows", number=number, of=of)
+            for number, (segment, _) in enumerate(ordered)
+        }
         by_id = {segment.segment_id: (segment, path) for segment, path in ordered}
-        return _Batch(f"__carnac_hot_{self._made}", by_id, numbers), merged
+        return _Batch(name, by_id, kept), merged
 
     def _fill(self, cursor: duckdb.DuckDBPyConnection, batch: _Batch, state: _State) -> None:
         import duckdb
@@ -275,9 +277,9 @@ class HotSegments:
         before = _memory_bytes(cursor)
         try:
             sources = [
-                f"SELECT *, {number}::USMALLINT AS {quote(NUMBER_COLUMN)} FROM read_parquet("
+                f"SELECT *, {rows.number}::USMALLINT AS {quote(NUMBER_COLUMN)} FROM read_parquet("
                 f"{literal(escape_glob(str(batch.files[segment_id][1])))}, hive_partitioning = false)"
-                for segment_id, number in batch.numbers.items()
+                for segment_id, rows in batch.kept.items()
             ]
             table = f"{quote(batch.name)}.rows"
             cursor.execute(f"CREATE TABLE {table} AS {sources[0]}")

@@ -78,11 +78,12 @@ class IntactFiles:
         self._remember(segment, place, place.stat())
 
     def _is_known(self, segment: Segment, place: Path) -> bool:
-        known = self._known.get(str(place))
+        path = str(place)
+        known = self._known.get(path)
         if known is None:
             return False
         try:
-            return known == _identity(segment, place.stat())
+            return known == _identity(segment, os.stat(path))  # noqa: PTH116 - in half the time
         except OSError:
             return False
 

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 DIGEST_VERSION = 1
 """Raised when the digest of any answer changes; so does one that is made of another version of the row hash."""
 FLOAT_DIGITS = 9
+_AS_THEY_ARE = frozenset(
+    one.id for one in (pa.bool_(), pa.int32(), pa.int64(), pa.string(), pa.timestamp("us"))
+)
+"""Types of most columns, of which the row hash takes the values as they are."""
 
 
 class AnswerMeter:
@@ -53,11 +57,13 @@ class AnswerMeter:
 def _comparable(column: pa.Array) -> pa.Array:
     """Return the column in a form that the row hash takes, and that does not depend on the last bits of a number."""
     kind = column.type
+    if kind.id in _AS_THEY_ARE:
+        return column
     types = pa.types
     if types.is_dictionary(kind):
         return _comparable(column.dictionary_decode())
     if types.is_floating(kind):
-        return _rounded(column.cast(pa.float64()))
+        return _rounded(column if types.is_float64(kind) else column.cast(pa.float64()))
     if types.is_decimal(kind):
         return _rounded(column.cast(pa.float64())) if kind.scale else _whole(column)
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):

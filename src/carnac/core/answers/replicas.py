@@ -65,6 +65,7 @@ def plan_reads(
     """
     fair_bytes = max(1, _rounded_up(sum(sizes.values())) // max(1, len(servers)))
     bound_bytes = fair_bytes + fair_bytes // 8
+    is_light = sum(sizes.values()) <= part_bytes and not any(tried.values())
     part_bytes = _even_part(sum(sizes.values()), part_bytes)
     least = min((one.running for one in servers), default=0)
     load = {one.server_id: (one.running - least) * fair_bytes for one in servers}
@@ -87,9 +88,15 @@ def plan_reads(
         else:
             coming = [one for one in there if segment_id in one.loading]
             found = max(coming or there, key=lambda one: rendezvous(segment_id, one.server_id))
+        if is_light and sizes[segment_id] and sizes.keys() <= found.loaded:
+            return Assignment(parts={found.server_id: list(sizes)})  # all others follow the first
         load[found.server_id] += sizes[segment_id]
         part[found.server_id] += sizes[segment_id]
         chosen[segment_id] = found.server_id
+    return _assignment(sizes, chosen)
+
+
+def _assignment(sizes: Mapping[str, int], chosen: Mapping[str, str]) -> Assignment:
     parts: dict[str, list[str]] = {}
     for segment_id in filter(chosen.get, sizes):
         parts.setdefault(chosen[segment_id], []).append(segment_id)
