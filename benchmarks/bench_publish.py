@@ -50,7 +50,7 @@ PROCESSES = (1, 4, 16)
 THREADS = (8, 32)
 WARM_UP = 20
 LOGGED_BYTES = 1 << 16
-"""Of one commit in SQLite's log: at most 15 pages of 4 KiB, seven as a rule."""
+"""Of one commit in SQLite's log: at most 15 pages of 4 KiB, six as a rule."""
 
 
 def main() -> None:

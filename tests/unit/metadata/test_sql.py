@@ -123,6 +123,7 @@ def test_the_values_of_a_row_are_where_their_names_are() -> None:
         "partition_id": 8,
         "overshadowed": "0-2",
         "update_group": "8-9",
+        "is_indexed": 1,
         "dropped_revision": None,
     }
     assert entry_of(row) == entry

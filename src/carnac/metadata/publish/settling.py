@@ -1,8 +1,8 @@
-"""What small appends leave to a later commit: sums of schemas and chunks, and which commits changed a datasource.
+"""What small appends leave to a later commit: sums, the index of live entries, and which commits changed a datasource.
 
-Each page that a commit writes is waited for, and read again by the process that writes next. All of these can be told
-from the rows of the new segments and their entries. So one commit writes them for several, and whoever reads them adds
-what is not settled yet.
+Each page that a commit writes is waited for, and read again by the process that writes next. All of these, the sums of
+schemas and chunks among them, can be told from the rows of the new segments and their entries. So one commit writes
+them for several, and whoever reads them adds what is not settled yet.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ def settle(session: Session, newest: Newest, commit: Commit) -> int:
         for grown in session.rows(s.UNSETTLED_CHUNKS):
             session.defer_merged(s.GROW_CHUNK, grown[4:], grown)
         session.run(s.SETTLE_DATASOURCES)
+        session.run(s.SETTLE_ENTRIES)
     return commit.revision
 
 

@@ -130,27 +130,21 @@ def _write_append(
     (change,) = commit.changes
     datasource_id = view.known_datasource(change.datasource)
     _write_commit(session, commit, [datasource_id], lease_id, settled_revision)
+    settles = settled_revision == commit.revision
     schemas = _SchemaSums(datasource_id)
     segments: list[Row] = []
     entries: list[Row] = []
     for segment, entry in zip(change.segments, change.adds, strict=True):
         key, texts = entry.entry_id, encoded[segment.segment_id]
         segments.append(r.segment_row(segment, texts, datasource_id, key))
-        entries.append(r.entry_row(entry, datasource_id, key))
-        if settled_revision == commit.revision:
+        entries.append(r.entry_row(entry, datasource_id, key, is_indexed=settles))
+        if settles:
             counts = (1, segment.rows, segment.size_bytes)
             schemas.add(texts.digest, texts.schema, key, counts)
     schemas.write(session)
     session.defer(s.INSERT_SEGMENT, segments)
     session.defer(s.INSERT_ENTRY, entries)
-    write_chunks(
-        session,
-        view,
-        change,
-        datasource_id,
-        commit.revision,
-        settles=settled_revision == commit.revision,
-    )
+    write_chunks(session, view, change, datasource_id, commit.revision, settles=settles)
 
 
 def _write_any(

@@ -125,7 +125,7 @@ def _build(session: Session, rows: Sequence[Row]) -> list[Commit]:
         adds[row[0] >> ENTRY_BITS, row[1]].append(entry_of(row))
     drops: dict[Key, list[Entry]] = defaultdict(list)
     for row in session.rows(q.ENTRIES_DROPPED, **between):
-        drops[row[16], row[1]].append(entry_of(row))
+        drops[row[17], row[1]].append(entry_of(row))
     segments: dict[Key, list[Segment]] = defaultdict(list)
     for key, datasource_id, record in session.rows(q.SEGMENTS_ADDED, **ids):
         segments[key >> ENTRY_BITS, datasource_id].append(decode_segment(record))

@@ -38,7 +38,9 @@ def schema_digest(schema: str) -> int:
 # Rows that are written have the order of the columns of their tables, which is that of their INSERT's parameters.
 
 
-def entry_row(entry: Entry, datasource_id: int, segment_key: int) -> Row:
+def entry_row(
+    entry: Entry, datasource_id: int, segment_key: int, *, is_indexed: bool = True
+) -> Row:
     """Return the row of an entry that is live."""
     chunk, span, version = entry.chunk, entry.span, entry.version
     shown = (span,) if entry.clip is None else entry.clip.intervals
@@ -59,6 +61,7 @@ def entry_row(entry: Entry, datasource_id: int, segment_key: int) -> Row:
         entry.partition_id,
         str(entry.overshadowed_ids),
         str(entry.update_group),
+        int(is_indexed),
         None,
     )
 

@@ -44,7 +44,8 @@ _WITHOUT_ROWID = _KEYS.keys() - {"key_frames", "lookups", "task_attempts", "task
 """Tables that SQLite keeps in the order of their key."""
 _INDEXES = """
 CREATE INDEX entries_by_segment ON entries (segment_key) WHERE entry_id <> segment_key;
-CREATE INDEX entries_live ON entries (datasource_id, chunk_start, chunk_end, entry_id) WHERE dropped_revision IS NULL;
+CREATE INDEX entries_live ON entries (datasource_id, chunk_start, chunk_end, entry_id)
+  WHERE dropped_revision IS NULL AND is_indexed = 1;
 CREATE INDEX entries_gone ON entries (datasource_id, chunk_start, chunk_end, entry_id)
   WHERE dropped_revision IS NOT NULL;
 CREATE INDEX entries_by_drop ON entries (dropped_revision) WHERE dropped_revision IS NOT NULL;

@@ -47,6 +47,10 @@ LIVE_OF = statement(
       AND dropped_revision IS NULL
     """
 )
+LEFT_OUT = statement(
+    f"SELECT entry_id FROM entries WHERE is_indexed = 0 AND entry_id < {c.FIRST_UNSETTLED_KEY}"
+)
+"""Entries that no reader finds."""
 CHUNKS_OF = statement(f"SELECT {c.CHUNK} FROM chunks WHERE datasource_id = :datasource_id")
 SCHEMAS_OF = statement(
     """

@@ -40,10 +40,11 @@ TABLES = {
     ),
     # bound: the live entries, and those that a retained revision shows or a retained commit dropped
     # shown_start: the hull of what it shows
+    # is_indexed: 0: of a small append that left the index of live entries to a later one; see `live_entries`
     "entries": (
         "entry_id* datasource_id segment_key segment_id:text chunk_start chunk_end span_start "
         "span_end shown_start shown_end clip:text? major_ms minor partition_id overshadowed:text "
-        "update_group:text dropped_revision?"
+        "update_group:text is_indexed dropped_revision?"
     ),
     # every interval that is or was a chunk, summed up from its entries in the transaction that changes them, but for
     # those of small appends after `revision`, which leave it to a later one (`UNSETTLED_ENTRIES`)
@@ -166,6 +167,18 @@ UNSETTLED_CHANGES = f"""
     WHERE commits.revision > {_SETTLED}
 """
 """What `commit_datasources` does not know yet, by the first segment of each commit."""
+
+
+def live_entries(select: str, condition: str) -> str:
+    """Return the query for live entries: those in their index, and the newest, which are not in it yet."""
+    found = f"{select} WHERE {condition} AND entries.dropped_revision IS NULL"
+    return f"""
+        {found} AND entries.is_indexed = 1
+        UNION ALL
+        {found} AND entries.is_indexed = 0 AND entries.entry_id >= {FIRST_UNSETTLED_KEY}
+    """
+
+
 UNSETTLED_ENTRIES = f"""
     entries
     JOIN chunks ON chunks.datasource_id = entries.datasource_id

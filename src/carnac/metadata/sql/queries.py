@@ -23,33 +23,33 @@ def _entries_with(columns: str) -> str:
 def _live(columns: str, condition: str = "") -> Statement:
     """Live entries of chunks that start in a range, and that show something of an interval."""
     return statement(
-        f"""
-        {_entries_with(columns)}
-        WHERE {condition} entries.datasource_id = :datasource_id
-          AND entries.dropped_revision IS NULL
-          AND entries.chunk_start >= :first_start
-          AND entries.chunk_start < :end_ms
-          AND entries.shown_start < :end_ms
-          AND entries.shown_end > :start_ms
-        """
+        c.live_entries(
+            _entries_with(columns),
+            f"""
+            {condition} entries.datasource_id = :datasource_id
+            AND entries.chunk_start >= :first_start
+            AND entries.chunk_start < :end_ms
+            AND entries.shown_start < :end_ms
+            AND entries.shown_end > :start_ms
+            """,
+        )
     )
 
 
 def _since_frame(columns: str, condition: str = "") -> Statement:
     """Entries of a chunk added in a range of ids and still there at a revision."""
     added = f"""
-        {_entries_with(columns)}
-        WHERE {condition} entries.datasource_id = :datasource_id
-          AND entries.chunk_start = :start_ms
-          AND entries.chunk_end = :end_ms
-          AND entries.entry_id >= :first_id
-          AND entries.entry_id < :end_id
+        {condition} entries.datasource_id = :datasource_id
+        AND entries.chunk_start = :start_ms
+        AND entries.chunk_end = :end_ms
+        AND entries.entry_id >= :first_id
+        AND entries.entry_id < :end_id
     """
     return statement(
         f"""
-        {added} AND entries.dropped_revision IS NULL
+        {c.live_entries(_entries_with(columns), added)}
         UNION ALL
-        {added} AND entries.dropped_revision > :revision
+        {_entries_with(columns)} WHERE {added} AND entries.dropped_revision > :revision
         """
     )
 

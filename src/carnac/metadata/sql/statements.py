@@ -63,16 +63,8 @@ FIND_CHUNK = statement(
       AND end_ms = :end_ms
     """
 )
-LIVE_ENTRIES_OF_CHUNK = statement(
-    f"""
-    SELECT {c.ENTRY}
-    FROM entries
-    WHERE datasource_id = :datasource_id
-      AND chunk_start = :start_ms
-      AND chunk_end = :end_ms
-      AND dropped_revision IS NULL
-    """
-)
+_OF_CHUNK = "datasource_id = :datasource_id AND chunk_start = :start_ms AND chunk_end = :end_ms"
+LIVE_ENTRIES_OF_CHUNK = statement(c.live_entries(f"SELECT {c.ENTRY} FROM entries", _OF_CHUNK))
 # `+ 0`: not by an index of all entries of the datasource, which a planner takes for the shorter way
 LIVE_ENTRIES_OF_SEGMENTS = statement(
     f"""
@@ -177,6 +169,13 @@ UNSETTLED_SCHEMAS = statement(
     """
 )
 """What `schemas` does not count yet, as its rows, with a segment's record in place of the columns."""
+SETTLE_ENTRIES = statement(
+    f"""
+    UPDATE entries SET is_indexed = 1
+    WHERE entry_id >= {c.FIRST_UNSETTLED_KEY}
+      AND is_indexed = 0
+    """
+)
 INSERT_COVER = statement(
     """
     INSERT INTO covers (datasource_id, revision, start_ms, end_ms)
@@ -253,26 +252,15 @@ LIVE_SEGMENT_KEYS = statement(
       AND dropped_revision IS NULL
     """
 )
+_SHOWN = "SELECT major_ms, minor, shown_start, shown_end FROM entries"
 LIVE_SUMMARY = statement(
-    """
+    f"""
     SELECT max(major_ms), max(minor), min(shown_start), max(shown_end)
-    FROM entries
-    WHERE datasource_id = :datasource_id
-      AND chunk_start = :start_ms
-      AND chunk_end = :end_ms
-      AND dropped_revision IS NULL
+    FROM ({c.live_entries(_SHOWN, _OF_CHUNK)}) AS live
     """
 )
 LIVE_IDS_OF_CHUNK = statement(
-    """
-    SELECT entry_id
-    FROM entries
-    WHERE datasource_id = :datasource_id
-      AND chunk_start = :start_ms
-      AND chunk_end = :end_ms
-      AND dropped_revision IS NULL
-    ORDER BY entry_id
-    """
+    f"{c.live_entries('SELECT entry_id FROM entries', _OF_CHUNK)} ORDER BY entry_id"
 )
 SETTINGS = statement("SELECT name, value FROM settings")
 PUT_SETTING = c.put("settings")

@@ -32,6 +32,8 @@ def find_problems(session: Session) -> Iterator[str]:
     for attempt in attempts:
         by_task[attempt.task_id].append(attempt)
     yield from _broken(check_tasks, tasks, by_task)
+    for (entry_id,) in session.rows(sql.LEFT_OUT):
+        yield f"entry {entry_id} is in no index, and is not to be indexed any more"
     for datasource_id, name in session.rows(s.DATASOURCES):
         live = {
             row[0]: (entry_of(row), row[2])
