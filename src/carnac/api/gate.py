@@ -112,9 +112,11 @@ class Gate:
         try:
             self._check_head(_head_of(scope))
         except Refused as refusal:
-            _log.warning("%s %s: %s", scope["method"], shown_path(scope), refusal.message)
-            await problem(refusal.status, refusal.message, kind="refused")(scope, receive, send)
-            return
+            # the type is checked last: what has no answer anyway is told that it has none
+            if refusal.status is not HTTPStatus.UNSUPPORTED_MEDIA_TYPE or _is_answered(scope):
+                _log.warning("%s %s: %s", scope["method"], shown_path(scope), refusal.message)
+                await problem(refusal.status, refusal.message, kind="refused")(scope, receive, send)
+                return
         body = _Body(receive, self._room)
         app = self._shortcuts.get((scope["method"], scope["path"]), self._app)
         try:
@@ -155,7 +157,7 @@ class Gate:
             return
         if kind in {TEXT_TYPE, FORM_TYPE} and head.path.rstrip("/") in self._text_paths:
             return
-        if kind not in JSON_TYPES and _is_answered(scope):
+        if kind not in JSON_TYPES:
             raise Refused(
                 HTTPStatus.UNSUPPORTED_MEDIA_TYPE,
                 f"the body must be application/json, and is {_shown(kind) or 'of no type'}; send the header "
