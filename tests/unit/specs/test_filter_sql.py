@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -226,3 +227,63 @@ def test_nesting_has_a_limit() -> None:
         block = {"type": "not", "field": block}
     with pytest.raises(Invalid, match=f"nested more than {MAX_DEPTH} deep"):
         compile_filter(block)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "wrong"),
+    [
+        ("[", "unterminated character set, at character 1"),
+        ("(a", "missing ), unterminated subpattern, at character 1"),
+        ("a)", "unbalanced parenthesis, at character 2"),
+        ("*a", "nothing to repeat, at character 1"),
+        ("a|+", "nothing to repeat, at character 3"),
+        ("a\\", "bad escape (end of pattern), at character 2"),
+        ("a{2,1}", "min repeat greater than max repeat, at character 3"),
+        ("a{99999999999}", "repeats or nests too much"),
+    ],
+)
+def test_a_pattern_that_no_engine_reads_is_refused(pattern: str, wrong: str) -> None:
+    quoted = pattern.replace("\\", "\\\\")
+    for block in (
+        {"type": "regex", "dimension": "s", "pattern": pattern},
+        {"type": "expression", "expression": f"regexp_like(s, '{quoted}')"},
+        {"type": "expression", "expression": f"regexp_extract(s, '{quoted}') == 'a'"},
+        {"type": "expression", "expression": f"regexp_replace(s, '{quoted}', '') == 'a'"},
+    ):
+        with pytest.raises(Invalid, match=re.escape(wrong)):
+            compile_filter(block, TYPES)
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        *(
+            "",
+            "a{2}{3}",
+            "a++",
+            "^*",
+            "(?<n>a)",
+            "(?>a)",
+            r"\p{L}",
+            r"\h\R",
+            r"\x{1F600}",
+            "[[:alpha:]]",
+        ),
+        *(
+            "[a-z&&[^b]]",
+            "[[a])]",
+            r"\Q(*\E",
+            "(?i)a",
+            "(?x)a # (",
+            r"(a)\1",
+            r"\b*",
+            "($)+",
+            r"[\w-z]",
+        ),
+    ],
+)
+def test_a_pattern_that_java_reads_is_taken(pattern: str) -> None:
+    assert (
+        "RLIKE"
+        in compile_filter({"type": "regex", "dimension": "s", "pattern": pattern}, TYPES).sql
+    )

@@ -29,6 +29,7 @@ from carnac.specs.druid.expressions.values import (
     to_long,
     to_text,
 )
+from carnac.specs.druid.patterns import check_pattern
 from carnac.specs.problems import suggest
 
 MAX_DEPTH = 100
@@ -340,7 +341,7 @@ def _like(filters: _Filters, block: Mapping[str, Any]) -> str:
 
 
 def _regex(filters: _Filters, block: Mapping[str, Any]) -> str:
-    pattern = quote_text(str(_get(block, "pattern")))
+    pattern = quote_text(check_pattern(str(_get(block, "pattern"))))
     return filters.on_value(_name(block), lambda column: f"({_as_text(column)} RLIKE {pattern})")
 
 

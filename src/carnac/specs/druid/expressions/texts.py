@@ -25,6 +25,7 @@ from carnac.specs.druid.expressions.values import (
     to_text,
     to_value,
 )
+from carnac.specs.druid.patterns import check_pattern
 
 CAST_TYPES: Mapping[str, SqlType] = {
     "long": "long",
@@ -155,7 +156,9 @@ def _trim(word: str) -> Callable[[Sequence[Sql]], Sql]:
 
 
 def _regexp_extract(arguments: Sequence[Sql]) -> Sql:
-    pattern = quote_text(constant_text("regexp_extract", "its pattern", arguments[1]))
+    pattern = quote_text(
+        check_pattern(constant_text("regexp_extract", "its pattern", arguments[1]))
+    )
     group = constant_int("regexp_extract", "the group", arguments[2]) if len(arguments) > 2 else 0
     text = to_text(arguments[0]).text
     found = f"regexp_extract({text}, {pattern}, {group})"
@@ -163,8 +166,15 @@ def _regexp_extract(arguments: Sequence[Sql]) -> Sql:
 
 
 def _regexp_like(arguments: Sequence[Sql]) -> Sql:
-    pattern = quote_text(constant_text("regexp_like", "its pattern", arguments[1]))
+    pattern = quote_text(check_pattern(constant_text("regexp_like", "its pattern", arguments[1])))
     return Sql(f"({to_text(arguments[0]).text} RLIKE {pattern})", "bool")
+
+
+def _regexp_replace(arguments: Sequence[Sql]) -> Sql:
+    if isinstance(arguments[1].literal, str):
+        check_pattern(arguments[1].literal)
+    text, pattern, other = (to_text(one).text for one in arguments)
+    return Sql(f"regexp_replace({text}, {pattern}, {other})", "string")
 
 
 def _strpos(arguments: Sequence[Sql]) -> Sql:
@@ -241,7 +251,7 @@ FUNCTIONS: Mapping[str, Function] = {
     "rtrim": Function(_trim("TRAILING"), 1, 2),
     "regexp_extract": Function(_regexp_extract, 2, 3),
     "regexp_like": Function(_regexp_like, 2, 2),
-    "regexp_replace": written("ttt", "regexp_replace({0}, {1}, {2})", "string"),
+    "regexp_replace": Function(_regexp_replace, 3, 3),
     "contains_string": written("tt", "contains({0}, {1})", "bool"),
     "icontains_string": written("tt", "contains(lower({0}), lower({1}))", "bool"),
     "strpos": Function(_strpos, 2, 3),
