@@ -106,13 +106,23 @@ def test_a_server_more_is_asked_only_for_a_part_more(sizes: list[int]) -> None:
 @given(st.lists(st.integers(1, PART_BYTES // 10), min_size=30, max_size=90))
 def test_servers_that_are_asked_for_a_part_have_as_much_to_do(sizes: list[int]) -> None:
     ids = {f"s{number:02}": size for number, size in enumerate(sizes)}
-    servers = [Server(server_id=f"h{one}", loaded=frozenset(ids)) for one in range(9)]
+    servers = [Server(server_id=f"h{one}", loaded=frozenset(ids)) for one in range(10)]
     parts = plan_reads(ids, servers, {}, part_bytes=PART_BYTES).parts
     fewest = -(-sum(sizes) // PART_BYTES)
     assert max(sum(ids[one] for one in part) for part in parts.values()) <= max(
         PART_BYTES if fewest == 1 else 0, sum(sizes) // fewest * 9 / 8
     )
     assert len(parts) <= fewest + 1
+
+
+@given(st.lists(st.integers(1, PART_BYTES), min_size=9, max_size=60))
+def test_who_is_asked_is_the_same_with_and_without_parts_where_all_are_needed(
+    sizes: list[int],
+) -> None:
+    ids = {f"s{number:02}": size for number, size in enumerate(sizes)}
+    servers = [Server(server_id=f"h{one}", loaded=frozenset(ids)) for one in range(3)]
+    assume(sum(sizes) > 2 * PART_BYTES)
+    assert plan_reads(ids, servers, {}, part_bytes=PART_BYTES) == plan_reads(ids, servers, {})
 
 
 def test_who_is_busy_is_asked_for_less() -> None:

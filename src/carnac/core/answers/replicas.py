@@ -61,12 +61,13 @@ def plan_reads(
         sizes: Bytes of each segment's file, by segment id.
         servers: Those that live and do not drain.
         tried: Servers that could not read a segment, by segment id; they are not asked again.
-        part_bytes: So much is asked of one server before another one is; of several, each has about as much to do.
+        part_bytes: So much is asked of one server before another one is, if not all are needed; each of several has
+            about as much to do.
     """
     fair_bytes = max(1, _rounded_up(sum(sizes.values())) // max(1, len(servers)))
     bound_bytes = fair_bytes + fair_bytes // 8
     is_light = sum(sizes.values()) <= part_bytes and not any(tried.values())
-    part_bytes = _even_part(sum(sizes.values()), part_bytes)
+    part_bytes = _even_part(sum(sizes.values()), part_bytes, len(servers))
     least = min((one.running for one in servers), default=0)
     load = {one.server_id: (one.running - least) * fair_bytes for one in servers}
     part = dict.fromkeys(load, 0)
@@ -103,12 +104,15 @@ def _assignment(sizes: Mapping[str, int], chosen: Mapping[str, str]) -> Assignme
     return Assignment(parts=parts, left=[one for one in sizes if one not in chosen])
 
 
-def _even_part(total_bytes: int, part_bytes: int) -> int:
-    """Return how much one server is asked for: with an even part of as many as are needed, an eighth more at most."""
+def _even_part(total_bytes: int, part_bytes: int, servers: int) -> int:
+    """Return how much one server is asked for: with an even part of as many as are needed, an eighth more at most.
+
+    0: all are needed, and each is asked for what it is always asked for.
+    """
     if not part_bytes or total_bytes <= part_bytes:
         return part_bytes
-    even_bytes = total_bytes // -(-total_bytes // part_bytes)
-    return min(part_bytes, even_bytes + even_bytes // 8)
+    needed = -(-total_bytes // part_bytes)
+    return min(part_bytes, total_bytes // needed * 9 // 8) if needed < servers else 0
 
 
 def _rounded_up(total_bytes: int) -> int:
