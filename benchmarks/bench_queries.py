@@ -42,7 +42,8 @@ from carnac.store import Store
 from tests.support.serve_process import serving
 
 RUNS = 7
-LIGHT_RUNS = 25
+LIGHT_RUNS = 100
+DRUID_RUNS = 25
 WARM_S = 30
 """How long a statement is asked of Druid, and of Carnac, before it is measured; Java goes on compiling after ten."""
 HEAT_S = 120
@@ -132,11 +133,15 @@ def measure(rows: int, clients_s: int, runs: int) -> dict[str, object]:
         figures: dict[str, Any] = {
             "rows": counts,
             "raw": {
-                name: in_turns(name, one, sides, is_rollup=False, runs=runs)
+                name: in_turns(
+                    name, one, sides, is_rollup=False, runs=LIGHT_RUNS if one.is_light else runs
+                )
                 for name, one in STATEMENTS.items()
             },
             "rollup": {
-                name: in_turns(name, one, sides, is_rollup=True, runs=runs)
+                name: in_turns(
+                    name, one, sides, is_rollup=True, runs=LIGHT_RUNS if one.is_light else runs
+                )
                 for name, one in STATEMENTS.items()
                 if not one.is_of_raw
             },
@@ -288,7 +293,6 @@ def in_turns(
     The order is drawn anew each time: who always came after the same one would find what that one leaves, in caches
     and in threads that tidy up behind it.
     """
-    runs = LIGHT_RUNS if statement.is_light else runs
     took: dict[str, list[float]] = {side: [] for side in sides}
     for run in range(runs + 1):
         for side in random.Random(f"{name} {run}").sample(list(sides), len(sides)):
@@ -388,7 +392,7 @@ def compare_with_druid(url: str, rows: int) -> dict[str, object]:
             }
             for side in asks.values():
                 warm(lambda side=side, sql=sql: side.ask(sql))  # type: ignore[misc]
-            found[name] = in_turns(name, one, asks, is_rollup=False, runs=LIGHT_RUNS)
+            found[name] = in_turns(name, one, asks, is_rollup=False, runs=DRUID_RUNS)
             found[name]["ratio"] = ratio(found[name]["carnac_ms"], found[name]["druid_ms"])
         return {
             "rows": rows,
