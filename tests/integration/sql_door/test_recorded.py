@@ -23,8 +23,8 @@ LEFT_OUT = {
         *("ctx-tz-kolkata",),
         *("agg-anyvalue", "agg-approx-twin", "agg-quantile"),
         *("agg-empty-b", "fn-string", "fn-string-b", "fn-string-data-b", "fn-num-b"),
-        *("fn-num-double-data", "fn-time-parse-b", "fn-wrong-type", "lookup-missing"),
-        *("wikirollup-lastpage", "mv-string-to-mv", "agg-array-agg-order"),
+        *("fn-num-double-data", "fn-wrong-type", "lookup-missing"),
+        *("wikirollup-lastpage", "agg-array-agg-order"),
     ],
     "what Druid refuses and this dialect answers": [
         *("lit-inf-const", "lit-intdiv0-const", "lit-interval", "alias-missing", "agg-max-string"),
@@ -38,6 +38,7 @@ LEFT_OUT = {
             "agg-array-agg-size",
             "agg-orderby-null-desc-last",
             "agg-orderby-nulls-last",
+            "fn-string-data",
         ),
     ],
     "another meaning: division, order of nulls and of groups, sketches as text": [
