@@ -100,6 +100,12 @@ def test_times_of_another_zone(store: Store, call: str, wanted: str | None) -> N
     assert texts(store, call.format(zone="'America/New_York'")) == [wanted] * 3
 
 
+def test_a_zone_that_nobody_knows_is_named(store: Store) -> None:
+    with pytest.raises(Invalid) as caught:
+        store.sql("SELECT TIME_CEIL(__time, 'P1D', NULL, 'Nowhere/X') FROM edits")
+    assert caught.value.message == "unknown TimeZone 'Nowhere/X'"
+
+
 def meanings() -> list[list[str]]:
     page = (Path(__file__).parents[3] / "docs" / "concepts" / "druid.md").read_text()
     _, _, table = page.partition("<!-- meanings: begin -->")
