@@ -11,7 +11,9 @@ from carnac.errors import CarnacError, Corrupt, Invalid, NotFound, Unavailable
 if TYPE_CHECKING:
     import duckdb
 
-_KIND = re.compile(r"^(?:[A-Z][A-Za-z]*(?: [A-Z][A-Za-z]*| implemented)* Error|INTERNAL Error): ", re.DOTALL)
+_KIND = re.compile(
+    r"^(?:[A-Z][A-Za-z]*(?: [A-Z][A-Za-z]*| implemented)* Error|INTERNAL Error): ", re.DOTALL
+)
 _UDF = re.compile(r"^Python exception occurred while executing the UDF: (?:\w+: )?")
 _UNKNOWN_COLUMN = re.compile(r'Referenced column "(.*?)" (?:was )?not found', re.DOTALL)
 _UNKNOWN_IN_TABLE = re.compile(r'"(.*?)" does not have a column named "(.*?)"', re.DOTALL)
