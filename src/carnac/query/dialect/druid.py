@@ -24,6 +24,13 @@ _VALUES_1, _VALUES_2 = (
     f" WHEN {arg} IS NOT NULL THEN [CAST({arg} AS VARCHAR)] END"
     for arg in ("_1", "_2")
 )
+_OF_LISTS = {
+    "offset": "list_extract({0}, CASE WHEN _2 >= 0 THEN _2 + 1 END)",
+    "ordinal": "list_extract({0}, CASE WHEN _2 >= 1 THEN _2 END)",
+    "offset_of": "list_position({0}, {1}) - 1",
+    "ordinal_of": "list_position({0}, {1})",
+}
+"""Functions that `ARRAY_` and `MV_` stand before."""
 _BYTE = "(25[0-5]|2[0-4][0-9]|1?[0-9]?[0-9])"
 _ADDRESS = (
     f"(CASE WHEN regexp_full_match(CAST(_1 AS VARCHAR), '{_BYTE}([.]{_BYTE}){{3}}') THEN"
@@ -77,23 +84,21 @@ FORMS: Mapping[tuple[str, int], str] = {
     ("mv_to_array", 1): "_1",
     ("array_to_mv", 1): "_1",
     ("string_to_mv", 2): "string_split_regex(_1, _2)",
-    ("array_offset", 2): "list_extract(_1, CASE WHEN _2 >= 0 THEN _2 + 1 END)",
-    ("array_ordinal", 2): "list_extract(_1, CASE WHEN _2 >= 1 THEN _2 END)",
-    ("array_offset_of", 2): "list_position(_1, _2) - 1",
-    ("array_ordinal_of", 2): "list_position(_1, _2)",
     ("array_overlap", 2): "list_has_any(_1, _2)",
     ("scalar_in_array", 2): "list_contains(_2, _1)",
     ("mv_length", 1): "CASE WHEN typeof(_1) LIKE '%[]' THEN len(_1) WHEN _1 IS NOT NULL THEN 1 END",
     ("mv_to_string", 2): f"array_to_string({_VALUES_1}, _2)",
-    ("mv_offset", 2): f"list_extract({_VALUES_1}, CASE WHEN _2 >= 0 THEN _2 + 1 END)",
-    ("mv_ordinal", 2): f"list_extract({_VALUES_1}, CASE WHEN _2 >= 1 THEN _2 END)",
-    ("mv_offset_of", 2): f"list_position({_VALUES_1}, CAST(_2 AS VARCHAR)) - 1",
-    ("mv_ordinal_of", 2): f"list_position({_VALUES_1}, CAST(_2 AS VARCHAR))",
     ("mv_contains", 2): f"list_has_all({_VALUES_1}, {_VALUES_2})",
     ("mv_overlap", 2): f"list_has_any({_VALUES_1}, {_VALUES_2})",
-    ("mv_append", 2): f"list_concat({_VALUES_1}, {_VALUES_2})",
-    ("mv_prepend", 2): f"list_concat({_VALUES_1}, {_VALUES_2})",
-    ("mv_concat", 2): f"list_concat({_VALUES_1}, {_VALUES_2})",
+    **dict.fromkeys(
+        [("mv_append", 2), ("mv_prepend", 2), ("mv_concat", 2)],
+        f"list_concat({_VALUES_1}, {_VALUES_2})",
+    ),
+    **{
+        (f"{kind}_{name}", 2): form.format(*args)
+        for kind, args in {"array": ("_1", "_2"), "mv": (_VALUES_1, "CAST(_2 AS VARCHAR)")}.items()
+        for name, form in _OF_LISTS.items()
+    },
     ("ipv4_parse", 1): _ADDRESS,
     ("ipv4_stringify", 1): f"CASE WHEN {_ADDRESS} IS NOT NULL THEN"
     f" concat_ws('.', {_ADDRESS} >> 24, ({_ADDRESS} >> 16) & 255, ({_ADDRESS} >> 8) & 255, {_ADDRESS} & 255) END",

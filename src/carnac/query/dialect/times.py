@@ -43,11 +43,16 @@ _COMPLETED = (
 """A year, a month or an hour alone is a time to Joda, and none to a cast."""
 
 
-def _given(texts: Texts, most: int) -> tuple[str, str] | None:
+def _given(texts: Texts, most: int, default: str | None = None) -> tuple[str, str] | None:
     """Return the second of the arguments and the zone, which is the last of `most` and "" for UTC.
 
     None: one of them is no constant, or what is no zone, or they are too few or too many.
+
+    Args:
+        default: The second argument where there is one alone; None: there must be two.
     """
+    if len(texts) == 1 and default is not None:
+        return default, ""
     zone = (texts[most - 1] if len(texts) == most else "") or ""
     if zone.lower() in {"utc", "etc/utc", "z"}:
         zone = ""
@@ -67,7 +72,7 @@ def _on_the_wall(zone: str, what: str = "_1") -> str:
 def _time_parse(texts: Texts) -> str | None:
     from carnac.specs.druid.joda import has_offset, to_strptime  # specs take long to load
 
-    given = _given([*texts, ""] if len(texts) == 1 else texts, 3)
+    given = _given(texts, 3, default="")
     if given is None:
         return None
     pattern, zone = given
@@ -129,7 +134,7 @@ def _interval(period: Period) -> str:
 def _time_format(texts: Texts) -> str | None:
     from carnac.specs.druid.joda import has_offset, to_strftime  # specs take long to load
 
-    given = _given([*texts, ""] if len(texts) == 1 else texts, 3)
+    given = _given(texts, 3, default="")
     if given is None:
         return None
     pattern, zone = given[0] or _ISO, given[1]
