@@ -331,9 +331,8 @@ def _open_deep_storage(
         deep_storage = open_deep_storage(_resolve_url(location, url))
         _require_unused(deep_storage, location)
         if deep_storage.local_path(_TRIAL) is None:
-            deep_storage.write(
-                _TRIAL, b""
-            )  # a bucket that is not there shows here, and not to the first load
+            # a bucket that is not there shows here, and not to the first load
+            deep_storage.write(_TRIAL, b"")
             deep_storage.delete(_TRIAL)
         metadata.put_settings({DEEP_STORAGE_KEY: url})
         return deep_storage
