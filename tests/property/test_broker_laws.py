@@ -10,8 +10,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from carnac.broker import Broker
 from carnac.errors import CarnacError
-from carnac.ports.answers import Engine, QueryService, Statement
+from carnac.ports.answers import Engine, Statement
 from carnac.store import Store
 from tests.nightly import IS_NIGHTLY
 from tests.support.historicals import settled
@@ -36,7 +37,7 @@ def served(
     served.close()
 
 
-def check(queries: QueryService, store: Store, one: Asked, query_id: str) -> Engine | None:
+def check(queries: Broker, store: Store, one: Asked, query_id: str) -> Engine | None:
     """Compare what a broker says with what the store says; return what ran it, None if it fails everywhere."""
     statement = Statement(sql=one.sql, parameters=one.parameters, query_id=query_id)
     try:
@@ -52,7 +53,7 @@ def check(queries: QueryService, store: Store, one: Asked, query_id: str) -> Eng
     return engine
 
 
-def rows_of(queries: QueryService, statement: Statement) -> tuple[pa.Table, Engine]:
+def rows_of(queries: Broker, statement: Statement) -> tuple[pa.Table, Engine]:
     answer: Any = queries.run(statement)
     with closing(answer):
         table = pa.Table.from_batches(list(answer.batches()), answer.schema)

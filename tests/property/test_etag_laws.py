@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 
 import carnac
 from carnac.bootstrap.serving.broker import open_broker
+from carnac.broker import Broker
 from carnac.clock import StoreClock
 from carnac.config import SecretUrl, Settings
 from carnac.errors import CarnacError, NotFound
-from carnac.ports.answers import QueryService, Statement
+from carnac.ports.answers import Statement
 
 DAYS = (1, 2, 3)
 Days = frozenset[tuple[str, int]]
@@ -141,7 +142,7 @@ def publish(store: carnac.Store, change: Change, number: int, done: list[Change]
     return change if store.head().revision > head else None
 
 
-def ask(queries: QueryService, asked: Asked, revision: int) -> tuple[str, list[str]]:
+def ask(queries: Broker, asked: Asked, revision: int) -> tuple[str, list[str]]:
     """Return the ETag and the rows, in one order, of a statement at a revision."""
     try:
         answer = queries.run(Statement(sql=asked.sql, query_id="q", at=revision))

@@ -118,7 +118,7 @@ def _database() -> Any:
 
 @dataclass(eq=False)
 class PlainEngine:
-    """Runs leaf statements as they are, on a connection of its own for each (port `LeafEngine`).
+    """Runs leaf statements as they are, on a connection of its own for each (a `QueryEngine` for tests).
 
     Attributes:
         gate: A statement waits before each batch until it is set.

@@ -1,4 +1,4 @@
-"""The port `DataPipeline` without Spark: rows in memory become real segment files, in this process.
+"""The pipeline without Spark: rows in memory become real segment files, in this process.
 
 It is for tests of what stands around a pipeline. It takes rows as they are: no transforms, no rollup, no files to
 read. Deletions by predicate run the product's own code. A test holds it against the real pipeline.
@@ -50,7 +50,7 @@ OnProgress = Callable[[JobProgress], None]
 
 
 class LocalPipeline:
-    """Jobs over rows in memory, run where they are called (port `DataPipeline`). Safe for threads.
+    """Jobs over rows in memory, run where they are called (a `SparkPipeline` for tests). Safe for threads.
 
     Rows are dictionaries, an Arrow table, or a pandas or Polars frame; their time is epoch milliseconds, ISO 8601
     text or a datetime. Dimensions are those of the spec, else all other fields of the rows.

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from carnac.bootstrap.store import DEEP_STORAGE_FOLDER, DEEP_STORAGE_KEY
 from carnac.config import Settings
 from carnac.deep_storage import open_deep_storage
 from carnac.metadata import open_metadata
 from carnac.metadata.store import MetadataStore
-from carnac.ports import Clock, DataPipeline, DeepStorage, IdSource
+from carnac.ports import Clock, DeepStorage, IdSource
 from carnac.ports.storage import METADATA_FILE
 from carnac.query import QueryEngine
 from carnac.store import Store
@@ -27,7 +28,7 @@ def open_local_store(
     settings: Settings | None = None,
     faults: Faults | None = None,
     on_statement: Callable[[str], None] | None = None,
-    pipeline: Callable[[DeepStorage], DataPipeline] | None = None,
+    pipeline: Callable[[DeepStorage], Any] | None = None,
 ) -> Store:
     """Open the store in `folder`, made if there is none: SQLite, local files, jobs in this process, DuckDB.
 

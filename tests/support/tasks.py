@@ -64,7 +64,7 @@ class FakeRunner:
 
 
 class FakeJobs:
-    """Does what a test says (port `TaskJobs`).
+    """Does what a test says (`StoreJobs` for tests).
 
     Attributes:
         interrupts: How often it was told to end.

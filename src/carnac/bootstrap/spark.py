@@ -8,10 +8,11 @@ from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
 from carnac.config import NICENESS, Settings, reveal
-from carnac.ports import Clock, DataPipeline, DeepStorage, IdSource
+from carnac.ports import Clock, DeepStorage, IdSource
 
 if TYPE_CHECKING:
     from carnac.config import Settings
+    from carnac.jobs.pipeline import SparkPipeline
     from carnac.spark.session import SparkHolder
     from carnac.specs.ingest.spec import IngestSpec
 
@@ -24,11 +25,11 @@ def make_spark_pipeline(
     *,
     spark: SparkHolder | None = None,
     tell: Callable[[str], None] | None = None,
-) -> DataPipeline:
+) -> SparkPipeline:
     """Return what runs data jobs on Spark, as the settings say; whoever makes it closes it.
 
     Args:
-        spark: The Spark to use; None: one of its own.
+        spark: The Spark of somebody else, who stops it; None: one of its own.
         tell: Told that the Spark of its own takes long to start; None: nobody is.
     """
     from carnac.jobs.pipeline import SparkPipeline
@@ -38,6 +39,7 @@ def make_spark_pipeline(
         clock=clock,
         ids=ids,
         spark=spark or make_spark(settings, tell=tell),
+        is_lent=spark is not None,
         verify_reads=settings.verify_reads == "once",
     )
 

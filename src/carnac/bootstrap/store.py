@@ -33,7 +33,7 @@ from carnac.config import SecretUrl, Settings, load_settings
 from carnac.core.redaction import is_readable, secrets_of, show_url
 from carnac.durable import find_stranger, make_folders
 from carnac.errors import Invalid, NotFound
-from carnac.ports import Clock, DataPipeline, DeepStorage, IdSource
+from carnac.ports import Clock, DeepStorage, IdSource
 from carnac.ports.storage import METADATA_FILE
 from carnac.store import Store
 
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from carnac.core.log.allocation import AllocationReply, AllocationRequest
+    from carnac.jobs.pipeline import SparkPipeline
     from carnac.metadata.store import MetadataStore
     from carnac.overlord import Lockbox
 
@@ -151,7 +152,7 @@ def open_store(
     settings: Settings | None = None,
     clock: Clock | None = None,
     ids: IdSource | None = None,
-    pipeline: Callable[[DeepStorage], DataPipeline] | None = None,
+    pipeline: Callable[[DeepStorage], SparkPipeline] | None = None,
     on_notice: Callable[[str], None] | None = None,
     **overrides: object,
 ) -> Store:

@@ -26,10 +26,11 @@ from carnac.overlord.attempt import run_attempt
 from carnac.overlord.clearing import note_waste
 from carnac.overlord.loop import LoopSettings, OverlordLoop
 from carnac.overlord.tasks import TaskService
-from carnac.ports import Clock, DataPipeline, DeepStorage, IdSource, TaskRunner
+from carnac.ports import Clock, DeepStorage, IdSource, TaskRunner
 from carnac.ports.loops import safely
 
 if TYPE_CHECKING:
+    from carnac.jobs.pipeline import SparkPipeline
     from carnac.metadata.store import MetadataStore
     from carnac.overlord.lockbox import Lockbox
     from carnac.specs.tasks.spec import AnyTask
@@ -182,7 +183,7 @@ def run_task_attempt(
     *,
     settings: Settings,
     on_lost: Callable[[], None] = lambda: None,
-    pipeline: Callable[[DeepStorage, IdSource], DataPipeline] | None = None,
+    pipeline: Callable[[DeepStorage, IdSource], SparkPipeline] | None = None,
     clock: Clock | None = None,
 ) -> Mapping[str, object]:
     """Run one attempt of a task of the store that the settings name; return its report.
@@ -232,8 +233,8 @@ def mark_of_attempt(attempt: Attempt) -> str:
 
 
 def _with_ids(
-    make: Callable[[DeepStorage, IdSource], DataPipeline], ids: IdSource, root: DeepStorage
-) -> DataPipeline:
+    make: Callable[[DeepStorage, IdSource], SparkPipeline], ids: IdSource, root: DeepStorage
+) -> SparkPipeline:
     return make(root, ids)
 
 

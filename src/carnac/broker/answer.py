@@ -19,7 +19,11 @@ End = Callable[[BaseException | None, AnswerMeter], BaseException | None]
 
 
 class BrokerAnswer:
-    """The answer to a statement (port `Answer`). `close` may be called by any thread."""
+    """The answer to a statement, which streams. To be closed; `close` may be called by any thread.
+
+    Attributes:
+        facts: The facts of the answer.
+    """
 
     def __init__(
         self, execution: Execution, facts: AnswerFacts, schema: object, on_end: End
@@ -38,7 +42,7 @@ class BrokerAnswer:
         return self._schema
 
     def batches(self) -> Iterator[object]:
-        """Yield the rows, once; closed at the end."""
+        """Yield `pyarrow.RecordBatch`es, once; closed at the end. What fails is raised as by `Broker.run`."""
         try:
             for batch in self._execution.batches():
                 self._meter.add(batch)

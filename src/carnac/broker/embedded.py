@@ -4,34 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from carnac.broker.execution import Reach
 from carnac.errors import Corrupt, NotFound
 from carnac.ports.answers import Engine, Statement
 
 if TYPE_CHECKING:
-    from carnac.ports import Catalog, Head
+    from carnac.ports import Catalog
     from carnac.ports.queries import QueryBasis
     from carnac.query.engine import QueryEngine
     from carnac.query.streams.streaming import StreamedQuery
+    from carnac.store.leases import Reading
 
 ATTEMPTS_MAX = 3
 """How often a statement is planned and started when its lease runs out meanwhile, as it does when a machine sleeps."""
-
-
-class Reading(Protocol):
-    """A revision that stays readable for now."""
-
-    @property
-    def head(self) -> Head:
-        """The revision."""
-        ...
-
-    @property
-    def is_held(self) -> Callable[[], bool]:
-        """Whether its files have been protected without a gap since the reading began."""
-        ...
 
 
 class EmbeddedExecutor:

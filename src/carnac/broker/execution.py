@@ -104,6 +104,6 @@ class Executor(Protocol):
             timeout_ms: After which it is stopped, from now on; 0: no limit.
 
         Raises:
-            Invalid, NotFound, Unavailable, Corrupt: As `QueryService.run`.
+            Invalid, NotFound, Unavailable, Corrupt: As `Broker.run`.
         """
         ...

@@ -19,10 +19,10 @@ from carnac.errors import Unavailable
 from carnac.ports.loops import Loop, safely
 
 if TYPE_CHECKING:
-    from carnac.broker.embedded import Reading
     from carnac.metadata.store import MetadataStore
     from carnac.ports import Clock
     from carnac.ports.serving import ServerRecord
+    from carnac.store.leases import Reading
 
 FOLLOW_PERIOD_MS = 100
 """Between two looks at what is told: about so long a new revision waits for its first query."""

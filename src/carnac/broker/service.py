@@ -42,7 +42,7 @@ class _Asked:
 
 
 class Broker:
-    """Answers statements (port `QueryService`). Safe for threads.
+    """Answers statements. Safe for threads. A statement waits in a fair queue while too many run.
 
     Args:
         store_id: Whose log receipts name.
@@ -78,7 +78,21 @@ class Broker:
         self._asked: dict[str, _Asked] = {}
 
     def run(self, statement: Statement, *, if_none_match: str | None = None) -> BrokerAnswer | None:
-        """Run a statement; None: the answer has an ETag that was given, and nothing was run."""
+        """Run a statement; None: the answer has an ETag that was given, and nothing was run.
+
+        Args:
+            if_none_match: ETags as HTTP writes them, or one without quotes.
+
+        Raises:
+            Invalid: It is not one SELECT statement, does not parse, or names what a query may not reach.
+            NotFound: It names what is not in the revision; or there is no such revision.
+            Conflict: A statement of that id runs or waits already.
+            Busy: The queue is full; ask again after `Busy.retry_after_s`.
+            TimedOut: It took too long, waiting included.
+            Cancelled: Somebody asked for that.
+            Unavailable: It needs more memory than there is, or segments that it needs cannot be read from any server.
+            Corrupt: A segment file is missing or damaged.
+        """
         asked = self._begin(statement)
         try:
             execution = self._open(asked)
@@ -118,7 +132,11 @@ class Broker:
         return self._timeout_ms if statement.timeout_ms is None else statement.timeout_ms
 
     def cancel(self, query_id: str, *, is_left: bool = False) -> bool:
-        """Stop a statement; False: none of that id runs or waits here."""
+        """Stop a statement; False: none of that id runs or waits here.
+
+        Args:
+            is_left: Its asker has gone, and nobody waits for it any more.
+        """
         with self._lock:
             asked = self._asked.get(query_id)
         if asked is None:

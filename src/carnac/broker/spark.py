@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from carnac.broker.distributed import Planned
+    from carnac.jobs.pipeline import SparkPipeline
     from carnac.ports import Catalog
-    from carnac.ports.distributed import SparkPlan, SparkRunner
+    from carnac.ports.distributed import SparkPlan
     from carnac.ports.queries import QueryBasis
     from carnac.query.engine import QueryEngine
 
@@ -40,7 +41,7 @@ class SparkExecutor:
     """
 
     engine: QueryEngine
-    runner: Callable[[], SparkRunner]
+    runner: Callable[[], SparkPipeline]
     planned: Planned
     catalog: Callable[[int], Catalog]
 

@@ -7,31 +7,24 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 from carnac.core.segments.segment import Segment
 from carnac.errors import Cancelled, CarnacError, Corrupt, Invalid, NotFound, Unavailable, gravest
 from carnac.historical.cold import ColdFile, open_cold
 from carnac.historical.shelf import Item, Shelf, status_of_own
 from carnac.ports import DeepStorage
-from carnac.ports.queries import LeafEngine, LeafFiles, LeafReport, LeafRequest
+from carnac.ports.queries import LeafFiles, LeafReport, LeafRequest
 from carnac.ports.segment_files import blocks_of, damaged, find_damage
 from carnac.ports.threads import GRACE_MS, note_left
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from carnac.query.engine import QueryEngine
+    from carnac.query.intact import IntactFiles
+
 Located = tuple[Segment, Path]
-
-
-class FileChecks(Protocol):
-    """Reads a file once in a process before it is believed."""
-
-    def find_damaged(
-        self, files: Sequence[Located], stop: threading.Event
-    ) -> Sequence[tuple[Located, str]]:
-        """Return those that are not what their records say, and what is wrong with each."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +40,7 @@ class Sources:
 
     shelf: Shelf
     storage: DeepStorage
-    checks: FileChecks | None
+    checks: IntactFiles | None
     mistrust: Callable[[Item], None]
 
 
@@ -73,7 +66,7 @@ class Leaf:
         self,
         request: LeafRequest,
         sources: Sources,
-        engine: LeafEngine,
+        engine: QueryEngine,
         server_id: str,
         on_end: Callable[[Leaf], None],
     ) -> None:

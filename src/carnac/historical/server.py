@@ -10,19 +10,24 @@ import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from carnac.core.segments.segment import Segment
 from carnac.durable import make_folders, sync
 from carnac.errors import Busy, Invalid, Unavailable
 from carnac.historical.journal import Journal, cannot
-from carnac.historical.leaves import FileChecks, Leaf, Sources
+from carnac.historical.leaves import Leaf, Sources
 from carnac.historical.loading import BACK_OFF_MS, Loader
 from carnac.historical.shelf import Item, Shelf, status_of_own
 from carnac.ports import Clock, DeepStorage, IdSource
 from carnac.ports.loops import safely
-from carnac.ports.queries import LeafEngine, LeafReport, LeafRequest
+from carnac.ports.queries import LeafReport, LeafRequest
 from carnac.ports.segment_files import blocks_of, find_damage
 from carnac.ports.serving import Inventory
+
+if TYPE_CHECKING:
+    from carnac.query.engine import QueryEngine
+    from carnac.query.intact import IntactFiles
 
 WAIT_MAX_MS = 60_000
 """For a change of the inventory."""
@@ -71,13 +76,13 @@ class Historical:
         self,
         folder: Path,
         storage: DeepStorage,
-        engine: LeafEngine,
+        engine: QueryEngine,
         *,
         clock: Clock,
         ids: IdSource,
         store_id: str,
         capacity_bytes: int,
-        checks: FileChecks | None = None,
+        checks: IntactFiles | None = None,
         load_threads: int = LOAD_THREADS,
         load_bytes_per_s: int = 0,
         back_off_ms: int = BACK_OFF_MS,

@@ -1,4 +1,4 @@
-"""The port `DataPipeline`, on Spark."""
+"""The data pipeline: jobs over rows, on Spark."""
 
 from __future__ import annotations
 
@@ -51,10 +51,13 @@ MEMORY_SHARE = 0.5
 class SparkPipeline:
     """Jobs over rows, run on Spark. Starts no JVM before the first job.
 
+    Safe for threads, statements too.
+
     Args:
         output_url: Root of deep storage, as `DeepStorage.url` gives it; all executors must reach it.
         task_memory_bytes: What one task may hold in memory before it spills; None: by this machine's memory.
         verify_reads: Whether files are compared with their records before Spark reads them for the first time.
+        is_lent: Somebody else stops the Spark.
     """
 
     def __init__(
@@ -66,7 +69,9 @@ class SparkPipeline:
         spark: SparkSettings | SparkHolder,
         task_memory_bytes: int | None = None,
         verify_reads: bool = True,
+        is_lent: bool = False,
     ) -> None:
+        self._is_lent = is_lent
         self._verified: dict[str, str] | None = {} if verify_reads else None
         self._holder = spark if isinstance(spark, SparkHolder) else SparkHolder(spark)
         memory_bytes = task_memory_bytes or default_task_memory_bytes()
@@ -94,7 +99,20 @@ class SparkPipeline:
         on_progress: OnProgress | None = None,
         places: PlacePlan | None = None,
     ) -> JobResult:
-        """Read, parse, transform, roll up, partition, sort and write segment files."""
+        """Read, parse, transform, roll up, partition, sort and write segment files.
+
+        Args:
+            places: How its segments get their places; None: publish finds them.
+            rows: A Spark DataFrame, pandas DataFrame or Arrow table if the spec's input is in memory.
+            newest_before_ms: Time of the newest row in the datasource, to count late rows; None if it is empty, or if
+                none counts as late.
+
+        Raises:
+            Invalid: The spec does not fit the data, or more rows were rejected than `maxParseExceptions` allows.
+                Nothing is left behind but the quarantined rows.
+            NotFound: An input does not exist.
+            Unavailable: Deep storage is full or does not answer.
+        """
         self._check_shared_storage()
         job = IngestJob(
             self._context,
@@ -115,7 +133,16 @@ class SparkPipeline:
         newest_before_ms: int | None = None,
         places: PlacePlan | None = None,
     ) -> JobResult:
-        """Do what `run_ingest` does, by the same functions, in the caller's process."""
+        """Do what `run_ingest` does, by the same functions, in the caller's process: no JVM, one thread, few rows.
+
+        Args:
+            rows: A pandas or Polars DataFrame, Arrow data, or a list of mappings.
+
+        Raises:
+            Invalid: As `run_ingest`; or the spec computes what only Spark computes, or there are more than
+                `APPEND_ROWS_MAX` rows or `APPEND_BYTES_MAX` bytes: Spark does that.
+            NotFound, Unavailable: As `run_ingest`.
+        """
         job = IngestJob(
             self._here,
             spec,
@@ -137,7 +164,18 @@ class SparkPipeline:
         columns: Mapping[str, ColumnType] | None = None,
         on_progress: OnProgress | None = None,
     ) -> tuple[SegmentRewrite, ...]:
-        """Rewrite the segments that hold rows matching the SQL predicate, and no others."""
+        """Rewrite the segments that hold rows matching the SQL predicate, and no others.
+
+        Args:
+            columns: What the predicate may name; None: the united columns of `inputs`.
+
+        Returns:
+            One for each input that held a matching visible row.
+
+        Raises:
+            Invalid: The predicate is not valid SQL over the datasource's columns, or fails on a value.
+            Corrupt: The file of one of `inputs` is not what its record says.
+        """
         self._check_shared_storage()
         return delete_where(
             self._context,
@@ -157,7 +195,19 @@ class SparkPipeline:
         on_waste: Callable[[RewriteJob, int], None] | None = None,
         on_progress: OnProgress | None = None,
     ) -> None:
-        """Rewrite the segments of every job; no job waits for another."""
+        """Rewrite the segments of every job; no job waits for another, and none fails because another does.
+
+        Args:
+            on_end: Called once for each job as soon as it has ended, from any thread: with what it wrote, or with why
+                it wrote nothing (its files are gone then). What it raises ends the call.
+            find_cancel_reason: Asked now and then whether a job has become useless; if so it is cancelled at once and
+                ends with that error.
+            on_waste: Called before `on_end` for a job that wrote nothing in the end but had begun to: with the bytes
+                of its files that were there, staged parts included.
+
+        Raises:
+            Unavailable: Spark does not start.
+        """
         self._check_shared_storage()
         RewriteRun(
             self._context,
@@ -174,7 +224,11 @@ class SparkPipeline:
         *,
         columns: Mapping[str, ColumnType] | None = None,
     ) -> DataFrame:
-        """Return a Spark DataFrame over the visible rows."""
+        """Return a Spark DataFrame over the visible rows, schemas united by name, sketches as binary.
+
+        Args:
+            columns: What it shall have besides `__time`; None: the united columns of `inputs`.
+        """
         self._check_shared_storage()
         session = self._holder.session()
         self._verify([source.segment for source in inputs])
@@ -182,13 +236,27 @@ class SparkPipeline:
             return frame_of(session, inputs, self._context.output_url, columns=columns)
 
     def warm(self) -> None:
-        """Start Spark, if it does not run (port `SparkRunner`)."""
+        """Start Spark, if it does not run.
+
+        Raises:
+            Unavailable: Spark does not start.
+        """
         self._holder.session()
 
     def run_statement(
         self, plan: SparkPlan, *, stop: Callable[[], CarnacError | None]
     ) -> Iterator[object]:
-        """Yield the rows of a statement (port `SparkRunner`)."""
+        """Yield the rows of a planned statement in order, as `pyarrow.RecordBatch`es of bounded size.
+
+        Closing it stops what runs.
+
+        Args:
+            stop: Asked now and then; what it returns ends the statement.
+
+        Raises:
+            Invalid: Spark refuses the statement, or it fails for some row.
+            Unavailable: Spark failed, or does not start. Else as a segment's file is read.
+        """
         self._check_shared_storage()
         self._verify([one.segment for table in plan.scans for one in table.slices])
         yield from run_statement(
@@ -218,7 +286,8 @@ class SparkPipeline:
 
     def close(self) -> None:
         """Stop Spark if it was started here. Idempotent."""
-        self._holder.close()
+        if not self._is_lent:
+            self._holder.close()
 
     def _check_shared_storage(self) -> None:
         if self._context.output_url.startswith("memory:"):

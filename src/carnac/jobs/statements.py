@@ -69,7 +69,7 @@ def run_statement(
     """Yield the rows of a statement; a thread of its own asks Spark for them, so that any thread may take them.
 
     Raises:
-        As `SparkRunner.run_statement`.
+        As `SparkPipeline.run_statement`.
     """
     run = _Run(holder, plan, output_url, clock, stop)
     thread = threading.Thread(target=run.work, name="carnac-spark-statement", daemon=True)

@@ -25,11 +25,12 @@ from carnac.errors import CarnacError, Revoked, Unavailable
 from carnac.overlord.guard import TaskGuard
 from carnac.overlord.keeper import LockKeeper
 from carnac.overlord.lockbox import Lockbox
-from carnac.ports import Clock, JobProgress, TaskJobs
+from carnac.ports import Clock, JobProgress
 from carnac.ports.loops import Loop, Wait
 
 if TYPE_CHECKING:
     from carnac.metadata.store import MetadataStore
+    from carnac.store.jobs import StoreJobs
 
 BEATS_IN_LEASE = 4
 PROGRESS_MS = 1_000
@@ -44,7 +45,7 @@ _log = logging.getLogger(__name__)
 def run_attempt(
     metadata: MetadataStore,
     lockbox: Lockbox,
-    jobs: TaskJobs,
+    jobs: StoreJobs,
     clock: Clock,
     *,
     holder: str,
@@ -163,7 +164,7 @@ class _Pulse:
         self,
         metadata: MetadataStore,
         clock: Clock,
-        jobs: TaskJobs,
+        jobs: StoreJobs,
         attempt: Attempt,
         *,
         on_lost: Callable[[], None],

@@ -11,7 +11,6 @@ from carnac.ports.ambient import (
 )
 from carnac.ports.jobs import (
     ChunkLayout,
-    DataPipeline,
     JobProgress,
     JobReport,
     JobResult,
@@ -42,7 +41,6 @@ from carnac.ports.storage import (
 )
 from carnac.ports.tasks import (
     TaskFilter,
-    TaskJobs,
     TaskRunner,
     WriteGuard,
 )
@@ -51,7 +49,6 @@ __all__ = [
     "Catalog",
     "ChunkLayout",
     "Clock",
-    "DataPipeline",
     "DatasourceInfo",
     "DeepStorage",
     "ExportResult",
@@ -72,7 +69,6 @@ __all__ = [
     "StoredFile",
     "Tag",
     "TaskFilter",
-    "TaskJobs",
     "TaskRunner",
     "TrashedSegment",
     "TrimReport",

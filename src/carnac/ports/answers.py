@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Protocol
 
 from carnac.ports.queries import KEEP, Keeping
 
@@ -120,60 +119,3 @@ class AnswerFacts:
     servers: Sequence[str] = ()
     segments_cold: int = 0
     segments_kept: int = 0
-
-
-class Answer(Protocol):
-    """An answer that streams. To be closed."""
-
-    facts: AnswerFacts
-    """The facts of the answer."""
-
-    @property
-    def schema(self) -> object:
-        """The `pyarrow.Schema` of the rows."""
-        ...
-
-    def batches(self) -> Iterator[object]:
-        """Yield `pyarrow.RecordBatch`es, once; closed at the end. What fails is raised as by `QueryService.run`."""
-        ...
-
-    def close(self) -> None:
-        """Stop what still runs for it, and let go of the revision. Idempotent."""
-        ...
-
-
-class QueryService(Protocol):
-    """Answers statements: a broker. Safe for threads.
-
-    A statement waits in a fair queue while too many run.
-    """
-
-    def run(self, statement: Statement, *, if_none_match: str | None = None) -> Answer | None:
-        """Run a statement; None: the answer has the ETag that was given, and nothing was run.
-
-        Args:
-            if_none_match: ETags as HTTP writes them, or one without quotes.
-
-        Raises:
-            Invalid: It is not one SELECT statement, does not parse, or names what a query may not reach.
-            NotFound: It names what is not in the revision; or there is no such revision.
-            Conflict: A statement of that id runs or waits already.
-            Busy: The queue is full; ask again after `Busy.retry_after_s`.
-            TimedOut: It took too long, waiting included.
-            Cancelled: Somebody asked for that.
-            Unavailable: It needs more memory than there is, or segments that it needs cannot be read from any server.
-            Corrupt: A segment file is missing or damaged.
-        """
-        ...
-
-    def limit_ms(self, statement: Statement) -> int:
-        """Return how long a statement may take, waiting included; 0: as long as it does."""
-        ...
-
-    def cancel(self, query_id: str, *, is_left: bool = False) -> bool:
-        """Stop a statement; False: none of that id runs or waits here.
-
-        Args:
-            is_left: Its asker has gone, and nobody waits for it any more.
-        """
-        ...

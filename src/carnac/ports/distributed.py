@@ -1,20 +1,19 @@
 """One statement over many servers: how it is split, and what the broker makes of the servers' rows.
 
-Whoever reads segment files for a part of a statement is a leaf (`LeafRequest`, `LeafEngine`).
+Whoever reads segment files for a part of a statement is a leaf (`LeafRequest`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from carnac.errors import Invalid, TimedOut
 
 if TYPE_CHECKING:
     from carnac.core.segments.segment import ColumnType
-    from carnac.errors import CarnacError
     from carnac.ports.queries import LeafRequest, LeafSlice, QueryBasis
 
 
@@ -218,29 +217,3 @@ def late_on_spark(timeout_ms: int) -> TimedOut:
         f"the query took longer than {timeout_ms} ms on Spark and was stopped; "
         "select a shorter time or fewer rows, or raise query_timeout_ms"
     )
-
-
-class SparkRunner(Protocol):
-    """Runs planned statements on Spark, in a session that is kept. Safe for threads."""
-
-    def warm(self) -> None:
-        """Start the session, if there is none.
-
-        Raises:
-            Unavailable: Spark does not start.
-        """
-        ...
-
-    def run_statement(
-        self, plan: SparkPlan, *, stop: Callable[[], CarnacError | None]
-    ) -> Iterator[object]:
-        """Yield the rows in order, as `pyarrow.RecordBatch`es of bounded size. Closing it stops what runs.
-
-        Args:
-            stop: Asked now and then; what it returns ends the statement.
-
-        Raises:
-            Invalid: Spark refuses the statement, or it fails for some row.
-            Unavailable: Spark failed, or does not start. Else as a segment's file is read.
-        """
-        ...

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
     from carnac.core.compaction.plan.groups import CompactionTarget
     from carnac.core.log.commits import ConservationProof, Place
-    from carnac.core.segments.segment import ColumnType, Segment
+    from carnac.core.segments.segment import Segment
     from carnac.core.time.intervals import Interval, IntervalSet
-    from carnac.errors import CarnacError
-    from carnac.ports.distributed import SparkPlan
-    from carnac.ports.places import PlacePlan
-    from carnac.specs.ingest.spec import IngestSpec
 
 
 APPEND_ROWS_MAX = 1_000_000
@@ -183,128 +177,3 @@ class RewriteResult:
 
     segments: tuple[Segment, ...]
     proof: ConservationProof
-
-
-class DataPipeline(Protocol):
-    """Jobs over rows, run on Spark. Starts no JVM before the first job."""
-
-    def run_ingest(
-        self,
-        spec: IngestSpec,
-        layout: ChunkLayout,
-        *,
-        rows: object | None = None,
-        newest_before_ms: int | None = None,
-        on_progress: Callable[[JobProgress], None] | None = None,
-        places: PlacePlan | None = None,
-    ) -> JobResult:
-        """Read, parse, transform, roll up, partition, sort and write segment files.
-
-        Args:
-            places: How its segments get their places; None: publish finds them.
-            rows: A Spark DataFrame, pandas DataFrame or Arrow table if the spec's input is in memory.
-            newest_before_ms: Time of the newest row in the datasource, to count late rows; None if it is empty, or if
-                none counts as late.
-
-        Raises:
-            Invalid: The spec does not fit the data, or more rows were rejected than `maxParseExceptions` allows.
-                Nothing is left behind but the quarantined rows.
-            NotFound: An input does not exist.
-            Unavailable: Deep storage is full or does not answer.
-        """
-        ...
-
-    def run_append(
-        self,
-        spec: IngestSpec,
-        layout: ChunkLayout,
-        *,
-        rows: object | None = None,
-        newest_before_ms: int | None = None,
-        places: PlacePlan | None = None,
-    ) -> JobResult:
-        """Do what `run_ingest` does, by the same functions, in the caller's process: no JVM, one thread, few rows.
-
-        Args:
-            rows: A pandas or Polars DataFrame, Arrow data, or a list of mappings.
-
-        Raises:
-            Invalid: As `run_ingest`; or the spec computes what only Spark computes, or there are more than
-                `APPEND_ROWS_MAX` rows or `APPEND_BYTES_MAX` bytes: Spark does that.
-            NotFound, Unavailable: As `run_ingest`.
-        """
-        ...
-
-    def run_delete_where(
-        self,
-        datasource: str,
-        inputs: Sequence[SegmentInput],
-        predicate: str,
-        *,
-        columns: Mapping[str, ColumnType] | None = None,
-        on_progress: Callable[[JobProgress], None] | None = None,
-    ) -> tuple[SegmentRewrite, ...]:
-        """Rewrite the segments that hold rows matching the SQL predicate, and no others.
-
-        Args:
-            columns: What the predicate may name; None: the united columns of `inputs`.
-
-        Returns:
-            One for each input that held a matching visible row.
-
-        Raises:
-            Invalid: The predicate is not valid SQL over the datasource's columns, or fails on a value.
-            Corrupt: The file of one of `inputs` is not what its record says.
-        """
-        ...
-
-    def run_rewrites(
-        self,
-        jobs: Sequence[RewriteJob],
-        *,
-        on_end: Callable[[RewriteJob, RewriteResult | CarnacError], None],
-        find_cancel_reason: Callable[[RewriteJob], CarnacError | None] | None = None,
-        on_waste: Callable[[RewriteJob, int], None] | None = None,
-        on_progress: Callable[[JobProgress], None] | None = None,
-    ) -> None:
-        """Rewrite the segments of every job; no job waits for another, and none fails because another does.
-
-        Args:
-            on_end: Called once for each job as soon as it has ended, from any thread: with what it wrote, or with why
-                it wrote nothing (its files are gone then). What it raises ends the call.
-            find_cancel_reason: Asked now and then whether a job has become useless; if so it is cancelled at once and
-                ends with that error.
-            on_waste: Called before `on_end` for a job that wrote nothing in the end but had begun to: with the bytes
-                of its files that were there, staged parts included.
-
-        Raises:
-            Unavailable: Spark does not start.
-        """
-        ...
-
-    def warm(self) -> None:
-        """Start Spark, if it does not run (port `SparkRunner`)."""
-        ...
-
-    def run_statement(
-        self, plan: SparkPlan, *, stop: Callable[[], CarnacError | None]
-    ) -> Iterator[object]:
-        """Yield the rows of a statement (port `SparkRunner`)."""
-        ...
-
-    def read_spark(
-        self,
-        inputs: Sequence[SegmentInput],
-        *,
-        columns: Mapping[str, ColumnType] | None = None,
-    ) -> DataFrame:
-        """Return a Spark DataFrame over the visible rows, schemas united by name, sketches as binary.
-
-        Args:
-            columns: What it shall have besides `__time`; None: the united columns of `inputs`.
-        """
-        ...
-
-    def close(self) -> None:
-        """Stop Spark if it was started here. Idempotent."""
-        ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -204,30 +204,6 @@ class LeafFiles:
 
     places: Mapping[str, Path]
     remote: Mapping[str, object] = field(default_factory=dict)
-
-
-class LeafEngine(Protocol):
-    """Runs leaf requests over files, and can reach nothing else. Safe for threads."""
-
-    def run_leaf(
-        self, request: LeafRequest, files: LeafFiles | None = None
-    ) -> tuple[Iterator[object], LeafReport]:
-        """Run one leaf's part of a statement; return its `pyarrow.RecordBatch`es, and what they rest on.
-
-        There is one batch at least, an empty one if need be, so that the columns are known. A generator that is closed
-        early stops what runs. The report is complete when the batches are exhausted.
-
-        Args:
-            files: Every segment of the request is in one of its two maps; None: the engine finds them in deep storage.
-
-        Raises:
-            Invalid, Corrupt, NotFound, Unavailable: As `QueryEngine.run_query`.
-        """
-        ...
-
-    def cancel(self, query_id: str) -> None:
-        """Stop the leaf statements of a query; they raise Cancelled. Idempotent."""
-        ...
 
 
 def _columns(text: str) -> dict[str, str]:

@@ -245,7 +245,7 @@ class QueryEngine:
     def run_leaf(
         self, request: LeafRequest, files: LeafFiles | None = None
     ) -> tuple[Iterator[pa.RecordBatch], LeafReport]:
-        """Run one leaf's part of a statement (port `LeafEngine`)."""
+        """Run a leaf's part of a statement, as `SegmentServer.run`; `files` None: they are found in deep storage."""
         report = LeafReport()
         return self._leaf(request, files, report), report
 

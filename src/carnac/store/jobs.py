@@ -1,4 +1,4 @@
-"""The work of each type of task on a store (port `TaskJobs`). It is done once, however often it is tried.
+"""The work of each type of task on a store. It is done once, however often it is tried.
 
 What a task publishes, it publishes as batch `task id` of the writer `task`, unless its spec names its own: if an
 attempt dies after that, the next one finds it done.
@@ -79,7 +79,11 @@ class StoreJobs:
     def run(
         self, task: Task, guard: WriteGuard, on_progress: Callable[[JobProgress], None]
     ) -> Mapping[str, object]:
-        """Do what the task says; return the report."""
+        """Do what the task says, once, however often it is called for the same task; return the report.
+
+        Raises:
+            CarnacError: It could not be done; `retryable` says whether another attempt may succeed.
+        """
         payload = self._find_payload(task.task_id)
         if payload is None:
             raise NotFound(f"task {task.task_id} is not known any more", task_id=task.task_id)
@@ -88,7 +92,7 @@ class StoreJobs:
         return {**self._head, **self._do(spec, task, guard, on_progress)}
 
     def report_so_far(self) -> Mapping[str, object] | None:
-        """Return which groups of a compaction have ended, if it did not come to its end itself."""
+        """Return which groups of a compaction have ended, if it did not end by itself; None: of any other task."""
         if not self._groups_asked:
             return None
         ended = list(self._groups)
@@ -104,7 +108,7 @@ class StoreJobs:
         return {**self._head, **report, "groupsGivenUp": given_up}
 
     def interrupt(self) -> None:
-        """Make the run that is under way end soon."""
+        """Make the run that is under way end soon, if it can. From another thread."""
         self._interrupt()
 
     def close(self) -> None:

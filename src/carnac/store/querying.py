@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from carnac.core.log.entries import VisibleSegment
     from carnac.core.segments.segment import ColumnType
     from carnac.core.time.intervals import IntervalSet
+    from carnac.jobs.pipeline import SparkPipeline
     from carnac.metadata.store import MetadataStore
     from carnac.ports import ExportResult, QueryResult
-    from carnac.ports.distributed import SparkPlan, SparkRunner
+    from carnac.ports.distributed import SparkPlan
     from carnac.ports.serving import Held
     from carnac.query.engine import QueryEngine
     from carnac.query.parameters import Parameters
@@ -153,7 +154,7 @@ class OnSpark:
     """
 
     engine: QueryEngine
-    runner: SparkRunner
+    runner: SparkPipeline
     timeout_ms: int
 
     def run_query(

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from carnac.core.log.entries import Chunk, VisibleSegment
     from carnac.core.log.late_ledger import LateLedger
     from carnac.core.time.intervals import Interval
+    from carnac.jobs.pipeline import SparkPipeline
     from carnac.metadata.store import MetadataStore
-    from carnac.ports import DataPipeline, DatasourceInfo, ExportResult, Head, QueryResult, Tag
+    from carnac.ports import DatasourceInfo, ExportResult, Head, QueryResult, Tag
     from carnac.ports.answers import Receipt
     from carnac.query.engine import QueryEngine
     from carnac.store.history import DatasourceDiff, History
@@ -41,7 +42,7 @@ class StoreReading:
     """The half of a `Store` that reads."""
 
     _metadata: MetadataStore
-    _pipeline: Callable[[], DataPipeline]
+    _pipeline: Callable[[], SparkPipeline]
     _engine: Callable[[], QueryEngine]
     _leases: LeaseKeeper
     settings: Settings

@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from carnac.config import Settings
     from carnac.core.compaction.plan.groups import CompactionGroup
     from carnac.core.time.intervals import Interval
+    from carnac.jobs.pipeline import SparkPipeline
     from carnac.metadata.store import MetadataStore
-    from carnac.ports import Clock, DataPipeline, DeepStorage, Lease, Published, WriteGuard
+    from carnac.ports import Clock, DeepStorage, Lease, Published, WriteGuard
     from carnac.ports.places import Allocator
     from carnac.query.engine import QueryEngine
     from carnac.specs.ingest.spec import IngestSpec
@@ -61,7 +62,7 @@ class Store(StoreReading, Closing):
         *,
         metadata: MetadataStore,
         deep_storage: DeepStorage,
-        pipeline: Callable[[], DataPipeline],
+        pipeline: Callable[[], SparkPipeline],
         engine: Callable[[], QueryEngine],
         clock: Clock,
         settings: Settings,

@@ -11,9 +11,10 @@ import pytest
 
 import carnac
 from carnac.bootstrap.serving.broker import BrokerHandle, open_broker
+from carnac.broker.answer import BrokerAnswer
 from carnac.clock import StoreClock
 from carnac.config import SecretUrl, Settings
-from carnac.ports.answers import Answer, Statement
+from carnac.ports.answers import Statement
 
 OpenBroker = Callable[..., BrokerHandle]
 SPEC = {
@@ -75,7 +76,7 @@ def statement(sql: str, query_id: str = "q", **more: object) -> Statement:
     return Statement(sql=sql, query_id=query_id, **more)  # type: ignore[arg-type]
 
 
-def rows_of(answer: Answer | None) -> list[dict[str, object]]:
+def rows_of(answer: BrokerAnswer | None) -> list[dict[str, object]]:
     assert answer is not None
     rows: list[dict[str, object]] = []
     for batch in answer.batches():

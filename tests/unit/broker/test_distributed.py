@@ -9,9 +9,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from carnac.broker import scatter
+from carnac.broker import Broker, scatter
 from carnac.errors import Cancelled, Corrupt, TimedOut, Unavailable
-from carnac.ports.answers import AnswerFacts, Engine, OnMissing, QueryService
+from carnac.ports.answers import AnswerFacts, Engine, OnMissing
 from carnac.ports.queries import KEEP, READ_ALL, Keeping, LeafReport, LeafRequest
 from carnac.ports.serving import Role
 from tests.support.historicals import settled
@@ -48,7 +48,7 @@ def fill(served: ServedStore, days: int) -> None:
 @pytest.fixture(params=[2, 5], scope="module")
 def kept(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[ServedStore, QueryService]]:
+) -> Iterator[tuple[ServedStore, Broker]]:
     """Give a store of eight days over 2 or 5 historicals, and a broker, for tests that change nothing."""
     served = ServedStore(tmp_path_factory.mktemp("kept"), request.param)
     fill(served, 8)
@@ -70,7 +70,7 @@ def in_order(rows: list[dict[str, object]]) -> list[str]:
 
 
 @pytest.mark.parametrize("sql", STATEMENTS)
-def test_answers_are_those_of_one_engine(kept: tuple[ServedStore, QueryService], sql: str) -> None:
+def test_answers_are_those_of_one_engine(kept: tuple[ServedStore, Broker], sql: str) -> None:
     served, queries = kept
     answer = queries.run(statement(sql))
     assert answer is not None
@@ -379,7 +379,7 @@ def test_a_segment_that_no_server_can_read(served: ServedStore, broken: str) -> 
     assert rows_of(queries.run(statement(early))) == [{"c": 58}]
 
 
-def test_a_query_is_cancelled_and_is_late(kept: tuple[ServedStore, QueryService]) -> None:
+def test_a_query_is_cancelled_and_is_late(kept: tuple[ServedStore, Broker]) -> None:
     _, queries = kept
     with pytest.raises(TimedOut):
         rows_of(queries.run(statement(HEAVY, timeout_ms=300)))
@@ -399,7 +399,7 @@ def test_a_query_is_cancelled_and_is_late(kept: tuple[ServedStore, QueryService]
     assert rows_of(queries.run(statement(STATEMENTS[0])))
 
 
-def test_a_stream_that_is_left_stops(kept: tuple[ServedStore, QueryService]) -> None:
+def test_a_stream_that_is_left_stops(kept: tuple[ServedStore, Broker]) -> None:
     _, queries = kept
     answer = queries.run(statement("SELECT n FROM events"))
     assert answer is not None

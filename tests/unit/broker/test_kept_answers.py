@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from carnac.ports.answers import Answer, OnMissing, QueryService
+from carnac.broker import Broker
+from carnac.broker.answer import BrokerAnswer
+from carnac.ports.answers import OnMissing
 from carnac.ports.queries import READ_ALL, Keeping
 from carnac.query.keeping import whole
 from tests.support.historicals import settled
@@ -37,7 +39,7 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ServedSt
 
 
 @pytest.fixture
-def queries(served: ServedStore) -> QueryService:
+def queries(served: ServedStore) -> Broker:
     return served.open_broker().queries
 
 
@@ -51,7 +53,7 @@ def asked(served: ServedStore) -> int:
     return sum(len(line.asked) for line in served.lines)
 
 
-def run(queries: QueryService, sql: str, **how: object) -> tuple[list[dict[str, object]], Answer]:
+def run(queries: Broker, sql: str, **how: object) -> tuple[list[dict[str, object]], BrokerAnswer]:
     answer = queries.run(statement(sql, **how))
     assert answer is not None
     rows = rows_of(answer)
@@ -62,7 +64,7 @@ def run(queries: QueryService, sql: str, **how: object) -> tuple[list[dict[str, 
 
 @pytest.mark.parametrize("sql", STATEMENTS)
 def test_an_answer_is_taken_as_long_as_its_segments_are_the_same(
-    served: ServedStore, queries: QueryService, sql: str
+    served: ServedStore, queries: Broker, sql: str
 ) -> None:
     first, answer = run(queries, sql)
     before = asked(served)
@@ -84,7 +86,7 @@ def test_an_answer_is_taken_as_long_as_its_segments_are_the_same(
 
 
 def test_another_lookup_or_parameter_is_another_answer(
-    served: ServedStore, queries: QueryService
+    served: ServedStore, queries: Broker
 ) -> None:
     run(queries, STATEMENTS[3])
     served.store.set_lookup("names", {"a": "Eva", "b": "Bob"})
@@ -95,9 +97,7 @@ def test_another_lookup_or_parameter_is_another_answer(
     assert found == [6, 8, 6]
 
 
-def test_nothing_is_taken_or_kept_unless_it_may_be(
-    served: ServedStore, queries: QueryService
-) -> None:
+def test_nothing_is_taken_or_kept_unless_it_may_be(served: ServedStore, queries: Broker) -> None:
     for keeping in (READ_ALL, Keeping(populate=False), Keeping(use=False), READ_ALL):
         before = asked(served)
         _, answer = run(queries, STATEMENTS[0], keeping=keeping)
@@ -110,7 +110,7 @@ def test_nothing_is_taken_or_kept_unless_it_may_be(
 
 @pytest.mark.parametrize("value", ["random()", "now()::VARCHAR"])
 def test_what_depends_on_chance_or_the_time_is_asked_each_time(
-    served: ServedStore, queries: QueryService, value: str
+    served: ServedStore, queries: Broker, value: str
 ) -> None:
     sql = f"SELECT max({value}) AS v FROM events"
     run(queries, sql)
@@ -119,9 +119,7 @@ def test_what_depends_on_chance_or_the_time_is_asked_each_time(
     assert asked(served) > before
 
 
-def test_an_answer_without_some_segments_is_not_kept(
-    served: ServedStore, queries: QueryService
-) -> None:
+def test_an_answer_without_some_segments_is_not_kept(served: ServedStore, queries: Broker) -> None:
     segment = served.store.segments("events")[0].segment
     places = [line.historical._shelf.place_of(segment.segment_id) for line in served.lines]
     file = served.folder / "store" / "deep-storage" / segment.path

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from carnac.ports.answers import QueryService
+from carnac.broker import Broker
 from tests.support.historicals import settled
 from tests.support.served import Line, ServedStore
 from tests.unit.broker.conftest import append_day, rows_of, statement
@@ -34,11 +34,11 @@ def served(tmp_path: Path) -> Iterator[ServedStore]:
 
 
 @pytest.fixture
-def queries(served: ServedStore) -> QueryService:
+def queries(served: ServedStore) -> Broker:
     return served.open_broker(query_part_bytes=1 << 20).queries
 
 
-def check(queries: QueryService, sql: str, expected: list[dict[str, object]]) -> None:
+def check(queries: Broker, sql: str, expected: list[dict[str, object]]) -> None:
     answer = queries.run(statement(sql))
     assert rows_of(answer) == expected
     assert answer is not None
@@ -54,7 +54,7 @@ def first_asked(served: ServedStore) -> Line:
 
 @pytest.mark.parametrize("sql", STATEMENTS)
 def test_one_server_is_asked_and_nothing_is_merged(
-    served: ServedStore, queries: QueryService, sql: str
+    served: ServedStore, queries: Broker, sql: str
 ) -> None:
     check(queries, sql, served.store.sql(sql).rows())
     [request] = first_asked(served).asked
@@ -62,9 +62,7 @@ def test_one_server_is_asked_and_nothing_is_merged(
 
 
 @pytest.mark.parametrize("sql", STATEMENTS)
-def test_others_are_asked_when_it_dies(
-    served: ServedStore, queries: QueryService, sql: str
-) -> None:
+def test_others_are_asked_when_it_dies(served: ServedStore, queries: Broker, sql: str) -> None:
     expected = served.store.sql(sql).rows()
     check(queries, sql, expected)
     first_asked(served).batches_left = 0
@@ -73,7 +71,7 @@ def test_others_are_asked_when_it_dies(
 
 @pytest.mark.parametrize("sql", STATEMENTS)
 def test_others_are_asked_for_what_it_has_lost(
-    served: ServedStore, queries: QueryService, sql: str
+    served: ServedStore, queries: Broker, sql: str
 ) -> None:
     """Of its rows, those of an answer of the whole, nothing counts then."""
     expected = served.store.sql(sql).rows()

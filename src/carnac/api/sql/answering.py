@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
     from carnac.api.sql.requests import SqlRequest
-    from carnac.ports.answers import AnswerFacts, QueryService
+    from carnac.broker import Broker
+    from carnac.ports.answers import AnswerFacts
 
 T = TypeVar("T")
 Headers = Iterable[tuple[str, str]]
@@ -52,7 +53,7 @@ class SqlAnswer(Response):
 
     def __init__(
         self,
-        service: QueryService,
+        service: Broker,
         request: SqlRequest,
         *,
         threads: DaemonThreads,

@@ -29,7 +29,7 @@ from carnac.ports.memo import Memo
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from carnac.ports.answers import QueryService
+    from carnac.broker import Broker
     from carnac.ports.threads import DaemonThreads
 
 SQL_PATH = "/druid/v2/sql"
@@ -52,9 +52,7 @@ _COLUMNS = (
 )
 
 
-def make_router(
-    service: QueryService, *, new_id: Callable[[], str], threads: DaemonThreads
-) -> APIRouter:
+def make_router(service: Broker, *, new_id: Callable[[], str], threads: DaemonThreads) -> APIRouter:
     """Return the routes.
 
     Args:
@@ -154,7 +152,7 @@ async def _read(request: Request, new_id: Callable[[], str]) -> SqlRequest:
 
 
 def _rows(
-    service: QueryService, sql: str, parameters: Sequence[object], query_id: str
+    service: Broker, sql: str, parameters: Sequence[object], query_id: str
 ) -> Iterable[tuple[object, ...]]:
     statement = Statement(
         sql=sql, parameters=parameters, query_id=query_id, timeout_ms=LIST_TIMEOUT_MS

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from carnac.api.sql.requests import SqlRequest
-    from carnac.ports.answers import Answer, AnswerFacts, QueryService, Statement
+    from carnac.broker import Broker
+    from carnac.broker.answer import BrokerAnswer
+    from carnac.ports.answers import AnswerFacts, Statement
 
 
 ATTRIBUTES = {"statementType": "SELECT"}
@@ -73,7 +75,7 @@ _PLAIN = re.compile(r"\w+")
 class Run:
     """A statement that was asked over HTTP. `leave` may be called by any thread, the rest by one at a time."""
 
-    def __init__(self, service: QueryService, request: SqlRequest, *, media_type: str) -> None:
+    def __init__(self, service: Broker, request: SqlRequest, *, media_type: str) -> None:
         self._service = service
         self._request = request
         self._media_type = media_type
@@ -81,14 +83,14 @@ class Run:
         self._is_left = False
         self._is_asking = True
         self._is_over = False
-        self._answer: Answer | None = None
+        self._answer: BrokerAnswer | None = None
         self._pieces: Iterator[bytes] = iter(())
 
     def open(self, if_none_match: str | None) -> AnswerFacts | None:
         """Have it run; return what it says of itself, or None if the client has the answer already.
 
         Raises:
-            CarnacError: As `QueryService.run`.
+            CarnacError: As `Broker.run`.
         """
         statement, shown = self._request.statement, None
         if statement.parameters:
@@ -123,7 +125,7 @@ class Run:
         """Return the next bytes, at least so many, and whether there are more; fewer only at the end.
 
         Raises:
-            CarnacError: As `QueryService.run`.
+            CarnacError: As `Broker.run`.
         """
         taken, size = [], 0
         for piece in self._pieces:
@@ -152,7 +154,7 @@ class Run:
             self._service.cancel(self._request.statement.query_id, is_left=True)
 
 
-def _at_most(answer: Answer, rows_max: int | None) -> Iterator[pa.RecordBatch]:
+def _at_most(answer: BrokerAnswer, rows_max: int | None) -> Iterator[pa.RecordBatch]:
     """Yield so many rows of an answer, and close it."""
     left = rows_max
     try:

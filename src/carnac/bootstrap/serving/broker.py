@@ -1,4 +1,4 @@
-"""The composition root of a broker: metadata, engine, historicals, queue and query log joined to a `QueryService`."""
+"""The composition root of a broker: metadata, engine, historicals, queue and query log joined to a `Broker`."""
 
 from __future__ import annotations
 
@@ -46,10 +46,9 @@ if TYPE_CHECKING:
     from carnac.broker.record import QueryRecord
     from carnac.config import Settings
     from carnac.historical import Historical
+    from carnac.jobs.pipeline import SparkPipeline
     from carnac.metadata.store import MetadataStore
-    from carnac.ports import Clock, DataPipeline, DeepStorage
-    from carnac.ports.answers import QueryService
-    from carnac.ports.distributed import SparkRunner
+    from carnac.ports import Clock, DeepStorage
     from carnac.ports.loops import Loop
     from carnac.ports.serving import SegmentServer
     from carnac.query import QueryEngine
@@ -87,7 +86,7 @@ class BrokerHandle(Closing):
 
     def __init__(
         self,
-        queries: QueryService,
+        queries: Broker,
         queue: QueryQueue,
         loops: Sequence[Loop],
         make_ready: Callable[[ExitStack], None],
@@ -233,14 +232,14 @@ def _planned(leases: LeaseKeeper) -> Planned:
     return planned
 
 
-def _spark_of(files: DeepStorage, settings: Settings, clock: Clock) -> Once[DataPipeline]:
+def _spark_of(files: DeepStorage, settings: Settings, clock: Clock) -> Once[SparkPipeline]:
     return Once(lambda: make_spark_pipeline(files, settings, clock, RandomIds(), tell=write_notice))
 
 
 def _spark(
     settings: Settings,
     engine: QueryEngine,
-    runner: Callable[[], SparkRunner],
+    runner: Callable[[], SparkPipeline],
     planned: Planned,
     metadata: MetadataStore,
 ) -> SparkExecutor | None:

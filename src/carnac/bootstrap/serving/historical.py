@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from carnac.bootstrap.serving.assembly import Assembly
     from carnac.config import Settings
     from carnac.ports import Clock, DeepStorage
-    from carnac.ports.queries import LeafEngine
+    from carnac.query.engine import QueryEngine
 
 SCRUB_PERIOD_MS = 10_000
 """Pause between two rounds of reading files that are held, each of which reads its share of the rate."""
@@ -97,7 +97,7 @@ def _scrub_loop(historical: Historical, settings: Settings, clock: Clock) -> Loo
 
 
 def open_historical(
-    settings: Settings, storage: DeepStorage, store_id: str, *, engine: LeafEngine, clock: Clock
+    settings: Settings, storage: DeepStorage, store_id: str, *, engine: QueryEngine, clock: Clock
 ) -> Historical:
     """Open the historical of the settings' folder; whoever opens it closes it.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 from fastapi import APIRouter
 
@@ -33,8 +33,9 @@ from carnac.store.upkeep.verifying import Scrubber
 
 if TYPE_CHECKING:
     from carnac.bootstrap.serving.assembly import Assembly
+    from carnac.jobs.pipeline import SparkPipeline
     from carnac.metadata.store import MetadataStore
-    from carnac.ports import Clock, DataPipeline, DeepStorage, IdSource
+    from carnac.ports import Clock, DeepStorage, IdSource
 
 COMPACTION_STALE_MS = 1_800_000
 """How long a round of compaction may take: the first one looks at every segment of the store."""
@@ -148,29 +149,14 @@ class _SharedSpark:
         self._settings = settings
         self._spark = make_spark(settings)
 
-    def lend(self, deep_storage: DeepStorage, ids: IdSource) -> DataPipeline:
+    def lend(self, deep_storage: DeepStorage, ids: IdSource) -> SparkPipeline:
         """Return a pipeline; whoever borrows it does not stop Spark."""
-        made = make_spark_pipeline(
-            deep_storage, self._settings, SystemClock(), ids, spark=self._spark
-        )
-        return cast("DataPipeline", _Lent(made))
+        clock = SystemClock()
+        return make_spark_pipeline(deep_storage, self._settings, clock, ids, spark=self._spark)
 
     def close(self) -> None:
         """Stop Spark, if it was started."""
         self._spark.close()
-
-
-class _Lent:
-    """A pipeline on somebody else's Spark."""
-
-    def __init__(self, pipeline: DataPipeline) -> None:
-        self._pipeline = pipeline
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._pipeline, name)
-
-    def close(self) -> None:
-        """Do nothing: its owner closes it."""
 
 
 def make_routers(services: Services) -> list[APIRouter]:

@@ -1,6 +1,6 @@
 """One statement over many servers: sorted into one round or gathered, asked of leaves, merged at a broker.
 
-A broker's four steps, each a call of `QueryEngine` (port `LeafEngine`):
+A broker's four steps, each a call of `QueryEngine`:
 
     plan = engine.plan_distributed(sql, catalog, parameters=parameters, query_id="q1")        # a `Distribution`
     for leaf in plan.leaves:                            # a `LeafRequest` for each scan, with all slices that matter

@@ -16,9 +16,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from carnac.ports.threads import INTERRUPT_S, DaemonThreads, note_left, outlived
+
+if TYPE_CHECKING:
+    from carnac.query.running.query import RunningQuery
 
 T = TypeVar("T")
 
@@ -147,25 +150,7 @@ def memory_held(owner: object, grow_bytes: int) -> Iterator[Callable[[], None]]:
         leave()
 
 
-class Stoppable(Protocol):
-    """A query that runs."""
-
-    @property
-    def limit_ms(self) -> int | None:
-        """After which it is stopped; None: never."""
-        ...
-
-    @property
-    def is_stuck(self) -> bool:
-        """Whether it does not heed that it is stopped."""
-        ...
-
-    def interrupt(self) -> None:
-        """Stop it."""
-        ...
-
-
-def apart(work: Callable[[], T], running: Callable[[int], Sequence[Stoppable]]) -> T:
+def apart(work: Callable[[], T], running: Callable[[int], Sequence[RunningQuery]]) -> T:
     """Do something that runs queries in a thread of its own, which is left to itself if one of them does not end.
 
     Python hands signals to its main thread, between two steps of it; while DuckDB looks for the next rows there is
@@ -186,7 +171,7 @@ def apart(work: Callable[[], T], running: Callable[[int], Sequence[Stoppable]]) 
         return work()
 
     done = _threads.submit(run)
-    queries: Sequence[Stoppable] = ()
+    queries: Sequence[RunningQuery] = ()
     try:
         while not done.done():
             wait([done], LOOK_S)

@@ -4,42 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from carnac.errors import CarnacError, Unavailable
 from carnac.simulation.cluster.faults import STALLS_MS
 
 if TYPE_CHECKING:
+    from carnac.metadata.database import Database
     from carnac.simulation.cluster.faults import Faults
     from carnac.simulation.cluster.kernel import Kernel
-
-
-class Database(Protocol):
-    """The interface of a database for `carnac.metadata`."""
-
-    def close(self) -> None:
-        """Release it."""
-        ...
-
-    def check_writable(self) -> None:
-        """Refuse what is closed."""
-        ...
-
-    def read(self) -> AbstractContextManager[Any]:
-        """Open a transaction that reads."""
-        ...
-
-    def write(self, *, is_durable: bool = True) -> AbstractContextManager[Any]:
-        """Open one that writes."""
-        ...
-
-    def migrate_lock(self) -> AbstractContextManager[Any]:
-        """Keep others from writing."""
-        ...
-
-    def translate(self, error: Exception) -> CarnacError | None:
-        """Return what an error means."""
-        ...
 
 
 class _Writing:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from carnac.core.compaction.plan.groups import (
     CompactionGroup,
@@ -19,10 +19,13 @@ from carnac.core.compaction.plan.groups import (
 )
 from carnac.core.time.intervals import Interval, IntervalSet
 from carnac.errors import Invalid, NotFound
-from carnac.ports import DataPipeline, JobProgress, WriteGuard
+from carnac.ports import JobProgress, WriteGuard
 from carnac.store.compacting.reports import CompactionReport, GroupReport
 from carnac.store.compacting.run import CompactionRun
 from carnac.store.compacting.store_view import CompactionStore
+
+if TYPE_CHECKING:
+    from carnac.jobs.pipeline import SparkPipeline
 
 ProgressListener: TypeAlias = Callable[[JobProgress], None]
 
@@ -30,7 +33,7 @@ ProgressListener: TypeAlias = Callable[[JobProgress], None]
 class Compactor:
     """Runs compaction groups and publishes what they became."""
 
-    def __init__(self, store: CompactionStore, pipeline: Callable[[], DataPipeline]) -> None:
+    def __init__(self, store: CompactionStore, pipeline: Callable[[], SparkPipeline]) -> None:
         self._store = store
         self._pipeline = pipeline
 

@@ -22,7 +22,6 @@ from carnac.errors import (
 )
 from carnac.ports import (
     ChunkLayout,
-    DataPipeline,
     DeepStorage,
     JobProgress,
     JobResult,
@@ -41,6 +40,7 @@ from carnac.store.writing.outcome import WriteOutcome
 from carnac.store.writing.shown import drops_of, require_aligned, shown_whole, shown_within
 
 if TYPE_CHECKING:
+    from carnac.jobs.pipeline import SparkPipeline
     from carnac.metadata.store import MetadataStore
     from carnac.specs.ingest.spec import IngestSpec
     from carnac.store.writing.loading import LoadPlan
@@ -59,7 +59,7 @@ class Writer:
         self,
         metadata: MetadataStore,
         deep_storage: DeepStorage,
-        pipeline: Callable[[], DataPipeline],
+        pipeline: Callable[[], SparkPipeline],
         leases: LeaseKeeper,
         allocator: Allocator | None = None,
     ) -> None:
