@@ -14,10 +14,34 @@ from carnac.core.locks.model import Lock, LockState, LockType, Reason, Revocatio
 from carnac.core.segments.version import parse_id_ranges
 from carnac.core.tasks.model import AttemptState, check_may_own, parse_lock_owner
 from carnac.core.time.intervals import Interval
+from carnac.metadata.row_forms import INTERVAL, Part, RowForm
 from carnac.metadata.session import Row, Session
 from carnac.metadata.sql import locks as sql
 from carnac.metadata.sql import tasks as tasks_sql
 from carnac.metadata.sql.dialects import Statement
+
+
+def _revocation(reason: str | None, at_ms: int, by: int) -> Revocation | None:
+    return None if reason is None else Revocation(reason=Reason(reason), at_ms=at_ms, by=by)
+
+
+LOCKS = RowForm(
+    Lock,
+    interval=INTERVAL,
+    partitions=Part(
+        ("partitions",),
+        lambda ids: (None if ids is None else str(ids),),
+        lambda text: None if text is None else parse_id_ranges(text),
+    ),
+    type=LockType,
+    state=LockState,
+    is_publishing=bool,
+    revocation=Part(
+        ("revoked_reason", "revoked_at_ms", "revoked_by"),
+        lambda end: (None,) * 3 if end is None else (str(end.reason), end.at_ms, end.by),
+        _revocation,
+    ),
+)
 
 
 class SqlLockView:
@@ -105,7 +129,7 @@ class SqlLockView:
         row = tuple(row)
         lock = self._made.get(row)
         if lock is None:
-            lock = self._made[row] = lock_of(row)
+            lock = self._made[row] = LOCKS.value(row)
         return lock
 
 
@@ -149,7 +173,7 @@ def load_locks(session: Session, datasource: str | None = None) -> tuple[Lock, .
         if datasource is None
         else session.rows(sql.ALL_OF, datasource=datasource)
     )
-    return tuple(lock_of(row) for row in rows)
+    return tuple(map(LOCKS.value, rows))
 
 
 def _write(session: Session, decision: Decision) -> None:
@@ -157,60 +181,7 @@ def _write(session: Session, decision: Decision) -> None:
         session.run(sql.BEAT, k_task_id=decision.beat, at_ms=decision.at_ms)
     if decision.removes:
         session.run(sql.REMOVE, lock_ids=session.array(decision.removes))
-    session.run_many(sql.PUT, [_row(lock) for lock in decision.puts])
+    session.run_many(sql.PUT, [LOCKS.row(lock) for lock in decision.puts])
     if decision.last_number is not None:
         session.run(sql.PUT_NUMBER, id=1, last_number=decision.last_number)
         session.memo["lock_number"] = decision.last_number
-
-
-def lock_of(row: Row) -> Lock:
-    """Return the lock in a row of `locks`."""
-    return Lock(
-        lock_id=row[0],
-        task_id=row[1],
-        group_id=row[2],
-        datasource=row[3],
-        interval=Interval(row[4], row[5]),
-        partitions=None if row[6] is None else parse_id_ranges(row[6]),
-        type=LockType(row[7]),
-        priority=row[8],
-        state=LockState(row[9]),
-        fence=row[10],
-        is_publishing=bool(row[11]),
-        holder=row[12],
-        requested_at_ms=row[13],
-        granted_at_ms=row[14],
-        heartbeat_at_ms=row[15],
-        lease_ms=row[16],
-        waits_until_ms=row[17],
-        revocation=None
-        if row[18] is None
-        else Revocation(reason=Reason(row[18]), at_ms=row[19], by=row[20]),
-    )
-
-
-def _row(lock: Lock) -> dict[str, object]:
-    end = lock.revocation
-    return {
-        "lock_id": lock.lock_id,
-        "task_id": lock.task_id,
-        "group_id": lock.group_id,
-        "datasource": lock.datasource,
-        "start_ms": lock.interval.start_ms,
-        "end_ms": lock.interval.end_ms,
-        "partitions": None if lock.partitions is None else str(lock.partitions),
-        "type": str(lock.type),
-        "priority": lock.priority,
-        "state": str(lock.state),
-        "fence": lock.fence,
-        "is_publishing": int(lock.is_publishing),
-        "holder": lock.holder,
-        "requested_at_ms": lock.requested_at_ms,
-        "granted_at_ms": lock.granted_at_ms,
-        "heartbeat_at_ms": lock.heartbeat_at_ms,
-        "lease_ms": lock.lease_ms,
-        "waits_until_ms": lock.waits_until_ms,
-        "revoked_reason": None if end is None else str(end.reason),
-        "revoked_at_ms": None if end is None else end.at_ms,
-        "revoked_by": None if end is None else end.by,
-    }

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from carnac.core.log.allocation import Key, PendingChunk, PendingSegment
 from carnac.core.time.intervals import Interval
 from carnac.metadata.names import RESERVATION_MAX_MS
-from carnac.metadata.session import Row, Session
+from carnac.metadata.row_forms import INTERVAL, RowForm
+from carnac.metadata.session import Session
 from carnac.metadata.sql import pending_rows as sql
 from carnac.metadata.sql.dialects import Statement
+
+PENDING = RowForm(PendingSegment, chunk=INTERVAL)
+"""Of the columns after the request."""
+CHUNKS = RowForm(PendingChunk, interval=INTERVAL)
 
 
 def digest_of(key: Key) -> str:
@@ -24,50 +29,21 @@ def digest_of(key: Key) -> str:
     return f"{number:0>10}-{digest}" if number.isdecimal() else digest
 
 
-def pending_of(row: Row) -> PendingSegment:
-    """Return the reservation in a row."""
-    return PendingSegment(
-        pending_id=row[0],
-        datasource=row[1],
-        chunk=Interval(row[2], row[3]),
-        major_ms=row[4],
-        partition_id=row[5],
-        sequence=row[6],
-        previous_id=row[7],
-        owner=row[8],
-        lease_id=row[9],
-        created_at_ms=row[10],
-    )
-
-
-def pending_row(one: PendingSegment) -> Mapping[str, object]:
+def pending_row(one: PendingSegment) -> dict[str, object]:
     """Return the row of a reservation."""
-    return {
-        "request": digest_of(one.key),
-        "pending_id": one.pending_id,
-        "datasource": one.datasource,
-        "start_ms": one.chunk.start_ms,
-        "end_ms": one.chunk.end_ms,
-        "major_ms": one.major_ms,
-        "partition_id": one.partition_id,
-        "sequence": one.sequence,
-        "previous_id": one.previous_id,
-        "owner": one.owner,
-        "lease_id": one.lease_id,
-        "created_at_ms": one.created_at_ms,
-    }
+    return {"request": digest_of(one.key), **PENDING.row(one)}
 
 
 def load_by_request(session: Session, keys: Iterable[Key]) -> list[PendingSegment]:
     """Return the reservations made for these requests."""
     digests = session.array(digest_of(key) for key in keys)
-    return [pending_of(row) for row in session.rows(sql.FIND_BY_REQUEST, requests=digests)]
+    return [*map(PENDING.value, session.rows(sql.FIND_BY_REQUEST, requests=digests))]
 
 
 def load_by_id(session: Session, pending_ids: Iterable[str]) -> list[PendingSegment]:
     """Return those of the reservations that there are."""
     rows = session.rows(sql.FIND_BY_ID, pending_ids=session.array(pending_ids))
-    return [pending_of(row) for row in rows]
+    return [*map(PENDING.value, rows)]
 
 
 def load_chunks(session: Session, datasource: str, interval: Interval) -> list[PendingChunk]:
@@ -75,15 +51,7 @@ def load_chunks(session: Session, datasource: str, interval: Interval) -> list[P
     rows = session.rows(
         sql.CHUNKS, datasource=datasource, start_ms=interval.start_ms, end_ms=interval.end_ms
     )
-    return [
-        PendingChunk(
-            datasource=row[0],
-            interval=Interval(row[1], row[2]),
-            major_ms=row[3],
-            next_partition_id=row[4],
-        )
-        for row in rows
-    ]
+    return [*map(CHUNKS.value, rows)]
 
 
 def sweep(session: Session, now_ms: int) -> None:

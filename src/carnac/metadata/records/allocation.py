@@ -47,19 +47,7 @@ def allocate(
             for chunk in decision.live
         ],
     )
-    session.run_many(
-        sql.PUT_CHUNK,
-        [
-            {
-                "datasource": chunk.datasource,
-                "start_ms": chunk.interval.start_ms,
-                "end_ms": chunk.interval.end_ms,
-                "major_ms": chunk.major_ms,
-                "next_partition_id": chunk.next_partition_id,
-            }
-            for chunk in decision.founded
-        ],
-    )
+    session.run_many(sql.PUT_CHUNK, [*map(rows.CHUNKS.row, decision.founded)])
     return decision.replies
 
 

@@ -44,7 +44,7 @@ class AllocationRecords(SqlTransactions):
             found = (
                 session.rows(sql.ALL) if owner is None else session.rows(sql.OF_OWNER, owner=owner)
             )
-            return in_order(map(rows.pending_of, found), datasource)
+            return in_order(map(rows.PENDING.value, found), datasource)
 
     def release_pending(self, owner: str) -> int:
         """Give up all reservations of an owner; return how many there were. Idempotent."""

@@ -36,25 +36,30 @@ class CompactionRecords(SqlTransactions):
 
     def compaction_states(self, datasource: str) -> tuple[ChunkState, ...]:
         """Return what is known of the chunks of a datasource, in order of time."""
-        from carnac.metadata.records import compaction_rows as rows
+        from carnac.metadata.records.compaction_rows import STATES
 
         with self._read() as session:
-            return tuple(
-                rows.state_of(row) for row in session.rows(sql.STATES, datasource=datasource)
-            )
+            return tuple(map(STATES.value, session.rows(sql.STATES, datasource=datasource)))
 
     def put_compaction_states(self, datasource: str, states: Iterable[ChunkState]) -> None:
         """Keep states, each in place of the one of the same chunk; those of chunks without segments are forgotten."""
-        from carnac.metadata.records import compaction_rows as rows
+        from carnac.metadata.records.compaction_rows import STATES, is_gone
 
         known = list(states)
-        puts = [rows.row_of(datasource, state) for state in known if not rows.is_gone(state)]
-        gone = [rows.key_of(datasource, state) for state in known if rows.is_gone(state)]
+        puts = [
+            {"datasource": datasource, **STATES.row(state)} for state in known if not is_gone(state)
+        ]
+        gone = [state.chunk for state in known if is_gone(state)]
 
         def work(session: Session) -> None:
             session.run_many(sql.PUT_STATE, puts)
-            for key in gone:
-                session.run(sql.REMOVE_STATE, **key)
+            for chunk in gone:
+                session.run(
+                    sql.REMOVE_STATE,
+                    datasource=datasource,
+                    start_ms=chunk.start_ms,
+                    end_ms=chunk.end_ms,
+                )
 
         if known:
             self._write(work)

@@ -10,7 +10,7 @@ from carnac.core.texts import KEY_MAX, MESSAGE_MAX, check_name, check_text
 from carnac.core.time.leases import is_over
 from carnac.errors import NotFound, Revoked
 from carnac.metadata.read.reader import load_head
-from carnac.metadata.records.plain import reader_of, row_of
+from carnac.metadata.row_forms import RowForm
 from carnac.metadata.sql import serving as sql
 from carnac.metadata.transactions import SqlTransactions
 from carnac.ports.serving import Role, RuleChange, ServerRecord, Told
@@ -24,9 +24,9 @@ FORGET_HISTORICALS_MS = 7 * 86_400_000
 """Historicals are the same after a restart, and so is whether they are to be emptied."""
 CHANGES_KEPT = 100
 """Changes of rules that are remembered, of each datasource."""
-_server_of = reader_of(ServerRecord, role=Role, is_draining=bool, is_decommissioning=bool)
-_told_of = reader_of(Told)
-_change_of = reader_of(RuleChange)
+_SERVERS = RowForm(ServerRecord, role=Role, is_draining=bool, is_decommissioning=bool)
+_TOLD = RowForm(Told)
+_CHANGES = RowForm(RuleChange)
 
 
 class ServerRecords(SqlTransactions):
@@ -52,11 +52,11 @@ class ServerRecords(SqlTransactions):
         def work(session: Session) -> ServerRecord:
             now_ms = self._clock.now_ms()
             row = session.row(sql.FIND_SERVER, server_id=server.server_id)
-            is_leaving = row is not None and _server_of(row).is_decommissioning
+            is_leaving = row is not None and _SERVERS.value(row).is_decommissioning
             kept = replace(server, heartbeat_at_ms=now_ms, is_decommissioning=is_leaving)
             if row is None:
                 _sweep(session, now_ms)
-            session.run(sql.PUT_SERVER, **row_of(kept))
+            session.run(sql.PUT_SERVER, **_SERVERS.row(kept))
             return kept
 
         return self._write_own(work, is_durable=False)
@@ -81,7 +81,7 @@ class ServerRecords(SqlTransactions):
 
         def work(session: Session) -> None:
             row = session.row(sql.FIND_SERVER, server_id=server_id)
-            if row is None or _server_of(row).role is not Role.HISTORICAL:
+            if row is None or _SERVERS.value(row).role is not Role.HISTORICAL:
                 known = ", ".join(
                     one.server_id for one in _load_servers(session, Role.HISTORICAL, None)
                 )
@@ -126,7 +126,7 @@ class ServerRecords(SqlTransactions):
             if now is not None and now.revision >= revision:
                 return now
             told = Told(revision=revision, fence=fence, at_ms=self._clock.now_ms())
-            session.run(sql.PUT_TOLD, id=1, **row_of(told))
+            session.run(sql.PUT_TOLD, id=1, **_TOLD.row(told))
             return told
 
         return self._write(work)
@@ -158,7 +158,7 @@ class ServerRecords(SqlTransactions):
                 session.run(sql.PUT_RULES, datasource=datasource, rules=rules)
             row = session.row(sql.LAST_CHANGE)
             number = 1 + (0 if row is None or row[0] is None else int(row[0]))
-            session.run(sql.INSERT_CHANGE, number=number, **row_of(change))
+            session.run(sql.INSERT_CHANGE, number=number, **_CHANGES.row(change))
             session.run(sql.FORGET_CHANGES, datasource=datasource, kept=CHANGES_KEPT)
 
         self._write(work)
@@ -173,7 +173,7 @@ class ServerRecords(SqlTransactions):
                 if datasource is None
                 else session.rows(sql.CHANGES_OF, datasource=datasource, limit=limit)
             )
-            return tuple(map(_change_of, rows))
+            return tuple(map(_CHANGES.value, rows))
 
 
 def _load_servers(
@@ -182,7 +182,7 @@ def _load_servers(
     """Return servers by id, of a role (None: of all), those that are alive at a time (None: all)."""
     return tuple(
         server
-        for server in map(_server_of, session.rows(sql.SERVERS))
+        for server in map(_SERVERS.value, session.rows(sql.SERVERS))
         if role in {None, server.role}
         and (now_ms is None or not is_over(server.heartbeat_at_ms, server.lease_ms, now_ms))
     )
@@ -190,7 +190,7 @@ def _load_servers(
 
 def _load_told(session: Session) -> Told | None:
     row = session.row(sql.TOLD)
-    return None if row is None else _told_of(row)
+    return None if row is None else _TOLD.value(row)
 
 
 def _sweep(session: Session, now_ms: int) -> None:

@@ -16,14 +16,32 @@ from carnac.core.tasks.machine import decide
 from carnac.core.tasks.model import Attempt, AttemptState, RetryPolicy, Task, TaskState
 from carnac.metadata.locking.locks import change_locks
 from carnac.metadata.records.allocation import release_pending
-from carnac.metadata.records.plain import reader_of, row_of
-from carnac.metadata.session import Row, Session
+from carnac.metadata.row_forms import Part, RowForm
+from carnac.metadata.session import Session
 from carnac.metadata.sql import tasks as sql
 from carnac.metadata.sql.dialects import Statement
 from carnac.ports import TaskFilter
 
-attempt_of = reader_of(Attempt, state=AttemptState, is_settled=bool)
-_leader_of = reader_of(Leadership)
+
+def _names(column: str) -> Part:
+    return Part((column,), lambda ids: (json.dumps(ids),), lambda text: tuple(json.loads(text)))
+
+
+TASKS = RowForm(
+    Task,
+    dependencies=_names("dependencies"),
+    waits_for=_names("waits_for"),
+    retry=Part(
+        ("retry_limit", "retry_delay_ms", "retry_longest_delay_ms"),
+        lambda one: (one.limit, one.delay_ms, one.longest_delay_ms),
+        lambda limit, delay_ms, longest_ms: RetryPolicy(
+            limit=limit, delay_ms=delay_ms, longest_delay_ms=longest_ms
+        ),
+    ),
+    state=TaskState,
+)
+ATTEMPTS = RowForm(Attempt, state=AttemptState, is_settled=bool)
+LEADERS = RowForm(Leadership)
 
 
 class SqlTaskView:
@@ -48,7 +66,7 @@ class SqlTaskView:
     def find_attempt(self, task_id: str, number: int) -> Attempt | None:
         """Return an attempt; None if there is none."""
         row = self._session.row(sql.FIND_ATTEMPT, task_id=task_id, number=number)
-        return None if row is None else attempt_of(row)
+        return None if row is None else ATTEMPTS.value(row)
 
     def open_attempts(self) -> list[Attempt]:
         """Return the attempts that are not over."""
@@ -67,7 +85,7 @@ class SqlTaskView:
         return load_leader(self._session, role)
 
     def _tasks(self, stated: Statement, **params: object) -> list[Task]:
-        return [task_of(row) for row in self._session.rows(stated, **params)]
+        return [TASKS.value(row) for row in self._session.rows(stated, **params)]
 
 
 def change_tasks(session: Session, event: TaskEvent, at_ms: int) -> TaskReply:
@@ -92,7 +110,7 @@ def change_leader(session: Session, candidacy: Candidacy, at_ms: int) -> Leaders
     now = load_leader(session, candidacy.role)
     leader = decide_leader(now, candidacy, at_ms=at_ms)
     if leader != now:
-        session.run(sql.PUT_LEADER, **row_of(leader))
+        session.run(sql.PUT_LEADER, **LEADERS.row(leader))
     return leader
 
 
@@ -101,7 +119,7 @@ def resign(session: Session, role: str, leader_id: str) -> None:
     now = load_leader(session, role)
     left = decide_resignation(now, leader_id)
     if left is not None and left != now:
-        session.run(sql.PUT_LEADER, **row_of(left))
+        session.run(sql.PUT_LEADER, **LEADERS.row(left))
 
 
 # -------------------------------------------------------------------------------------------------- reading
@@ -110,7 +128,7 @@ def resign(session: Session, role: str, leader_id: str) -> None:
 def load_leader(session: Session, role: str) -> Leadership | None:
     """Return the leader of a role, or the last one."""
     row = session.row(sql.LEADER, role=role)
-    return None if row is None else _leader_of(row)
+    return None if row is None else LEADERS.value(row)
 
 
 def load_tasks(session: Session, which: TaskFilter, limit: int) -> tuple[Task, ...]:
@@ -129,23 +147,23 @@ def load_tasks(session: Session, which: TaskFilter, limit: int) -> tuple[Task, .
         params["created_from_ms"] = which.created.start_ms
         params["created_before_ms"] = which.created.end_ms
     rows = session.rows(sql.listing(tuple(sorted(params))), limit=limit, **params)
-    return tuple(task_of(row) for row in rows)
+    return tuple(TASKS.value(row) for row in rows)
 
 
 def load_all_tasks(session: Session) -> tuple[list[Task], list[Attempt]]:
     """Return all tasks and all attempts there are."""
-    tasks = [task_of(row) for row in session.rows(sql.ALL_TASKS)]
-    return tasks, [attempt_of(row) for row in session.rows(sql.ALL_ATTEMPTS)]
+    tasks = [TASKS.value(row) for row in session.rows(sql.ALL_TASKS)]
+    return tasks, [ATTEMPTS.value(row) for row in session.rows(sql.ALL_ATTEMPTS)]
 
 
 def load_attempts(session: Session, task_id: str) -> tuple[Attempt, ...]:
     """Return the attempts of a task, the first one first."""
-    return tuple(attempt_of(row) for row in session.rows(sql.ATTEMPTS, task_id=task_id))
+    return tuple(ATTEMPTS.value(row) for row in session.rows(sql.ATTEMPTS, task_id=task_id))
 
 
 def load_live_attempts(session: Session) -> tuple[Attempt, ...]:
     """Return the attempts that are not over, or whose process is perhaps there yet."""
-    return tuple(attempt_of(row) for row in session.rows(sql.LIVE_ATTEMPTS))
+    return tuple(ATTEMPTS.value(row) for row in session.rows(sql.LIVE_ATTEMPTS))
 
 
 def load_report(session: Session, task_id: str, number: int | None) -> str | None:
@@ -176,8 +194,8 @@ def _write(session: Session, decision: TaskDecision) -> None:
             for name in task.waits_for
         ]
         session.run_many(sql.INSERT_WAIT, waits)
-        session.run_many(sql.PUT_TASK, [_task_row(task) for task in decision.tasks])
-    session.run_many(sql.PUT_ATTEMPT, [row_of(one) for one in decision.attempts])
+        session.run_many(sql.PUT_TASK, [*map(TASKS.row, decision.tasks)])
+    session.run_many(sql.PUT_ATTEMPT, [*map(ATTEMPTS.row, decision.attempts)])
     session.run_many(
         sql.INSERT_PAYLOAD, [{"task_id": one, "payload": text} for one, text in decision.payloads]
     )
@@ -192,42 +210,3 @@ def _write(session: Session, decision: TaskDecision) -> None:
         session.run_many(removal, [{"task_id": one} for one in decision.removes])
     if decision.last_number is not None:
         session.run(sql.PUT_NUMBER, id=1, last_number=decision.last_number)
-
-
-def task_of(row: Row) -> Task:
-    """Return the task in a row of `tasks`."""
-    return Task(
-        task_id=row[0],
-        number=row[1],
-        type=row[2],
-        datasource=row[3],
-        group_id=row[4],
-        digest=row[5],
-        context=row[6],
-        priority=row[7],
-        slots=row[8],
-        dependencies=tuple(json.loads(row[9])),
-        waits_for=tuple(json.loads(row[10])),
-        retry=RetryPolicy(limit=row[11], delay_ms=row[12], longest_delay_ms=row[13]),
-        failures=row[14],
-        attempts=row[15],
-        state=TaskState(row[16]),
-        wakes_at_ms=row[17],
-        created_at_ms=row[18],
-        changed_at_ms=row[19],
-        started_at_ms=row[20],
-        finished_at_ms=row[21],
-        error=row[22],
-    )
-
-
-def _task_row(task: Task) -> dict[str, object]:
-    row = row_of(task)
-    del row["retry"]
-    return row | {
-        "dependencies": json.dumps(task.dependencies),
-        "waits_for": json.dumps(task.waits_for),
-        "retry_limit": task.retry.limit,
-        "retry_delay_ms": task.retry.delay_ms,
-        "retry_longest_delay_ms": task.retry.longest_delay_ms,
-    }

@@ -5,37 +5,11 @@ from __future__ import annotations
 from carnac.metadata.sql import columns as c
 from carnac.metadata.sql.dialects import row_of, statement
 
-FIND_BY_REQUEST = statement(
-    """
-    SELECT pending_id, datasource, start_ms, end_ms, major_ms, partition_id, sequence,
-      previous_id, owner, lease_id, created_at_ms
-    FROM pending_segments
-    WHERE request IN :requests[]
-    """
-)
-FIND_BY_ID = statement(
-    """
-    SELECT pending_id, datasource, start_ms, end_ms, major_ms, partition_id, sequence,
-      previous_id, owner, lease_id, created_at_ms
-    FROM pending_segments
-    WHERE pending_id IN :pending_ids[]
-    """
-)
-ALL = statement(
-    """
-    SELECT pending_id, datasource, start_ms, end_ms, major_ms, partition_id, sequence,
-      previous_id, owner, lease_id, created_at_ms
-    FROM pending_segments
-    """
-)
-OF_OWNER = statement(
-    """
-    SELECT pending_id, datasource, start_ms, end_ms, major_ms, partition_id, sequence,
-      previous_id, owner, lease_id, created_at_ms
-    FROM pending_segments
-    WHERE owner = :owner
-    """
-)
+_SELECT = f"SELECT {c.PENDING.partition(', ')[2]} FROM pending_segments"
+FIND_BY_REQUEST = statement(f"{_SELECT} WHERE request IN :requests[]")
+FIND_BY_ID = statement(f"{_SELECT} WHERE pending_id IN :pending_ids[]")
+ALL = statement(_SELECT)
+OF_OWNER = statement(f"{_SELECT} WHERE owner = :owner")
 PUT = statement(
     f"""
     INSERT INTO pending_segments {row_of(c.PENDING)}
