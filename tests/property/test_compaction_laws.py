@@ -17,7 +17,6 @@ from carnac.core.compaction.plan.candidates import (
 from carnac.core.compaction.plan.inputs import PlanSegment
 from carnac.core.compaction.plan.outcome import chunks_of
 from carnac.core.compaction.plan.planning import CompactionPlan, plan_compaction
-from carnac.core.compaction.plan.scoring import Action
 from carnac.core.compaction.plan.settings import CompactionSettings
 from carnac.core.compaction.plan.tasks import CompactionTask
 from carnac.core.time.intervals import IntervalSet, interval_set
@@ -146,37 +145,6 @@ def turns(tasks: list[CompactionTask]) -> int:
     for task in in_turns(tasks):
         depth[task.task_id] = 1 + max((depth[other] for other in task.after), default=0)
     return max(depth.values(), default=0)
-
-
-@given(segments=timelines(), how=settings())
-def test_a_poisoned_chunk_delays_no_other(
-    segments: list[PlanSegment], how: CompactionSettings
-) -> None:
-    first = plan(segments, how)
-    wanted = [one for one in first.chunks if one.score.action is Action.COMPACT]
-    assume(wanted)
-    poisoned = wanted[0].interval
-    made = plan_compaction(
-        "events", segments, how, now_ms=NOW_MS, refusals={poisoned: "failed 3 times"}
-    )
-    laws.check_plan(made)
-    assert made.task_of(poisoned) is None
-    for one in wanted[1:]:
-        assert made.task_of(one.interval) is not None
-    assert [one.reason for one in made.explain(poisoned) if one.interval == poisoned] == [
-        "failed 3 times"
-    ]
-
-
-@given(segments=timelines(), how=settings(), seed=st.integers(0, 99))
-def test_what_running_tasks_rewrite_is_left_alone(
-    segments: list[PlanSegment], how: CompactionSettings, seed: int
-) -> None:
-    assume(segments)
-    busy = {random.Random(seed).choice(segments).segment_id: "task 1"}
-    made = plan_compaction("events", segments, how, now_ms=NOW_MS, busy=busy)
-    laws.check_running([*made.tasks[:1]])
-    assert all(task.segment_ids.isdisjoint(busy) for task in made.tasks)
 
 
 @given(

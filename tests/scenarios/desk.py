@@ -5,8 +5,6 @@
                                           segment (costs)
     rule PERIOD NAME=VALUE …              an age rule, youngest first: granularity, query
     add CHUNK COUNT x SIZE [in INTERVAL]  segments of a time chunk; `-` is none; where their rows are
-    busy SEGMENT TASK                     a running task rewrites a segment
-    refuse CHUNK REASON                   a chunk that is left alone
     within INTERVAL …                     only what lies in one of these is asked for
     history CHUNK ARRIVED REWRITTEN       bytes
     spans | chunks | segments | plan | explain [INTERVAL]
@@ -53,8 +51,6 @@ class Desk:
         )
         self.settings = CompactionSettings(target=target)
         self.segments: list[PlanSegment] = []
-        self.busy: dict[str, str] = {}
-        self.refusals: dict[Interval, str] = {}
         self.within: IntervalSet | None = None
         self.histories: dict[Interval, History] = {}
         self.revision = 0
@@ -126,14 +122,6 @@ class Desk:
                     revision=self.revision,
                 )
             )
-        return []
-
-    def do_busy(self, words: list[str]) -> list[str]:
-        self.busy[words[0]] = words[1]
-        return []
-
-    def do_refuse(self, words: list[str]) -> list[str]:
-        self.refusals[parse_interval(words[0])] = " ".join(words[1:])
         return []
 
     def do_within(self, words: list[str]) -> list[str]:
@@ -225,8 +213,6 @@ class Desk:
             now_ms=self.now_ms,
             revision=self.revision,
             within=self.within,
-            refusals=self.refusals,
-            busy=self.busy,
             histories=self.histories,
         )
 

@@ -13,7 +13,6 @@ from carnac.core.compaction.plan.likeness import TargetView
 from carnac.core.compaction.plan.notes import cut_of, with_cut
 from carnac.core.compaction.plan.outcome import layout_of
 from carnac.core.compaction.plan.planning import plan_compaction
-from carnac.core.compaction.plan.scoring import DEFAULT_RULES, Action, Score
 from carnac.core.compaction.plan.settings import AgeRule, CompactionSettings
 from carnac.core.log.entries import Entry, VisibleSegment
 from carnac.core.segments.segment import (
@@ -187,28 +186,6 @@ def test_a_clipped_segment_counts_by_what_shows() -> None:
     assert (one.start_ms, one.end_ms) == (noon.start_ms, noon.end_ms)
     assert one.layout is not None
     assert one.layout.partition_kind == "hashed"
-
-
-def test_rules_may_be_added() -> None:
-    segments = [
-        PlanSegment(
-            segment_id=f"s{number}",
-            start_ms=DAY.start_ms,
-            end_ms=DAY.end_ms,
-            size_bytes=10,
-            rows=1,
-            chunk=DAY,
-        )
-        for number in range(5)
-    ]
-    how = CompactionSettings()
-    assert plan_compaction("e", segments, how, now_ms=0).tasks
-    frozen = Score(action=Action.NO_OPINION, reason="it is Sunday")
-    plan = plan_compaction("e", segments, how, now_ms=0, rules=(lambda *_: frozen, *DEFAULT_RULES))
-    assert not plan.tasks
-    assert [one.reason for one in plan.explain()] == ["it is Sunday"]
-    silent = plan_compaction("e", segments, how, now_ms=0, rules=())
-    assert [one.reason for one in silent.explain()] == ["no rule is about it"]
 
 
 def test_targets_with_and_without_granularity_do_not_mix() -> None:

@@ -29,7 +29,7 @@ from carnac.core.compaction.plan.dividing import divide_coarse
 from carnac.core.compaction.plan.groups import CompactionTarget
 from carnac.core.compaction.plan.inputs import PlanSegment
 from carnac.core.compaction.plan.likeness import TargetView
-from carnac.core.compaction.plan.scoring import DEFAULT_RULES, Action, Rule, Situation, score_chunk
+from carnac.core.compaction.plan.scoring import Action, Situation, score_chunk
 from carnac.core.compaction.plan.settings import CompactionSettings
 from carnac.core.compaction.plan.target_periods import Extent, TargetPeriod
 from carnac.core.time.intervals import MAX_MS, Interval
@@ -54,15 +54,10 @@ class Survey:
     """
 
     def __init__(
-        self,
-        datasource: str,
-        settings: CompactionSettings,
-        states: Iterable[ChunkState] = (),
-        rules: Sequence[Rule] = DEFAULT_RULES,
+        self, datasource: str, settings: CompactionSettings, states: Iterable[ChunkState] = ()
     ) -> None:
         self.settings = settings
         self.states: dict[Interval, ChunkState] = {state.chunk: state for state in states}
-        self._rules = rules
         self._backlog = Backlog(datasource, settings)
         self._known: list[Interval] = []
         self._starts = array("q")
@@ -167,7 +162,7 @@ class Survey:
                 if summary.extent is _COARSE:
                     found += self._analyse_parts(chunk, summary, situation, now_ms, skip_from_ms)
                     continue
-                score = score_chunk(chunk, situation, self._rules)
+                score = score_chunk(chunk, situation)
                 found.append(self._record(JudgedChunk(chunk, score), summary, now_ms))
         for key in sorted(left):
             if left[key].extent is _COARSE:
@@ -205,7 +200,7 @@ class Survey:
                 if of_it:
                     worst = max(of_it, key=attrgetter("retry_at_ms"))
                     self._set(worst._replace(chunk=interval, segments=summary.segments))
-            score = score_chunk(part, situation, self._rules)
+            score = score_chunk(part, situation)
             found.append(self._record(JudgedChunk(part, score), summary, now_ms))
         return found
 

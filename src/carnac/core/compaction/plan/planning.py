@@ -14,17 +14,11 @@ from dataclasses import dataclass, field
 from carnac.core.arguments import checked
 from carnac.core.compaction.plan.candidates import JudgedChunk, color_by_neighbour, plan_tasks
 from carnac.core.compaction.plan.choosing import ChunkHistory
-from carnac.core.compaction.plan.chunks import TimeChunk, cut_chunks, find_gaps, find_spans
+from carnac.core.compaction.plan.chunks import cut_chunks, find_gaps, find_spans
 from carnac.core.compaction.plan.dividing import divide_coarse
 from carnac.core.compaction.plan.groups import CompactionTarget
 from carnac.core.compaction.plan.inputs import PlanSegment, SegmentLayout
-from carnac.core.compaction.plan.scoring import (
-    DEFAULT_RULES,
-    Action,
-    Rule,
-    Situation,
-    score_chunk,
-)
+from carnac.core.compaction.plan.scoring import Action, Situation, score_chunk
 from carnac.core.compaction.plan.settings import CompactionSettings
 from carnac.core.compaction.plan.target_periods import first_instant_skipped, plan_target_periods
 from carnac.core.compaction.plan.tasks import CompactionTask
@@ -198,20 +192,17 @@ def plan_compaction(
     now_ms: int,
     revision: int = 0,
     within: IntervalSet | None = None,
-    refusals: Mapping[Interval, str] | None = None,
-    busy: Mapping[str, str] | None = None,
     histories: Mapping[Interval, ChunkHistory] | None = None,
     standings: Mapping[Interval, str] | None = None,
     filter_columns: Mapping[str, Collection[str]] | None = None,
     latest_ms: int | None = None,
-    rules: Sequence[Rule] = DEFAULT_RULES,
 ) -> CompactionPlan:
     """Return the plan of a datasource.
 
     Args:
         segments: All that are visible, in any order.
         revision: Of the state that `segments` is.
-        within, refusals, busy, histories: See `Situation`.
+        within, histories: See `Situation`.
         standings: See `CompactionPlan`.
         filter_columns: See `note_absent`.
         latest_ms: Where the newest data of the datasource end; None: where those of `segments` do.
@@ -222,8 +213,6 @@ def plan_compaction(
             settings, end_of(segments) if latest_ms is None else latest_ms
         ),
         within=within,
-        refusals=refusals or {},
-        busy=busy or {},
         histories=histories or {},
     )
     chunks = divide_coarse(
@@ -232,7 +221,7 @@ def plan_compaction(
         starts=[one.start_ms for one in within or ()],
         ends=[situation.skip_from_ms, *(one.end_ms for one in within or ())],
     )
-    judged = judge_chunks(chunks, situation, rules)
+    judged = [JudgedChunk(chunk=chunk, score=score_chunk(chunk, situation)) for chunk in chunks]
     tasks = color_by_neighbour(plan_tasks(datasource, judged, settings, revision))
     return CompactionPlan(
         datasource=datasource,
@@ -244,15 +233,6 @@ def plan_compaction(
         standings=standings or {},
         notes=note_absent(segments, settings, filter_columns),
     )
-
-
-def judge_chunks(
-    chunks: Iterable[TimeChunk], situation: Situation, rules: Sequence[Rule] = DEFAULT_RULES
-) -> list[JudgedChunk]:
-    """Return the chunks with their scores."""
-    return [
-        JudgedChunk(chunk=chunk, score=score_chunk(chunk, situation, rules)) for chunk in chunks
-    ]
 
 
 def end_of(segments: Iterable[PlanSegment]) -> int | None:

@@ -1,17 +1,16 @@
 """The score of a time chunk: what should be done with it, how urgently, and why.
 
 Source: "Compaction Notes", the third step, "a set of rules". A rule takes a chunk and what is known besides, and
-returns a score, or None to leave it to the next rule; `DEFAULT_RULES` are ours, and a caller may put others before,
-between or in their place. The last one always scores.
+returns a score, or None to leave it to the next rule; the last one always scores.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from carnac.core.compaction.plan.choosing import Choice, ChunkHistory, choose, choose_all
 from carnac.core.compaction.plan.chunks import TimeChunk
@@ -66,16 +65,12 @@ class Situation:
     Attributes:
         skip_from_ms: Chunks that end after it are too new.
         within: Only chunks that lie in one of these are planned; None: all.
-        refusals: Chunks that are left alone, and why: they failed a moment ago, they are locked.
-        busy: Segments that running tasks rewrite, by id: the task.
         histories: By chunk.
     """
 
     settings: CompactionSettings
     skip_from_ms: int = MAX_MS
     within: IntervalSet | None = None
-    refusals: Mapping[Interval, str] = field(default_factory=dict)
-    busy: Mapping[str, str] = field(default_factory=dict)
     histories: Mapping[Interval, ChunkHistory] = field(default_factory=dict)
     views: dict[int, TargetView] = field(default_factory=dict)
 
@@ -87,16 +82,13 @@ class Situation:
         return found
 
 
-Rule: TypeAlias = Callable[[TimeChunk, Situation], Score | None]
-
-
-def score_chunk(chunk: TimeChunk, situation: Situation, rules: Sequence[Rule]) -> Score:
+def score_chunk(chunk: TimeChunk, situation: Situation) -> Score:
     """Return the score that the first rule with an opinion gives."""
-    for rule in rules:
+    for rule in _RULES:
         score = rule(chunk, situation)
         if score is not None:
             return score
-    return Score(action=Action.NO_OPINION, reason="no rule is about it")
+    return score_stable(chunk, situation)
 
 
 def leave_alone(reason: str) -> Score:
@@ -104,13 +96,8 @@ def leave_alone(reason: str) -> Score:
     return Score(action=Action.NO_OPINION, reason=reason)
 
 
-def score_empty(chunk: TimeChunk, _: Situation) -> Score | None:
-    """A chunk without segments is empty."""
-    return None if chunk.segments else Score(action=Action.EMPTY, reason="no segments")
-
-
 def score_left_alone(chunk: TimeChunk, situation: Situation) -> Score | None:
-    """Leave alone what is not asked for, too new, too large, or in somebody's hands."""
+    """Leave alone what is not asked for, too new or too large."""
     interval = chunk.interval
     if chunk.extent is _CUT:
         return leave_alone(
@@ -124,17 +111,6 @@ def score_left_alone(chunk: TimeChunk, situation: Situation) -> Score | None:
         return leave_alone(
             f"too new: skipOffsetFromLatest {offset} leaves alone what ends after {newest}"
         )
-    refusal = situation.refusals.get(interval)
-    if refusal is not None:
-        return leave_alone(refusal)
-    if situation.busy:
-        tasks = {
-            situation.busy[one.segment_id]
-            for one in chunk.segments
-            if one.segment_id in situation.busy
-        }
-        if tasks:
-            return leave_alone(f"task {min(tasks)} is at work on its segments")
     size_bytes = chunk.size_bytes
     if size_bytes > situation.settings.input_bytes_max:
         limit = bytes_text(situation.settings.input_bytes_max)
@@ -243,7 +219,7 @@ def score_fragmented(chunk: TimeChunk, situation: Situation) -> Score | None:
     return _compact(chunk, choice, words)
 
 
-def score_stable(chunk: TimeChunk, situation: Situation) -> Score | None:
+def score_stable(chunk: TimeChunk, situation: Situation) -> Score:
     """A chunk that no earlier rule wants to change is stable."""
     count = len(chunk.segments)
     ideal, mixture = _measure(chunk, situation.view(chunk.target))
@@ -254,15 +230,13 @@ def score_stable(chunk: TimeChunk, situation: Situation) -> Score | None:
     return Score(_STABLE, words + _kinds(mixture))
 
 
-DEFAULT_RULES: tuple[Rule, ...] = (
-    score_empty,
+_RULES = (
     score_left_alone,
     score_misaligned,
     score_unlike,
     score_oversize,
     score_overlapping,
     score_fragmented,
-    score_stable,
 )
 
 
