@@ -18,6 +18,8 @@ import pytest
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 TIMEOUT_S = 60
+NARROW = 600
+"""Pixels: a narrower window is a telephone's."""
 _FLAGS = (
     "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
     "--remote-debugging-pipe", "--window-size=1200,900", "about:blank",
@@ -45,6 +47,18 @@ class Page:
         ]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self._ask(f"{domain}.enable")
+
+    def look(self, *, width: int, is_dark: bool) -> None:
+        """Be a window of so many pixels, of a person who likes light or dark pages."""
+        self._ask(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=900,
+            deviceScaleFactor=1,
+            mobile=width < NARROW,
+        )
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if is_dark else "light"}
+        self._ask("Emulation.setEmulatedMedia", features=[scheme])
 
     def open(self, path: Path, fragment: str = "") -> None:
         """Open a file and wait until it is loaded and drawn."""

@@ -70,7 +70,8 @@ def test_at_reads_another_revision(door: InProcessClient) -> None:
     now, then = ask(door, query), ask(door, query, context={"at": 0})
     assert (now.json(), then.json()) == ([{"n": 1}], [{"n": 0}])
     assert (now.headers["x-carnac-revision"], then.headers["x-carnac-revision"]) == ("3", "0")
-    assert ask(door, query, context={"at": 99}).status_code == 400
+    for at in (99, "99", "9" * 5_000, -1, "no tag"):
+        assert ask(door, query, context={"at": at}).status_code == 400
 
 
 def test_arrow_comes_to_who_accepts_it(door: InProcessClient) -> None:
@@ -171,10 +172,24 @@ def test_a_form_is_the_statement_encoded(door: InProcessClient) -> None:
 
 def test_pages_of_strangers_stop_no_query(door: InProcessClient) -> None:
     assert door.request("DELETE", f"{SQL}/q", headers={}).status_code == 404
-    stored = door.post(f"{SQL}/statements", json={"query": "SELECT 7"})
-    assert (stored.status_code, "carnac sql -o FILE" in stored.json()["error"]) == (405, True)
     strange = {"origin": "http://evil.example"}
     assert door.request("DELETE", f"{SQL}/q", headers=strange).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("path", "instead"),
+    [
+        ("statements", "carnac sql -o FILE"),
+        ("task", "submit an index_parallel task"),
+        ("avatica", "JDBC (Avatica) is not spoken: send statements to POST /druid/v2/sql"),
+        ("avatica-protobuf/", "JDBC (Avatica) is not spoken"),
+    ],
+)
+def test_paths_of_druid_beside_the_door_say_what_does_it(
+    door: InProcessClient, path: str, instead: str
+) -> None:
+    answer = door.post(f"{SQL}/{path}", json={"query": "SELECT 7"})
+    assert (answer.status_code, instead in answer.json()["error"]) == (405, True), answer.text
 
 
 def test_datasources_and_their_columns_are_listed(door: InProcessClient) -> None:

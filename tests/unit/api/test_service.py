@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from html import unescape
+from pathlib import Path
 
 import pytest
 
 from carnac.api.page import operations, parameters_of
 from carnac.core.locks.model import LockType
 from scripts.docs.http_page import describe
+from tests.browser import browser
 from tests.locks import hours, wants
 from tests.unit.api.conftest import LEADER_URL, Overlord
 
@@ -108,14 +110,50 @@ def test_the_page_shows_every_operation_and_needs_nothing_from_elsewhere(
     assert overlord.http.get("/").text == page.text
     description = overlord.http.get("/openapi.json").json()
     shown = unescape(page.text)
+    plain = re.sub("</?code>", "`", shown)
     found = list(operations(description))
     assert len(found) >= 20
     for method, path, operation in found:
         assert f'class="m {method}">{method}</td><td><code>{path}</code>' in shown
-        assert operation["summary"] in shown
+        assert operation["summary"] in plain
     assert "http://" not in page.text
     assert "https://" not in page.text
     assert "<script" not in page.text
+
+
+_FAINTEST = """
+(() => {
+  const light = text => {
+    const [r, g, b] = text.match(/[\\d.]+/g).slice(0, 3)
+      .map(one => one / 255).map(one => one <= 0.04045 ? one / 12.92 : ((one + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const paper = light(getComputedStyle(document.body).backgroundColor);
+  const shown = [...document.body.querySelectorAll("*")].filter(one => one.innerText);
+  return Math.min(...shown.map(one => {
+    const [low, high] = [light(getComputedStyle(one).color), paper].sort((a, b) => a - b);
+    return (high + 0.05) / (low + 0.05);
+  }));
+})()
+"""
+"""The smallest contrast of a text with the page, as WCAG computes it."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("is_dark", [False, True], ids=["light", "dark"])
+def test_the_page_can_be_read_on_a_telephone_and_in_the_dark(
+    overlord: Overlord, tmp_path: Path, *, is_dark: bool
+) -> None:
+    file = tmp_path / "docs.html"
+    file.write_text(overlord.http.get("/docs").text, encoding="utf-8")
+    with browser() as page:
+        for width in (320, 1200):
+            page.look(width=width, is_dark=is_dark)
+            page.open(file)
+            page.picture(tmp_path / f"{width}.png")
+            assert page.evaluate("document.documentElement.scrollWidth") <= width
+            assert page.evaluate(_FAINTEST) >= 4.5
+        assert page.complaints == []
 
 
 def test_everything_on_the_reference_page_is_explained() -> None:

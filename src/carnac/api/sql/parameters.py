@@ -80,7 +80,7 @@ def _decimal(value: object) -> object:
     return Decimal(str(value))
 
 
-def _instant(value: object) -> object:
+def _instant(value: object) -> datetime:
     if isinstance(value, bool):
         raise TypeError
     if isinstance(value, int | float):
@@ -91,11 +91,8 @@ def _instant(value: object) -> object:
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
-def _day(value: object) -> object:
-    if isinstance(value, str):
-        return date.fromisoformat(value.strip()[:10])
-    moment = _instant(value)
-    return moment.date() if isinstance(moment, datetime) else moment
+def _day(value: object) -> date:
+    return _instant(value).date()
 
 
 def _list(value: object) -> object:

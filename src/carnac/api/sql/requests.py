@@ -193,8 +193,7 @@ def _id(value: object, name: str) -> str | None:
 def _revision(value: object) -> int | str | None:
     if value is None or (isinstance(value, int) and not isinstance(value, bool)):
         return value
-    text = _text(value, "at")
-    return int(text) if text is not None and text.isascii() and text.isdecimal() else text
+    return _text(value, "at")
 
 
 def _on_missing(value: object) -> OnMissing:

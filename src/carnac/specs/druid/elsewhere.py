@@ -8,6 +8,9 @@ from collections.abc import Sequence
 _KILL = "files of what was deleted are collected by carnac gc, or by a task of the type kill"
 _USED = "what was deleted comes back with carnac revert REVISION; carnac log lists the commits"
 _AT_ONCE = "a query is answered at once: carnac sql -o FILE writes results of any size"
+_NO_TASK = "INSERT and REPLACE are not run: submit an index_parallel task, or use carnac ingest"
+_NO_JDBC = "JDBC (Avatica) is not spoken: send statements to POST /druid/v2/sql, as pydruid, ibis and Superset do"
+_SET = "compaction is set with carnac compaction set, which takes Druid's configurations"
 _DATASOURCES = "/druid/(?:coordinator|indexer)/v1/datasources/[^/]+"
 ORDERS: Sequence[tuple[str, re.Pattern[str], str]] = tuple(
     (method, re.compile(pattern), advice)
@@ -17,6 +20,8 @@ ORDERS: Sequence[tuple[str, re.Pattern[str], str]] = tuple(
         ("POST", f"{_DATASOURCES}/segments/[^/]+", _USED),
         ("DELETE", f"{_DATASOURCES}/intervals/[^/]+", _KILL),
         ("POST", "/druid/v2/sql/statements", _AT_ONCE),
+        ("POST", "/druid/v2/sql/task", _NO_TASK),
+        ("POST", "/druid/v2/sql/avatica(?:-protobuf)?", _NO_JDBC),
     )
 )
 """Requests of Druid's at paths that take others here: method, path, and what to do instead.
@@ -44,13 +49,12 @@ ELSEWHERE: Sequence[tuple[str, str]] = (
     ),
     (
         "/druid/indexer/v1/action",
-        "tasks act on the store themselves; locks are at POST /lockedIntervals",
+        "tasks act on the store themselves; locks are at POST /druid/indexer/v1/lockedIntervals/v2",
     ),
     ("/druid/v2/sql/statements", _AT_ONCE),
-    (
-        "/druid/v2/sql/task",
-        "INSERT and REPLACE are not run: submit an index_parallel task, or use carnac ingest",
-    ),
+    ("/druid/v2/sql/task", _NO_TASK),
+    ("/druid/v2/sql/avatica", _NO_JDBC),
+    ("/druid/v2/sql/avatica-protobuf", _NO_JDBC),
     (
         "/druid/v2",
         "native queries are not run: ask in SQL (carnac sql, store.sql, or carnac serve)",
@@ -60,14 +64,12 @@ ELSEWHERE: Sequence[tuple[str, str]] = (
         "lookups are commits of the store: carnac lookups set NAME FILE, and JOIN lookup.NAME in SQL",
     ),
     ("/druid/listen/v1/lookups", "lookups are commits of the store: carnac lookups set NAME FILE"),
-    (
-        "/druid/coordinator/v1/config/compaction",
-        "compaction is set with carnac compaction set, which takes Druid's configurations",
-    ),
+    ("/druid/coordinator/v1/config/compaction", _SET),
     (
         "/druid/coordinator/v1/compaction",
         "compaction is looked at with carnac compaction status and carnac compact --explain",
     ),
+    ("/druid/indexer/v1/compaction/config", _SET),
     (
         "/druid/indexer/v1/compaction",
         "compaction is looked at with carnac compaction status and carnac compact --explain",

@@ -73,7 +73,7 @@ def test_the_context_may_hold_texts_and_what_nobody_knows() -> None:
     said = request.statement
     assert (said.query_id, request.native_id) == ("mine", "other")
     assert (said.timeout_ms, said.priority, said.lane) == (1000, -5, "slow")
-    assert (said.at, said.on_missing, request.rows_max) == (41, OnMissing.PARTIAL, 7)
+    assert (said.at, said.on_missing, request.rows_max) == ("41", OnMissing.PARTIAL, 7)
     assert said.keeping == Keeping(use=False, populate=True)
     assert parsed(context={"revision": 7}).statement.at == 7
     assert (str(request.shape.zone), request.shape.stringifies) == ("Asia/Kolkata", False)
@@ -175,6 +175,7 @@ def test_parameters_have_the_types_of_sql() -> None:
         [{"type": "INTEGER", "value": 1.5}],
         [{"type": "INTEGER", "value": [1]}],
         [{"type": "TIMESTAMP", "value": "noon"}],
+        [{"type": "DATE", "value": "2000-01-01 and so on"}],
         [{"type": "TIMESTAMP", "value": 1e30}],
         [{"type": "DOUBLE", "value": {}}],
         [{"type": "BOOLEAN", "value": 1}],
