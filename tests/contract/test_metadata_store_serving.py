@@ -8,6 +8,7 @@ import pytest
 
 from carnac.clock import RandomIds
 from carnac.core.tasks.leadership import Candidacy
+from carnac.core.time.intervals import Interval
 from carnac.errors import Invalid, NotFound, Revoked
 from carnac.metadata import open_metadata
 from carnac.metadata.records.server_records import CHANGES_KEPT, FORGET_HISTORICALS_MS, FORGET_MS
@@ -262,6 +263,10 @@ def test_changes_of_rules_are_remembered_newest_first(store: Store, clock: FakeC
     assert (history[2].comment, history[2].at_ms) == ("less\nof it", clock.now_ms() - 1)
     assert store.rule_history("events") == (history[0], history[2])
     assert store.rule_history(limit=1) == history[:1]
+    first = Interval(history[2].at_ms, history[2].at_ms + 1)
+    assert store.rule_history(limit=1, within=first) == history[2:]
+    assert store.rule_history("events", limit=1, within=first) == history[2:]
+    assert store.rule_history("clicks", within=first) == ()
     assert store.rule_history("nobody") == ()
 
 

@@ -308,9 +308,11 @@ class ClusterView:
             datasource, None if text == "[]" else text, author=author, comment=comment
         )
 
-    def rule_history(self, datasource: str | None, *, limit: int) -> Sequence[RuleChange]:
-        """Return changes of rules, the newest first; None: of all."""
-        return self._metadata.rule_history(datasource, limit=limit)
+    def rule_history(
+        self, datasource: str | None, *, limit: int, within: Interval
+    ) -> Sequence[RuleChange]:
+        """Return changes of rules within a time, the newest first; None: of all."""
+        return self._metadata.rule_history(datasource, limit=limit, within=within)
 
     # --------------------------------------------------------------------------------------------- what goes on
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Query, Response
@@ -10,11 +9,10 @@ from fastapi import APIRouter, Depends, Header, Query, Response
 from carnac.api.bodies import body_shown, read_json
 from carnac.api.coordinator.shapes import PREFIX, DatasourceName, Full, interval_of
 from carnac.coordinator.rules import DEFAULT
-from carnac.core.time.intervals import format_ms
+from carnac.core.time.intervals import ETERNITY, format_ms
 
 if TYPE_CHECKING:
     from carnac.coordinator.view import ClusterView
-    from carnac.ports.serving import RuleChange
 
 HISTORY_MAX = 1_000
 HISTORY_DEFAULT = 25
@@ -42,13 +40,13 @@ def make_router(view: ClusterView) -> APIRouter:
 
     @router.get("/rules/history", summary="List changes of rules, the newest first")
     def history(count: Count = HISTORY_DEFAULT, within: Within = None) -> list[dict[str, Any]]:
-        return _changes(view.rule_history(None, limit=count), within)
+        return _changes(view, None, count, within)
 
     @router.get("/rules/{datasource}/history", summary="List changes of a datasource's rules")
     def history_of(
         datasource: DatasourceName, count: Count = HISTORY_DEFAULT, within: Within = None
     ) -> list[dict[str, Any]]:
-        return _changes(view.rule_history(datasource, limit=count), within)
+        return _changes(view, datasource, count, within)
 
     @router.get(
         "/rules/{datasource}",
@@ -80,11 +78,10 @@ def make_router(view: ClusterView) -> APIRouter:
     return router
 
 
-def _changes(changes: Sequence[RuleChange], within: str | None) -> list[dict[str, Any]]:
-    kept: Iterable[RuleChange] = changes
-    if within is not None:
-        interval = interval_of(within)
-        kept = [one for one in changes if interval.start_ms <= one.at_ms < interval.end_ms]
+def _changes(
+    view: ClusterView, datasource: str | None, limit: int, within: str | None
+) -> list[dict[str, Any]]:
+    interval = ETERNITY if within is None else interval_of(within)
     return [
         {
             "key": one.datasource,
@@ -93,5 +90,5 @@ def _changes(changes: Sequence[RuleChange], within: str | None) -> list[dict[str
             "payload": one.rules,
             "auditTime": format_ms(one.at_ms),
         }
-        for one in kept
+        for one in view.rule_history(datasource, limit=limit, within=interval)
     ]

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from carnac.core.texts import KEY_MAX, MESSAGE_MAX, check_name, check_text
+from carnac.core.time.intervals import ETERNITY, Interval
 from carnac.core.time.leases import is_over
 from carnac.errors import NotFound, Revoked
 from carnac.metadata.read.reader import load_head
@@ -164,14 +165,19 @@ class ServerRecords(SqlTransactions):
         self._write(work)
 
     def rule_history(
-        self, datasource: str | None = None, *, limit: int = 25
+        self, datasource: str | None = None, *, limit: int = 25, within: Interval = ETERNITY
     ) -> tuple[RuleChange, ...]:
-        """Return changes of rules, the newest first; None: of all. Rules that were removed show as `[]`."""
+        """Return changes of rules, the newest first; None: of all. Rules that were removed show as `[]`.
+
+        Args:
+            within: Only changes of this time; the limit counts no others.
+        """
+        values = {"limit": limit, "from_ms": within.start_ms, "until_ms": within.end_ms}
         with self._read() as session:
             rows = (
-                session.rows(sql.CHANGES, limit=limit)
+                session.rows(sql.CHANGES, **values)
                 if datasource is None
-                else session.rows(sql.CHANGES_OF, datasource=datasource, limit=limit)
+                else session.rows(sql.CHANGES_OF, datasource=datasource, **values)
             )
             return tuple(map(_CHANGES.value, rows))
 

@@ -42,7 +42,8 @@ FORGET_CHANGES = statement(
     """
 )
 _CHANGES = "SELECT datasource, rules, author, comment, at_ms FROM rule_changes"
-CHANGES = statement(f"{_CHANGES} ORDER BY number DESC LIMIT :limit")
+_CHANGES_WITHIN = f"{_CHANGES} WHERE at_ms >= :from_ms AND at_ms < :until_ms"
+CHANGES = statement(f"{_CHANGES_WITHIN} ORDER BY number DESC LIMIT :limit")
 CHANGES_OF = statement(
-    f"{_CHANGES} WHERE datasource = :datasource ORDER BY number DESC LIMIT :limit"
+    f"{_CHANGES_WITHIN} AND datasource = :datasource ORDER BY number DESC LIMIT :limit"
 )

@@ -302,8 +302,11 @@ class TestRules:
         assert change["key"] == "events"
         assert stage.get("/rules/history?interval=2014-01-01/2014-01-02") == [change]
         assert stage.get("/rules/history?interval=2014-01-02/2014-01-03") == []
+        stage.cluster.clock.advance_ms(86_400_000)
         assert stage.http.post(f"{V1}/rules/events", json=[]).status_code == 200
         assert stage.get("/rules/events") == []
+        for of in ("/rules", "/rules/events"):  # newer changes take no place of those asked for
+            assert stage.get(f"{of}/history?count=1&interval=2014-01-01/P1D") == [change]
 
     @pytest.mark.parametrize(
         ("body", "said"),
