@@ -220,6 +220,12 @@ class TestPlan:
                 "the size in row 2 of segments.csv is '1kB'; ",
                 2,
             ),
+            (
+                SEGMENTS.replace(",100,", f",{'9' * 5_000},", 1).replace(",100,", ",1kB,", 1),
+                ["--servers", "servers.csv"],
+                "the size in row 1 of segments.csv is '999",
+                2,
+            ),
             (SEGMENTS, ["--servers", "no.csv"], "there is no table no.csv", 5),
             (SEGMENTS, ["--rules", "no.json", "--servers", "servers.csv"], "no.json cannot be", 5),
             (SEGMENTS.replace("03T", "01T", 1), ["--servers", "servers.csv"], "", 2),
@@ -233,10 +239,13 @@ class TestPlan:
         assert one_sentence(done).startswith(said)
 
     def test_what_is_no_server_view_is_one_sentence(self, run: Run, tmp_path: Path) -> None:
-        for text in ("{", "[{}]", "7", '[{"segment": {"identifier": "a"}}]'):
+        for text in (
+            *("{", "[{}]", "7", '[{"segment": {"identifier": "a"}}]', "[" * 5_000),
+            '[{"segment": {"identifier": "a", "size": 1e400}}]',
+        ):
             write(tmp_path, view_json=text)
             said = one_sentence(run("balance", "plan", "view.json", code=2))
-            assert said.startswith("view.json is no ")
+            assert "view.json is n" in said or "is out of range" in said
 
     def test_servers_without_segments_are_no_question(self, run: Run) -> None:
         said = one_sentence(run("balance", "plan", "--servers", "x.csv", code=2))

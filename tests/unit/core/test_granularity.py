@@ -333,6 +333,7 @@ def test_canonical_forms(written: str | dict[str, object], canonical: str | dict
         ({"type": "duration"}, "needs milliseconds, not None"),
         ({"type": "duration", "duration": 0}, "must be at least 1"),
         ({"type": "duration", "duration": 1.5}, "needs milliseconds, not 1.5"),
+        ({"type": "duration", "duration": "9" * 5_000}, "needs milliseconds, not '999"),
     ],
 )
 def test_what_is_refused(written: str | dict[str, object], says: str) -> None:

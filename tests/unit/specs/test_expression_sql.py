@@ -34,6 +34,15 @@ GOLDENS = [
     ("n + i", "try_add(`n`, CAST(`i` AS BIGINT))", "long"),
     ("f + price", "(CAST(`f` AS DOUBLE) + CAST(`price` AS DOUBLE))", "double"),
     ("s + 'x'", "concat(`s`, 'x')", "string"),
+    ("cast('-5', 'LONG')", "(-5L)", "long"),
+    *(
+        (
+            f"cast('{text}', 'LONG')",
+            f"coalesce(try_cast('{text}' AS BIGINT), try_cast(try_cast('{text}' AS DOUBLE) AS BIGINT))",
+            "long",
+        )
+        for text in ("--5", "9" * 20, "9" * 5_000)
+    ),
     ("s + 1", "(try_cast(`s` AS DOUBLE) + 1.0D)", "double"),
     ("new + 1", "(try_cast(`new` AS DOUBLE) + 1.0D)", "double"),
     ("new == 'a'", "CAST((CAST(`new` AS STRING) = 'a') AS BIGINT)", "long"),

@@ -20,6 +20,13 @@ GOLDENS: list[tuple[dict[str, Any], str]] = [
     ({"type": "selector", "dimension": "n", "value": "5"}, "(`n` = 5L)"),
     ({"type": "selector", "dimension": "d", "value": "10.1"}, "(`d` = 10.1D)"),
     ({"type": "selector", "dimension": "n", "value": "word"}, "false"),
+    *(
+        (
+            {"type": "selector", "dimension": "n", "value": digits},
+            f"(CAST(`n` AS DOUBLE) = {as_double})",
+        )
+        for digits, as_double in (("9" * 20, "1e+20D"), ("9" * 5_000, "double('inf')"))
+    ),
     ({"type": "selector", "dimension": "b", "value": "true"}, "(CAST(`b` AS STRING) = 'true')"),
     ({"type": "selector", "dimension": "b", "value": True}, "(CAST(`b` AS STRING) = 'true')"),
     ({"type": "selector", "dimension": "new", "value": 5}, "(CAST(`new` AS STRING) = '5')"),

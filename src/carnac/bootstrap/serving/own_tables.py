@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from carnac.core.balancing.live.picture import LiveSegment, ServerView
 from carnac.core.balancing.plan.cluster import DEFAULT_TIER
 from carnac.core.balancing.plan.rules import RuleSet, load_forever, parse_rules
-from carnac.core.texts import at_most
+from carnac.core.json_text import parse_json
+from carnac.core.texts import FILE_MAX, at_most, short
 from carnac.core.time.intervals import Interval, parse_instant, parse_interval
 from carnac.errors import Invalid, NotFound
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 SEGMENT_COLUMNS = ("segment", "datasource", "start", "end", "size", "server")
 SERVER_COLUMNS = ("server", "capacity")
 _TRUE = {"true", "1", "yes"}
+_BYTES = re.compile("[0-9]{1,18}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,12 +103,13 @@ def _of_view(
                 datasource=str(segment["dataSource"]),
                 chunk=parse_interval(str(segment["interval"])),
                 partition=int(segment["shardSpec"]["partitionNum"]),
-                size_bytes=int(segment["size"]),
+                size_bytes=_whole(segment["size"], f"size of segment {short(name)} in {path}"),
             )
             held[name] = {str(server["name"]) for server in one["servers"]}
             for server in one["servers"]:
                 hosts[str(server["name"])] = _Host(
-                    capacity_bytes=int(server["maxSize"]), tier=str(server["tier"])
+                    capacity_bytes=_whole(server["maxSize"], f"maxSize of a server in {path}"),
+                    tier=str(server["tier"]),
                 )
     except (KeyError, TypeError, ValueError) as error:
         raise Invalid(
@@ -183,12 +186,11 @@ def load_rules(path: Path) -> RuleSet:
 
 def _read_json(path: Path) -> Any:
     try:
-        with path.open(encoding="utf-8-sig") as stream:
-            return json.loads(at_most(stream.read, str(path)))
+        with path.open("rb") as stream:
+            data = at_most(stream.read, str(path))
     except OSError as error:
         raise NotFound(f"{path} cannot be read: {error.strerror}", path=str(path)) from None
-    except ValueError as error:
-        raise Invalid(f"{path} is no JSON: {error}", path=str(path)) from None
+    return parse_json(data, f"file {path}", limit=FILE_MAX)
 
 
 def _rows(path: Path, needed: Sequence[str]) -> list[dict[str, Any]]:
@@ -206,10 +208,12 @@ def _rows(path: Path, needed: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def _whole(value: object, what: str) -> int:
-    if isinstance(value, str) and value.isascii() and value.isdigit():
+    if isinstance(value, str) and _BYTES.fullmatch(value):
         return int(value)  # another row's value is none, so the whole column was read as texts
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise Invalid(f"the {what} is {value!r}; it must be a whole number of bytes, 0 or more")
+        raise Invalid(
+            f"the {what} is {short(value)}; it must be a whole number of bytes, 0 or more"
+        )
     return value
 
 

@@ -25,12 +25,14 @@ Where we depart from Druid, whose buckets overlap or leave gaps there:
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, cast
 
 from carnac.core.json_text import parse_json
+from carnac.core.texts import short
 from carnac.core.time.intervals import (
     ETERNITY,
     MAX_MS,
@@ -68,6 +70,7 @@ BUCKET_LIMIT = 100_000
 Mode = Literal["all", "elapsed", "calendar", "clock"]
 Json = str | dict[str, str]
 
+_DURATION = re.compile("[0-9]{1,18}")
 _MONDAY_MS = 4 * DAY_MS
 """The first Monday after 1970-01-01, on the wall clock."""
 _ONE_WEEK = Period(weeks=1)
@@ -303,9 +306,10 @@ def _parse_origin(value: object) -> int | None:
 
 
 def _parse_duration(value: object) -> int:
-    number = int(value) if isinstance(value, str) and value.isdecimal() else value
+    is_text = isinstance(value, str) and _DURATION.fullmatch(value) is not None
+    number = int(cast("str", value)) if is_text else value
     if isinstance(number, bool) or not isinstance(number, int):
-        raise Invalid(f"a granularity of type duration needs milliseconds, not {value!r}")
+        raise Invalid(f"a granularity of type duration needs milliseconds, not {short(value)}")
     if not 0 < number <= ETERNITY.duration_ms:
         raise Invalid(f"duration {number} (ms) must be at least 1 and shorter than 9999 years")
     return number

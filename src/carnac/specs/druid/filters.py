@@ -21,6 +21,7 @@ from carnac.specs.druid.expressions import CompiledExpression, compile_condition
 from carnac.specs.druid.expressions.compiler import column_sql
 from carnac.specs.druid.expressions.texts import like_pattern
 from carnac.specs.druid.expressions.values import (
+    MAX_LONG,
     Sql,
     element_type,
     literal,
@@ -163,9 +164,12 @@ def _number(value: object) -> Sql | None:
         return literal(value)
     text = str(value)
     try:
-        return literal(int(text))
+        whole = int(text)
     except ValueError:
         pass
+    else:
+        if -MAX_LONG <= whole <= MAX_LONG:
+            return literal(whole)
     try:
         return literal(float(text))
     except ValueError:

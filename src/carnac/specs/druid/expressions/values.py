@@ -9,6 +9,7 @@ give null for a text that is no number, whatever Spark's ANSI setting says.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal as OneOf
@@ -32,6 +33,8 @@ SqlType = OneOf[
 ]
 
 MAX_LONG = 2**63 - 1
+_SHORT_WHOLE = re.compile(r"-?[0-9]{1,18}")
+"""Texts of whole numbers that are longs, whatever their digits are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +128,7 @@ def to_long(value: Sql) -> Sql:
         if isinstance(value.literal, float) and abs(value.literal) < 2**53:
             return literal(int(value.literal))
         return Sql(f"try_cast({value.text} AS BIGINT)", "long")
-    if isinstance(value.literal, str) and value.literal.lstrip("-").isdecimal():
+    if isinstance(value.literal, str) and _SHORT_WHOLE.fullmatch(value.literal):
         return literal(int(value.literal))
     text = f"try_cast({value.text} AS BIGINT)"
     double = f"try_cast(try_cast({value.text} AS DOUBLE) AS BIGINT)"
