@@ -19,6 +19,7 @@ import socket
 import threading
 from _thread import start_new_thread  # without waiting until it has begun
 from pathlib import Path
+from weakref import WeakSet
 
 from carnac.errors import Unavailable
 
@@ -55,6 +56,7 @@ class WriterQueue:
         self._left = 0  # how often
         self._to_come = 0  # commits of this turn; negative outside of turns
         self._unkept = 0  # turns that are yet to end with their first commit
+        _queues.add(self)
 
     def enter(self) -> None:
         """Wait for our turn; however it ends, `leave` is to be called.
@@ -87,12 +89,18 @@ class WriterQueue:
 
     def close(self) -> None:
         """Give up the file, and with it our turn."""
+        _queues.discard(self)
         with self._mutex:
             self._keeper = None
             if self._waiter is None:
                 os.close(self._file)
             else:
                 self._waiter.closes = True
+
+    def let_go(self) -> None:
+        """Give up a forked child's share of the file: else its parent's turn would last as long as the child does."""
+        os.close(self._file)
+        self._file = -1
 
     def _begin(self) -> None:
         with contextlib.suppress(OSError):  # on a full disk nobody is named
@@ -206,3 +214,15 @@ def _taken() -> threading.Lock:
     lock = threading.Lock()
     lock.acquire()
     return lock
+
+
+_queues: WeakSet[WriterQueue] = WeakSet()
+"""Those that are open."""
+
+
+def _let_go() -> None:
+    for queue in _queues:
+        queue.let_go()
+
+
+os.register_at_fork(after_in_child=_let_go)
