@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from carnac.errors import CarnacError
+from carnac.errors import CarnacError, Unavailable
 from carnac.metadata.database import Database, translated
 from carnac.metadata.session import Session
 from carnac.unbroken import LEDGER, unbroken
@@ -225,17 +225,35 @@ def _commit_group(database: Database, jobs: Sequence[Job], from_here: Callable[[
                 writing.session.flush()
                 is_committing = True
                 writing.commit()
-                is_committed = True
+        is_committed = is_committing  # not before the block ends: PostgreSQL answers what is in its pipeline by then
     except BaseException as error:
         if len(jobs) == 1 or is_committing or not isinstance(error, Exception):
             for job in jobs:
-                job.error = error
+                job.error = _in_doubt(job, error) if is_committing else error
         else:
             for job in jobs:
                 commit_group(database, [job])
     finally:
         if is_committing and any(job.publication is not None for job in jobs):
             _write_down(jobs, is_committed=is_committed)
+
+
+def _in_doubt(job: Job, error: BaseException) -> BaseException:
+    """Return the error of a commit that was not acknowledged; that of a publication says what to do before a retry."""
+    publication = job.publication
+    if publication is None or type(error) is not Unavailable:
+        return error
+    if publication.writer is None:
+        advice = "carnac log says which; retry only if it is not"
+    else:
+        advice = (
+            f"retry under the same writer and batch ({publication.writer}, {publication.batch})"
+        )
+    doubted = Unavailable(
+        f"{error.message}; the commit may be published or not: {advice}", **error.ids
+    )
+    doubted.__cause__ = error
+    return doubted
 
 
 def _write_down(jobs: Sequence[Job], *, is_committed: bool) -> None:
