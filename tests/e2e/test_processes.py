@@ -126,6 +126,25 @@ def test_an_output_that_is_full_is_one_sentence(store: Path) -> None:
     assert done.returncode == 4
 
 
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_stream_that_is_closed_ends_nothing(store: Path, closed: str) -> None:
+    """Nor does a file that is opened afterwards take its place."""
+    words = f"'{sys.executable}' -m carnac tag mine --store '{store}'"
+    done = subprocess.run(
+        ["sh", "-c", f"exec {words} {closed}"], capture_output=True, check=False, timeout=60
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    tags = run_process(["tags", "--json", "--store", str(store)], cwd=store).json["tags"]
+    assert [tag["name"] for tag in tags] == ["mine"]
+
+
+def test_what_closed_streams_let_others_take_is_the_null_device() -> None:
+    """Each number is taken before the first file is opened."""
+    probe = "import os; from carnac.cli import _open_closed_streams as f; f(); os._exit(os.open('/', 0) - 3)"
+    words = f"exec '{sys.executable}' -c \"{probe}\" <&- >&- 2>&-"
+    assert subprocess.run(["sh", "-c", words], check=False, timeout=60).returncode == 0
+
+
 def is_gone(group: int) -> bool:
     """Whether no process of a group is left."""
     try:

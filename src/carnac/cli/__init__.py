@@ -25,6 +25,7 @@ def main(args: Sequence[str] | None = None) -> int:
         args: None: those of the process, which ends with the command line.
     """
     if args is None:
+        _open_closed_streams()
         gc.set_threshold(YOUNG_OBJECTS, *gc.get_threshold()[1:])
     try:
         from carnac.cli.command_line import run
@@ -43,6 +44,21 @@ def main(args: Sequence[str] | None = None) -> int:
                 stream.flush()
         os._exit(code)
     return code
+
+
+def _open_closed_streams() -> None:
+    """Put the null device in the place of standard streams that the caller has closed (`>&-`).
+
+    The next files that are opened, such as segments, would else get their numbers, and what libraries write to
+    standard error would land in them.
+    """
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest number that is free
+            os.set_inheritable(number, True)
+            setattr(sys, name, open(number, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
 
 
 __all__ = ["YOUNG_OBJECTS", "main"]
