@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from carnac.core.texts import properties_text
 from carnac.errors import Unavailable
+from carnac.ports.temporary import own_folder
 from carnac.spark.interrupts import Held
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def open_gateway(conf: SparkConf, log_path: Path, held: Held, *, niceness: int =
 
     if PORT_VARIABLE in os.environ:
         return launch_gateway(conf)  # type: ignore[no-untyped-call]
-    with tempfile.TemporaryDirectory(prefix="carnac-jvm-") as folder:
+    with tempfile.TemporaryDirectory(dir=own_folder("java")) as folder:
         told = Path(folder) / "gateway"
         process = _start(_command(conf, Path(folder) / "settings"), told, log_path, niceness)
         try:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import signal
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from pyspark import SparkConf
 
-from carnac.spark.jvm import TOLD_TO_END, exit_code_of
+from carnac.ports.temporary import own_folder
+from carnac.spark.interrupts import Held
+from carnac.spark.jvm import TOLD_TO_END, JavaEnded, exit_code_of, open_gateway
 
 TOLD = (signal.SIGTERM, signal.SIGHUP)
 
@@ -44,3 +48,18 @@ def test_what_nobody_needs_ends_and_was_not_told_to(script: str, code: int) -> N
 def test_where_there_is_none_there_is_no_exit_code() -> None:
     assert exit_code_of(None) is None
     assert None not in TOLD_TO_END
+
+
+def test_what_a_killed_process_left_of_a_start_goes_with_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit = tmp_path / "bin/spark-submit"
+    submit.parent.mkdir()
+    submit.write_text('#!/bin/sh\necho "$2"\nexit 3\n')
+    submit.chmod(0o755)
+    monkeypatch.setenv("SPARK_HOME", str(tmp_path))
+    log = tmp_path / "log"
+    with pytest.raises(JavaEnded):
+        open_gateway(SparkConf(loadDefaults=False), log, Held(None))
+    settings = Path(log.read_text().strip())
+    assert own_folder("java") in settings.parents
