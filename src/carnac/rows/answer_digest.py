@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from carnac.core.segments.segment import ROW_HASH_VERSION
+from carnac.errors import Invalid
 from carnac.rows.row_hash import MASK, add_hashes, hash_rows
 from carnac.rows.value_codes import filled, numpy_of
 
@@ -57,9 +58,11 @@ class AnswerMeter:
 def _comparable(column: pa.Array) -> pa.Array:
     """Return the column in a form that the row hash takes, and that does not depend on the last bits of a number."""
     kind = column.type
+    types = pa.types
+    if types.is_date(kind) or (types.is_timestamp(kind) and kind.unit in {"s", "ms"}):
+        return _microseconds(column)
     if kind.id in _AS_THEY_ARE:
         return column
-    types = pa.types
     if types.is_dictionary(kind):
         return _comparable(column.dictionary_decode())
     if types.is_floating(kind):
@@ -68,13 +71,27 @@ def _comparable(column: pa.Array) -> pa.Array:
         return _rounded(column.cast(pa.float64())) if kind.scale else _whole(column)
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
         return _list(column)
-    if types.is_date(kind):
-        return column.cast(pa.timestamp("us"))
     if types.is_time(kind) or types.is_duration(kind):
         return _texts(column)
     if types.is_nested(kind) or types.is_interval(kind) or types.is_union(kind):
         return _texts(column)
     return column
+
+
+def _microseconds(column: pa.Array) -> pa.Array:
+    """Return days, or instants of a coarser unit, in the unit in which instants are hashed.
+
+    Raises:
+        Invalid: One of them has no place in it.
+    """
+    kind = column.type
+    try:
+        return column.cast(pa.timestamp("us", tz=getattr(kind, "tz", None)))
+    except pa.ArrowInvalid:
+        raise Invalid(
+            f"a column of {kind} holds a time beyond the year 294247, such as infinity; select it as text, "
+            "CAST(… AS VARCHAR)"
+        ) from None
 
 
 def _rounded(column: pa.Array) -> pa.Array:

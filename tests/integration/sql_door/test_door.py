@@ -74,6 +74,37 @@ def test_at_reads_another_revision(door: InProcessClient) -> None:
         assert ask(door, query, context={"at": at}).status_code == 400
 
 
+@pytest.mark.parametrize(
+    ("value", "zone"),
+    [
+        *(
+            (f"'{sign}infinity'::{kind}", None)
+            for sign in ("", "-")
+            for kind in ("DATE", "TIMESTAMP", "TIMESTAMPTZ", "TIMESTAMP_S", "TIMESTAMP_MS")
+        ),
+        ("DATE '294247-01-10'", None),
+        ("TIMESTAMP '290309-12-22 (BC) 00:00:00'", None),
+        ("TIMESTAMP '0001-01-01'", "America/New_York"),
+        ("TIMESTAMP '9999-12-31 23:59:59'", "Asia/Tokyo"),
+        ("'infinity'::TIMESTAMP", "Asia/Tokyo"),
+    ],
+)
+@pytest.mark.parametrize("form", ["object", "array", "csv"])
+def test_a_time_that_has_no_text_is_refused_in_a_sentence(
+    door: InProcessClient, value: str, zone: str | None, form: str
+) -> None:
+    answer = ask(door, f"SELECT {value} AS t", resultFormat=form, context={"sqlTimeZone": zone})
+    assert answer.status_code == 400, answer.text
+    assert "CAST(… AS VARCHAR)" in answer.json()["errorMessage"]
+
+
+def test_times_far_from_now_are_written(door: InProcessClient) -> None:
+    sql = "SELECT TIMESTAMP '0001-01-01' AS a, DATE '9999-12-31' AS b, NULL::TIMESTAMP AS c"
+    assert ask(door, sql).json() == [
+        {"a": "0001-01-01T00:00:00.000Z", "b": "9999-12-31T00:00:00.000Z", "c": None}
+    ]
+
+
 def test_arrow_comes_to_who_accepts_it(door: InProcessClient) -> None:
     answer = ask(
         door, "SELECT delay, max(carrier) FROM flights GROUP BY 1", headers={"accept": ARROW_TYPE}

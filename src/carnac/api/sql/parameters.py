@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 
-from carnac.core.texts import short
+from carnac.core.texts import WHOLE_MAX, short
 from carnac.errors import Invalid
 
 _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "INT", "BIGINT")
@@ -62,10 +62,13 @@ def _boolean(value: object) -> object:
     raise TypeError
 
 
-def _whole(value: object) -> object:
+def _whole(value: object) -> int:
     if isinstance(value, bool) or (isinstance(value, float) and not value.is_integer()):
         raise TypeError
-    return int(value)  # type: ignore[call-overload]  # what it does not take is a TypeError
+    whole: int = int(value)  # type: ignore[call-overload]  # what it does not take is a TypeError
+    if not -WHOLE_MAX - 1 <= whole <= WHOLE_MAX:
+        raise OverflowError
+    return whole
 
 
 def _double(value: object) -> object:

@@ -37,6 +37,14 @@ TYPES_KEPT = 256
 _ENCODER = msgspec.json.Encoder()
 _PLAIN_FROM, _PLAIN_BELOW = 1e-4, 1e16
 """Magnitudes of doubles that Python and msgspec write alike, without an exponent."""
+_YEARS_MS = tuple(
+    int(np.datetime64(day, "ms").astype(np.int64)) for day in ("-32767-01-01", "32768-01-01")
+)
+"""The instants that Arrow writes as texts, the end excluded."""
+_FAR = (
+    "a column holds a time beyond all years that can be written, such as infinity; select it as text, "
+    "CAST(… AS VARCHAR)"
+)
 Writer = Callable[["pa.Array"], list[str]]
 """Makes texts of the values of a column."""
 
@@ -164,28 +172,53 @@ def _cast(column: pa.Array) -> list[str]:
 
 
 def _instants(column: pa.Array, zone: ZoneInfo | None) -> list[str | None]:
-    """Return ISO 8601 with three digits: what is finer is cut off, as Druid has milliseconds only."""
+    """Return ISO 8601 with three digits: what is finer is cut off, as Druid has milliseconds only.
+
+    Raises:
+        Invalid: One of them is beyond all years that are written, as infinity is.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
     if zone is not None:
         return [None if value is None else _in_zone(value, zone) for value in _to_python(column)]
-    plain = column.cast(pa.timestamp("ns" if _is_fine(column.type) else "us"), safe=False)
-    cut = pc.floor_temporal(plain, unit="millisecond").cast(pa.timestamp("ms"), safe=False)
+    cut = _in_milliseconds(column)
+    edges = pc.min_max(cut.cast(pa.int64())).as_py()
+    if edges["min"] is not None and not (
+        _YEARS_MS[0] <= edges["min"] and edges["max"] < _YEARS_MS[1]
+    ):
+        raise Invalid(_FAR)
     texts: list[str | None] = cut.cast(pa.string()).to_pylist()  # strftime takes five times as long
     return [None if text is None else f"{text.replace(' ', 'T', 1)}Z" for text in texts]
 
 
-def _is_fine(kind: pa.DataType) -> bool:
+def _in_milliseconds(column: pa.Array) -> pa.Array:
+    """Return instants or days as timestamps of milliseconds.
+
+    Raises:
+        Invalid: One of them is none.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
     import pyarrow.types as kinds
 
-    return bool(kinds.is_timestamp(kind) and kind.unit == "ns")
+    unit = column.type.unit if kinds.is_timestamp(column.type) else "d"
+    if unit not in {"us", "ns"}:
+        try:
+            return column.cast(pa.timestamp("ms"))
+        except pa.ArrowInvalid:
+            raise Invalid(_FAR) from None
+    plain = column.cast(pa.timestamp(unit), safe=False)
+    return pc.floor_temporal(plain, unit="millisecond").cast(pa.timestamp("ms"), safe=False)
 
 
 def _in_zone(value: date, zone: ZoneInfo) -> str:
     moment = value if isinstance(value, datetime) else datetime.combine(value, time(), UTC)
     aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-    text = aware.astimezone(zone).isoformat(timespec="milliseconds")
+    try:
+        text = aware.astimezone(zone).isoformat(timespec="milliseconds")
+    except OverflowError:
+        raise Invalid(_FAR) from None
     return text.removesuffix("+00:00") + "Z" if text.endswith("+00:00") else text
 
 

@@ -174,6 +174,8 @@ def test_parameters_have_the_types_of_sql() -> None:
         [{"type": "INTEGER", "value": "x"}],
         [{"type": "INTEGER", "value": 1.5}],
         [{"type": "INTEGER", "value": [1]}],
+        [{"type": "BIGINT", "value": 1e300}],
+        [{"type": "BIGINT", "value": "9223372036854775808"}],
         [{"type": "TIMESTAMP", "value": "noon"}],
         [{"type": "DATE", "value": "2000-01-01 and so on"}],
         [{"type": "TIMESTAMP", "value": 1e30}],
