@@ -23,6 +23,8 @@ SECRET_NAME = re.compile(
     re.IGNORECASE,
 )
 """Names of settings that hold a secret: those that Spark hides itself, and some more."""
+SHORT_MAX = 7
+"""Characters of a secret that may be a part of any word: it is hidden only where a secret stands."""
 
 _HOST = r"(?:\[[^@/?#;\s]*\]|[^:@/?#;,\s]*)(?::\d*)?"
 _URL = re.compile(
@@ -36,6 +38,8 @@ _INSIDE = re.compile(r"(\w://[^\s:/@?#'\"]*):[^\s@/'\"]*@")
 _INSIDE_PARAMETER = re.compile(
     rf"([?&;][^=&;?\s]*(?:{SECRET_NAME.pattern})[^=&;?\s]*=)[^&;\s'\"]*", re.IGNORECASE
 )
+_STANDING_ALONE = r"(?<=:){0}(?=@)|(?<==){0}(?![^\s&;,)'\"])|(?<=['\"`]){0}(?=['\"`])"
+"""Of a URL's password, of a parameter's value, and of a text in quotes."""
 
 
 def show_url(text: str) -> str:
@@ -76,9 +80,16 @@ def secrets_of(url: str) -> tuple[str, ...]:
 
 
 def hide_secrets(text: str, url: str) -> str:
-    """Return what a driver says of its connection without the secrets of the URL."""
+    """Return what a driver says of its connection without the secrets of the URL.
+
+    A short secret is hidden where it is a password or a value by its place, or is quoted alone; a longer one anywhere.
+    """
+    text = text.replace(url, show_url(url))
     for secret in secrets_of(url):
-        text = text.replace(secret, HIDDEN)
+        if len(secret) > SHORT_MAX:
+            text = text.replace(secret, HIDDEN)
+        else:
+            text = re.sub(_STANDING_ALONE.format(re.escape(secret)), HIDDEN, text)
     return text
 
 

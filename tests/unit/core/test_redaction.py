@@ -58,6 +58,30 @@ def test_no_password_is_shown_whatever_its_characters(password: str) -> None:
         assert SECRET not in hide_secrets(f"'{password}' or {escaped} of {url}", url)
 
 
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("a server at data:5432 has no database 'data'", None),
+        ("user 'ada' of postgresql://ada:a@data/data?options=a", "user 'ada' of postgresql://ada:***@data/data?options=***"),
+        ("invalid: 'a', ada:a@data, password=a host=data", "invalid: '***', ada:***@data, password=*** host=data"),
+        ("cannot read postgresql://ada:a@data/other", "cannot read postgresql://ada:***@data/other"),
+    ],
+)  # fmt: skip
+def test_a_short_password_is_hidden_by_its_place(said: str, shown: str | None) -> None:
+    url = "postgresql://ada:a@data/data?options=a"
+    assert hide_secrets(said, url) == (shown or said)
+
+
+@given(st.text(min_size=1, max_size=7))
+def test_no_short_password_is_shown_where_one_stands(password: str) -> None:
+    escaped = quote(password, safe="", errors="surrogatepass")
+    url = f"postgresql://u:{escaped}@h:1/db"
+    said = f"'{password}' or {url} or password={escaped} or u:{escaped}@h"
+    assert (
+        hide_secrets(said, url) == "'***' or postgresql://u:***@h:1/db or password=*** or u:***@h"
+    )
+
+
 def test_what_a_task_was_submitted_with_is_shown_without_secrets() -> None:
     given_ = {
         "type": "delete",
