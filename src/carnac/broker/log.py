@@ -44,6 +44,8 @@ class QueryLog:
         self._half_bytes = limit_bytes // 2
         self._lines: deque[bytes] = deque()
         self._lock = threading.Lock()
+        self._file: FileIO | None = None  # kept open: to open it takes longer than to write
+        self._is_closed = False
 
     def note(self, record: QueryRecord) -> None:
         """Write a statement's line, and those that came while it was written; their threads do not wait.
@@ -62,19 +64,43 @@ class QueryLog:
             finally:
                 self._lock.release()
 
+    def close(self) -> None:
+        """Let go of the file; a line that is still to come opens it for itself."""
+        with self._lock:
+            self._is_closed = True
+            self._let_go()
+
     def _write(self) -> None:
-        """Write the lines that wait into the newer file, until it is full or another process has put it aside."""
-        with self._open() as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            found = os.fstat(file.fileno())
-            if not self._is_current(found.st_ino):
-                return
-            size = found.st_size
-            while self._lines:
-                if size and size + len(self._lines[0]) > self._half_bytes:
-                    self._path.replace(self._path.with_name(self._path.name + OLDER_SUFFIX))
-                    return
-                size += file.write(self._lines.popleft())
+        """Write the lines that wait into the newer file, until it is full or no longer the one at its path."""
+        if self._file is None:
+            self._file = self._open()
+        is_kept = False
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX)
+            is_kept = self._write_into(self._file) and not self._is_closed
+        finally:
+            if is_kept:
+                fcntl.flock(self._file, fcntl.LOCK_UN)
+            else:
+                self._let_go()
+
+    def _write_into(self, file: FileIO) -> bool:
+        """Return whether the file takes further lines; False if it was put aside, deleted or is full."""
+        found = os.fstat(file.fileno())
+        if not self._is_current(found):
+            return False
+        size = found.st_size
+        while self._lines:
+            if size and size + len(self._lines[0]) > self._half_bytes:
+                self._path.replace(self._path.with_name(self._path.name + OLDER_SUFFIX))
+                return False
+            size += file.write(self._lines.popleft())
+        return True
+
+    def _let_go(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
     def _open(self) -> FileIO:
         try:
@@ -83,9 +109,9 @@ class QueryLog:
             make_folders(self._path.parent)
             return FileIO(self._path, "a")
 
-    def _is_current(self, inode: int) -> bool:
+    def _is_current(self, found: os.stat_result) -> bool:
         with suppress(FileNotFoundError):
-            return self._path.stat().st_ino == inode
+            return os.path.samestat(found, self._path.stat())
         return False
 
 

@@ -183,7 +183,7 @@ def open_broker(
             timeout_ms=settings.query_timeout_ms,
             spark=spark,
             is_spark_auto=settings.query_spark == "auto",
-            listeners=_listeners(settings, registry, queue, planning),
+            listeners=_listeners(settings, registry, queue, planning, steps),
         )
         steps.callback(broker.close)
         ready = partial(make_ready, engine, metadata)
@@ -307,6 +307,7 @@ def _listeners(
     registry: CollectorRegistry | None,
     queue: QueryQueue,
     planning: Callable[[], int],
+    steps: ExitStack,
 ) -> list[Callable[[QueryRecord], None]]:
     found: list[Callable[[QueryRecord], None]] = []
     if settings.query_log_limit_bytes:
@@ -314,6 +315,7 @@ def _listeners(
             beside_store(settings.query_log, QUERY_LOG_FILE, settings),
             limit_bytes=settings.query_log_limit_bytes,
         )
+        steps.callback(log.close)
         found.append(log.note)
     if registry is not None:
         from carnac.broker.metrics import BrokerMetrics
