@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from scripts.in_memory import folder_in_memory
-from scripts.run_tests import environ_of_tests
+from scripts.run_tests import KEEPING_FAILED, environ_of_tests, keep
 
 ROOT = Path(__file__).resolve().parent.parent
 BIN = Path(sys.executable).parent
@@ -34,6 +34,7 @@ CHECKS: dict[str, list[str]] = {
     TESTS: [
         *(sys.executable, "-m", "pytest", "-q", "-p", "tests.turns", "-p", "no:cacheprovider"),
         *("-o", "console_output_style=classic", "-m", FAST_TESTS, *NO_FAST_TESTS_HERE),
+        *KEEPING_FAILED,
     ],
 }
 PROCESSES_MAX = 4
@@ -120,6 +121,8 @@ def main(names: list[str]) -> int:
         if folder is not None:
             environ["TMPDIR"] = str(folder)
         results = run_checks(names or list(CHECKS), environ)
+        if folder is not None and TESTS in results:
+            keep(folder, is_good=results[TESTS].is_good)
     print()
     for name, result in results.items():
         print(f"{name:<8} {'ok' if result.is_good else 'FAILED':<8} {result.elapsed_s:6.1f} s")

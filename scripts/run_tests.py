@@ -19,6 +19,7 @@ from scripts.in_memory import folder_in_memory
 ROOT = Path(__file__).resolve().parent.parent
 REPORT = ROOT / "artifacts" / "tests.xml"
 KEPT = REPORT.with_name("failed-tests")
+KEEPING_FAILED = ("-o", "tmp_path_retention_policy=failed")
 MEMORY_BYTES = 4 << 30
 """What must be free in memory for all tests to write there; they use less than half of it."""
 SIDE_BY_SIDE = (
@@ -64,15 +65,21 @@ def run_pytest(arguments: list[str], folder: Path | None) -> int:
     environ = environ_of_tests()
     if folder is None:
         return subprocess.run([*command, *arguments], cwd=ROOT, check=False, env=environ).returncode
-    command += ["-o", "tmp_path_retention_policy=failed"]
+    command += KEEPING_FAILED
     environ["TMPDIR"] = str(folder)
     code = subprocess.run([*command, *arguments], cwd=ROOT, check=False, env=environ).returncode
-    shutil.rmtree(KEPT, ignore_errors=True)
-    if code != 0:
-        with contextlib.suppress(shutil.Error):  # sockets are not copied
-            shutil.copytree(folder, KEPT, symlinks=True)
-        print(f"tests: the files of tests that failed are in {KEPT}", flush=True)
+    keep(folder, is_good=code == 0)
     return code
+
+
+def keep(folder: Path, *, is_good: bool) -> None:
+    """Keep what tests have left in a folder that will be gone, if one failed; of an earlier run nothing stays."""
+    shutil.rmtree(KEPT, ignore_errors=True)
+    if is_good:
+        return
+    with contextlib.suppress(shutil.Error):  # sockets are not copied
+        shutil.copytree(folder, KEPT, symlinks=True)
+    print(f"tests: the files of tests that failed are in {KEPT}", flush=True)
 
 
 def main(arguments: list[str]) -> int:

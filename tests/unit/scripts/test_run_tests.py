@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import shlex
+import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
-from scripts import run_tests
+from scripts import check, run_tests
 from scripts.run_tests import main, summarise
 
 REPORT = '<testsuites><testsuite tests="{}" failures="{}" errors="{}" skipped="{}"/></testsuites>'
@@ -52,3 +55,23 @@ def test_what_a_failed_test_wrote_in_memory_is_kept_and_nothing_else(
     assert kept == ["of_one_that_failed"]
     assert run_tests.run_pytest([*arguments, "-k", "passes"], tmp_path / "memory") == 0
     assert not (tmp_path / "kept").exists()
+
+
+@pytest.mark.parametrize("is_good", [True, False])
+def test_the_check_keeps_what_failed_tests_wrote_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_good: bool
+) -> None:
+    """The files of an earlier run go in any case."""
+    writes = (
+        "import os, pathlib; (pathlib.Path(os.environ['TMPDIR']) / 'log.txt').write_text('why')"
+    )
+    command = [sys.executable, "-c", f"{writes}; raise SystemExit({int(not is_good)})"]
+    monkeypatch.setattr(run_tests, "KEPT", tmp_path / "kept")
+    monkeypatch.setitem(check.CHECKS, check.TESTS, ["sh", "-c", shlex.join(command)])
+    monkeypatch.setattr(check, "folder_in_memory", lambda _: nullcontext(tmp_path / "memory"))
+    (tmp_path / "memory").mkdir()
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "older.txt").touch()
+    assert check.main([check.TESTS]) == (0 if is_good else 1)
+    kept = [path.name for path in (tmp_path / "kept").rglob("*")]
+    assert kept == ([] if is_good else ["log.txt"])
