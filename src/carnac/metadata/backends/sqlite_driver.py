@@ -167,7 +167,10 @@ def translate(error: Exception, path: Path) -> CarnacError | None:
     code = code_of(error)
     if code == apsw.SQLITE_IOERR_DATA:
         return damaged(
-            path, "a page is not what was written, as its checksum says (carnac doctor says more)"
+            path,
+            "a page is not what Carnac wrote, as its checksum says; if another program, such as sqlite3, has opened "
+            "the file, stop all processes of the store and run: carnac doctor --mend-checksums; else",
+            joint=" ",
         )
     if code & 0xFF in _DAMAGED:
         return damaged(path, text)
@@ -182,10 +185,10 @@ def translate(error: Exception, path: Path) -> CarnacError | None:
     return Unavailable(f"the metadata store {path} does not answer: {text}")
 
 
-def damaged(path: Path, what: str) -> Corrupt:
+def damaged(path: Path, what: str, *, joint: str = "; ") -> Corrupt:
     """Return the error for a file that is not what was written."""
     return Corrupt(
-        f"the metadata store {path} is damaged: {what}; stop its writers and restore it from a backup "
+        f"the metadata store {path} is damaged: {what}{joint}stop its writers and restore it from a backup "
         "(docs/concepts/operating.md, Backup)"
     )
 
