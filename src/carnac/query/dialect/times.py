@@ -36,11 +36,26 @@ _ISO = "yyyy-MM-dd'T'HH:mm:ss.SSSZZ"
 _ZONE = re.compile(r"[A-Za-z]+(/[A-Za-z0-9_+-]+)*")
 _WHOLE_TIME = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:|$)")
 _OFFSET = r"(Z|[+-]\d\d(:?\d\d)?)"
+_HOUR = rf"'^([T ]\d\d){_OFFSET}?$', '\1:00\2'"
+_WEEK, _DAY = (
+    r"regexp_extract(_1, '^(\d{4}-W\d\d(-\d)?)([T ]|$)', 1)",
+    r"regexp_extract(_1, '^(\d{4}-\d{3})([T ]|$)', 1)",
+)
+_MONDAY = f"({_WEEK} || substr('-1', length({_WEEK}) - 7))"
+_DATE = "coalesce({}, {})".format(
+    *(
+        f"CASE WHEN strftime(try_strptime({text}, '{form}'), '{form}') = {text}"  # no day 366 of 365, no week 53 of 52
+        f" THEN strftime(try_strptime({text}, '{form}'), '%Y-%m-%d') END"
+        for text, form in ((_DAY, "%Y-%j"), (_MONDAY, "%G-W%V-%u"))
+    )
+)
 _COMPLETED = (
-    "CASE length(_1) WHEN 4 THEN _1 || '-01-01' WHEN 7 THEN _1 || '-01'"
+    "CASE WHEN length(_1) = 4 THEN _1 || '-01-01' WHEN length(_1) = 7 THEN _1 || '-01'"
+    rf" WHEN regexp_matches(_1, '^\d{{4}}-(W\d\d|\d{{3}})') THEN {_DATE}"
+    rf" || regexp_replace(substr(_1, 1 + length({_DAY}) + length({_WEEK})), {_HOUR})"
     rf" ELSE regexp_replace(_1, '^(.{{10}}[T ]\d\d){_OFFSET}?$', '\1:00\2') END"
 )
-"""A year, a month or an hour alone is a time to Joda, and none to a cast."""
+"""A year, a month or an hour alone is a time to Joda, so is a week or a day of the year; none is one to a cast."""
 
 
 def _given(texts: Texts, most: int, default: str | None = None) -> tuple[str, str] | None:
@@ -85,7 +100,7 @@ def _time_parse(texts: Texts) -> str | None:
     if not zone:
         return read
     local = f"timezone('{zone}', TRY_CAST({_COMPLETED} AS TIMESTAMP))"
-    return f"CASE WHEN regexp_matches(_1, '^.{{10}}[T ].*{_OFFSET}$') THEN {read} ELSE {local} END"
+    return f"CASE WHEN regexp_matches(_1, '^[^T ]+[T ].*{_OFFSET}$') THEN {read} ELSE {local} END"
 
 
 def _time_floor(texts: Texts) -> str | None:
