@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from carnac.core.time.intervals import parse_instant as ms
+from tests.integration.spark.druid_powers import POWERS
 
 INFINITY = math.inf
 NAN = math.nan
@@ -488,6 +489,7 @@ JSON: list[tuple[str, object]] = [
 
 CASES = [
     *ARITHMETIC,
+    *POWERS,
     *COMPARISONS,
     *GENERAL,
     *TEXTS,

@@ -5,7 +5,7 @@ Two longs stay long, and `/` drops the fraction. Anything else is done in double
 gives null, except that `&&` and `||` follow SQL's three values.
 
 Two departures: a long result that does not fit, and a long divided by zero, are null (in Druid the
-first wraps around, the second makes the row a bad row).
+first wraps around, the second makes the row a bad row). So is a long to a negative power.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from __future__ import annotations
 from carnac.errors import Invalid
 from carnac.specs.druid.expressions.values import NULL, Sql, to_bool, to_double, to_long, to_text
 
+FACTORS_MAX = 64
+"""So many factors have no room in a long, unless they are 0, 1 or -1."""
 COMPARISONS = {"==": "=", "!=": "!=", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
 
 
@@ -74,12 +76,25 @@ def _long_arithmetic(operator: str, left: Sql, right: Sql) -> Sql:
         name = {"+": "try_add", "-": "try_subtract", "*": "try_multiply"}[operator]
         return Sql(f"{name}({a}, {b})", "long")
     if operator == "^":
-        return Sql(
-            f"try_cast(pow({to_double(left).text}, {to_double(right).text}) AS BIGINT)", "long"
-        )
+        return _power(a, right)
     divisor = b if right.is_literal and right.literal not in (0, None) else f"nullif({b}, 0L)"
     word = "div" if operator == "/" else "%"
     return Sql(f"({a} {word} {divisor})", "long")
+
+
+def _power(base: str, exponent: Sql) -> Sql:
+    """Return a product of longs, exact to the last digit, of as many factors as decide: 64 more change its sign alone.
+
+    Source: `BinPowExpr` of Druid, which calls Guava's `LongMath.pow`.
+    """
+    times = exponent.text
+    if isinstance(exponent.literal, int):
+        times = f"{min(exponent.literal, FACTORS_MAX + exponent.literal % 2)}L"
+    elif not exponent.is_literal:
+        times = f"least({times}, {FACTORS_MAX}L + {times} % 2L)"
+    factors = f"array_repeat({base}, CAST({times} AS INT))"
+    product = f"aggregate({factors}, 1L, (product, factor) -> try_multiply(product, factor))"
+    return Sql(f"CASE WHEN {base} IS NOT NULL AND {times} >= 0L THEN {product} END", "long")
 
 
 def _double_arithmetic(operator: str, left: Sql, right: Sql) -> Sql:
