@@ -27,6 +27,15 @@ _NO_MEMORY = re.compile(
 )
 _HINT = re.compile(r'Did you mean "(.*?)"', re.DOTALL)
 
+_PATTERN = re.compile(
+    r"(no argument for repetition operator|missing argument to repetition operator|bad repetition operator"
+    r"|invalid repetition size|invalid escape sequence|invalid character class(?: range)?|invalid UTF-8|missing \]"
+    r"|missing \)|unexpected \)|trailing \\|invalid perl operator|invalid named capture group"
+    r"|pattern too large - compile failed)(?:: (.*))?$",
+    re.DOTALL,
+)
+"""What RE2 says of a regular expression. Source: `RE2::ErrorCode` and `kErrorStrings` of its `parse.cc`."""
+
 
 class TooLarge(Unavailable):
     """A query needs more memory than it may use."""
@@ -130,6 +139,10 @@ def first_sentence(text: str) -> str:
     )
     if not line:
         return "the query failed"
+    if (wrong := _PATTERN.fullmatch(line)) is not None:
+        return f"a regular expression cannot be read: {wrong[1]}" + (
+            f" in {wrong[2]}" if wrong[2] else ""
+        )
     first_word = line.partition(" ")[0]
     return line if first_word.isupper() and len(first_word) > 1 else line[0].lower() + line[1:]
 

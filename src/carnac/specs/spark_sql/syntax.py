@@ -1,8 +1,8 @@
 """A part of Spark SQL's expressions as trees: what is written most, and no more.
 
 What is no expression in any case (a text that does not end, brackets that do not close, an operator where an operand
-should be) is a `Mistake`. What may be one of Spark's, and is not in the part that is read here, is `Beyond`: Spark
-alone can say.
+should be, a regular expression that no engine reads) is a `Mistake`. What may be one of Spark's, and is not in the part
+that is read here, is `Beyond`: Spark alone can say.
 
 Source: the grammar `SqlBaseParser.g4` of Apache Spark 4.
 """
@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from carnac.errors import Invalid
+from carnac.specs.druid.patterns import check_pattern
+from carnac.specs.spark_sql.patterns import literal_patterns
 
 DEPTH_MAX = 50
 """Brackets, functions and signs inside of one another."""
@@ -143,6 +145,7 @@ def parse(text: str) -> Node:
     """
     tokens = _tokens(text)
     _check_brackets(tokens)
+    _check_patterns(tokens)
     parser = _Parser(tokens)
     node = parser.expression(0)
     rest = parser.peek()
@@ -187,6 +190,14 @@ def _check_brackets(tokens: list[_Token]) -> None:
             raise Mistake(f"'{token.text}' at character {token.position + 1} closes nothing")
     if waiting:
         raise Mistake(f"'{waiting[-1].text}' at character {waiting[-1].position + 1} is not closed")
+
+
+def _check_patterns(tokens: list[_Token]) -> None:
+    for pattern in literal_patterns(tokens):
+        try:
+            check_pattern(pattern)
+        except Invalid as error:
+            raise Mistake(error.message) from None
 
 
 def _check_depth(depth: int) -> None:
