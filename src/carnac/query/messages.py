@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
@@ -187,4 +189,8 @@ def _storage_failure(text: str) -> CarnacError:
     line = first_sentence(text)
     if "No space left" in text or "disk is full" in text.lower():
         return Unavailable(f"the query ran out of disk space for intermediate results: {line}")
+    if os.strerror(errno.EMFILE) in text or os.strerror(errno.ENFILE) in text:
+        return Unavailable(
+            f"the query needs more open files than this process may have ({line}); raise the limit (ulimit -n)"
+        )
     return Corrupt(f"a segment file cannot be read ({line}); run carnac verify")

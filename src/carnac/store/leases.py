@@ -188,7 +188,8 @@ class LeaseKeeper:
             reader, self._reader = self._reader, None
             if reader is not None:
                 self._gaps += 1
-                self._metadata.release_lease(reader.lease_id)
+                with suppress(DiskFull):  # what was read is whole; it ends by itself
+                    self._metadata.release_lease(reader.lease_id)
 
     def _renew(self) -> None:
         """Renew what is held, and let go of what has become idle."""

@@ -195,3 +195,16 @@ def test_sqlite_says_that_it_has_no_room(tmp_path: Path) -> None:
             link.execute("SELECT * FROM nothing")
     assert isinstance(translate(caught.value, path), DiskFull)
     assert not isinstance(translate(other.value, path), DiskFull)
+
+
+def test_what_was_read_is_not_spoiled_by_a_lease_that_cannot_be_returned(
+    open_store: OpenStore,
+) -> None:
+    faults = Faults(lambda _: DiskFull("the disk is full"))
+    store = open_store(faults=faults)
+    append(store, (1, 1))
+    assert ids(store) == [1]
+    store._leases.release_idle()
+    assert ids(store) == [1]
+    faults.arm(1, only={"release_lease"})
+    store.close()
