@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
+from functools import partial
 
-from carnac.core.texts import WHOLE_MAX, short
+from carnac.core.texts import short
 from carnac.errors import Invalid
 
-_WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "INT", "BIGINT")
+_BITS = {"TINYINT": 8, "SMALLINT": 16, "INTEGER": 32, "INT": 32, "BIGINT": 64}
+_DIGITS = re.compile(r"\s*[+-]?[0-9]+\s*")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -62,11 +65,13 @@ def _boolean(value: object) -> object:
     raise TypeError
 
 
-def _whole(value: object) -> int:
+def _whole(value: object, bits: int) -> int:
     if isinstance(value, bool) or (isinstance(value, float) and not value.is_integer()):
         raise TypeError
+    if isinstance(value, str) and not _DIGITS.fullmatch(value):
+        raise ValueError
     whole: int = int(value)  # type: ignore[call-overload]  # what it does not take is a TypeError
-    if not -WHOLE_MAX - 1 <= whole <= WHOLE_MAX:
+    if not -(1 << bits - 1) <= whole < 1 << bits - 1:
         raise OverflowError
     return whole
 
@@ -108,7 +113,7 @@ READERS: Mapping[str, Callable[[object], object]] = {
     "VARCHAR": _text,
     "CHAR": _text,
     "BOOLEAN": _boolean,
-    **dict.fromkeys(_WHOLE, _whole),
+    **{kind: partial(_whole, bits=bits) for kind, bits in _BITS.items()},
     "FLOAT": _double,
     "REAL": _double,
     "DOUBLE": _double,
