@@ -183,6 +183,11 @@ MACROS = (
     # strptime, without the words that mean an instant to the engine
     "CREATE OR REPLACE TEMP MACRO _strptime(x, f) AS CASE WHEN lower(trim(x)) NOT IN"
     " ('epoch', 'infinity', '-infinity') THEN try_strptime(x, f) END",
+    # without day 366 of 365 and week 53 of 52, which the engine takes for the first days of the next year
+    r"CREATE OR REPLACE TEMP MACRO _numbers(x) AS TRY_CAST(regexp_extract_all(x, '\d+') AS BIGINT[])",
+    "CREATE OR REPLACE TEMP MACRO _strptime_of_year(x, f) AS CASE"
+    " WHEN dayofyear(_strptime(x, f)) > 7 OR _numbers(strftime(_strptime(x, f), f)) = _numbers(x)"
+    " THEN _strptime(x, f) END",
 )
 """Functions that the expressions call; temporary, made once per connection."""
 
@@ -251,7 +256,8 @@ def _iso(sql: str, zone: str, *, year_alone: bool) -> tuple[str, str | None]:
     if not year_alone:
         rare = f"CASE WHEN NOT regexp_full_match({sql}, '\\s*\\d+\\s*') THEN {rare} END"
     dates = (
-        f"TRY_CAST(COALESCE(_strptime({sql}, '%Y-%j'), _strptime({sql}, '%G-W%V-%u')) AS TIMESTAMP)"
+        f"TRY_CAST(COALESCE(_strptime_of_year({sql}, '%Y-%j'), _strptime_of_year({sql}, '%G-W%V-%u'))"
+        " AS TIMESTAMP)"
     )
     # 'epoch' and 'infinity' are words to the engine, not times
     common = f"CASE WHEN {sql} < ':' THEN TRY_CAST({sql} AS TIMESTAMPTZ) END"
@@ -281,7 +287,10 @@ def _pattern(sql: str, spec: TimestampSpec) -> tuple[str, str | None]:
     cell = _short_fraction(sql) if fmt.endswith("%f") else sql
     if _ONE_NUMBER.fullmatch(spec.format):
         cell = f"regexp_replace({cell}, '\\.0+\\s*$', '')"
-    wall = f"CAST(_strptime({cell}, {quoted}) AS TIMESTAMP)"
+    # a fraction has fewer digits than it is written with
+    is_of_year = ("%j" in fmt or "%V" in fmt) and not fmt.endswith("%f")
+    read = "_strptime_of_year" if is_of_year else "_strptime"
+    wall = f"CAST({read}({cell}, {quoted}) AS TIMESTAMP)"
     return floor_ms(_in_zone(wall, spec.time_zone)), wall
 
 
