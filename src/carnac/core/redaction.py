@@ -23,7 +23,7 @@ SECRET_NAME = re.compile(
     re.IGNORECASE,
 )
 """Names of settings that hold a secret: those that Spark hides itself, and some more."""
-SHORT_MAX = 7
+SHORT_MAX = 3
 """Characters of a secret that may be a part of any word: it is hidden only where a secret stands."""
 
 _HOST = r"(?:\[[^@/?#;\s]*\]|[^:@/?#;,\s]*)(?::\d*)?"

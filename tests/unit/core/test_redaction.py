@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from carnac.core.redaction import (
+    SHORT_MAX,
     hide_passwords,
     hide_secrets,
     is_readable,
@@ -72,7 +73,7 @@ def test_a_short_password_is_hidden_by_its_place(said: str, shown: str | None) -
     assert hide_secrets(said, url) == (shown or said)
 
 
-@given(st.text(min_size=1, max_size=7))
+@given(st.text(min_size=1, max_size=SHORT_MAX))
 def test_no_short_password_is_shown_where_one_stands(password: str) -> None:
     escaped = quote(password, safe="", errors="surrogatepass")
     url = f"postgresql://u:{escaped}@h:1/db"

@@ -48,7 +48,7 @@ def test_two_controllers_at_once_waste_work_and_no_more(service: Desk) -> None:
     fill(service.store, 3, 4)
     before = read(service.store)
     service.service.put_spec({**SPEC, "smallTaskBytes": 0})
-    both_begun = threading.Barrier(2, timeout=60)
+    both_begun = threading.Barrier(2, timeout=10)
 
     def compact(groups: Sequence[CompactionGroup], _: object) -> Sequence[GroupEnd]:
         if service.store.head().revision == 12:
