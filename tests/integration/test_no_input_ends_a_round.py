@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from carnac.bootstrap.serving.broker import BrokerHandle
@@ -114,6 +114,7 @@ def test_a_coordinator_still_has_segments_loaded(
 
 
 @anybody
+@example(role=Role.OVERLORD, changes={"started_at_ms": -(2**63)})
 @given(role=st.sampled_from(Role), changes=records)
 def test_a_broker_still_answers(
     broker: tuple[ServedStore, BrokerHandle], role: Role, changes: Mapping[str, Any]

@@ -75,6 +75,8 @@ def test_what_is_no_instant(text: str) -> None:
         (MIN_MS, "0001-01-01T00:00:00.000Z"),
         (MAX_MS - 1, "9999-12-31T23:59:59.999Z"),
         (MAX_MS, "10000-01-01T00:00:00.000Z"),
+        (-(2**63), "0001-01-01T00:00:00.000Z"),
+        (2**63 - 1, "10000-01-01T00:00:00.000Z"),
     ],
 )
 def test_text_of_instants(ms: int, expected: str) -> None:

@@ -28,10 +28,13 @@ _END_OF_TIME = re.compile(r"10000(-01(-01(T00(:00(:00(\.0+)?)?)?(Z|\+00:00)?)?)?
 
 
 def format_ms(ms: int) -> str:
-    """Return ISO 8601 with milliseconds and `Z`; string order is time order within years 1..9999."""
+    """Return ISO 8601 with milliseconds and `Z`; string order is time order within years 1..9999.
+
+    What lies before `MIN_MS` or after `MAX_MS` is shown as that: a broken clock writes any number, and lists show it.
+    """
     if ms >= MAX_MS:
         return "10000-01-01T00:00:00.000Z"
-    moment = EPOCH + timedelta(milliseconds=ms)
+    moment = EPOCH + timedelta(milliseconds=max(ms, MIN_MS))
     return f"{moment:%Y-%m-%dT%H:%M:%S}.{moment.microsecond // 1000:03d}Z".rjust(24, "0")
 
 

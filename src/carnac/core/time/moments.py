@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from carnac.core.time.intervals import EPOCH, format_ms
+from carnac.core.time.intervals import EPOCH, MIN_MS, format_ms
 from carnac.errors import Invalid
 
 
@@ -21,7 +21,7 @@ def as_moment(at: int | str | datetime | None) -> int | str | None:
             f"{at.isoformat(' ')} has no time zone, so it is no one time; give it one: "
             "at.replace(tzinfo=timezone.utc) if it is UTC, at.astimezone() if it is this machine's time"
         )
-    try:
-        return format_ms((at - EPOCH) // timedelta(milliseconds=1))
-    except OverflowError:
-        raise Invalid(f"{at.isoformat(' ')} lies outside years 1 to 9999 UTC") from None
+    ms = (at - EPOCH) // timedelta(milliseconds=1)
+    if ms < MIN_MS:
+        raise Invalid(f"{at.isoformat(' ')} lies outside years 1 to 9999 UTC")
+    return format_ms(ms)
