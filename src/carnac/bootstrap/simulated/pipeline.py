@@ -56,7 +56,7 @@ def judging_again(task: DeleteTask, *, attempt: int = 0) -> Iterator[Any]:
 
 
 class TasksHere(SparkPipeline):
-    """Jobs over few rows . What only Spark can do is not done.
+    """Jobs over few rows. What only Spark can do is not done.
 
     Args:
         take_time: Called at the beginning of each job but appends in the caller's process.
