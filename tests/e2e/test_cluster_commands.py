@@ -92,6 +92,21 @@ class TestServers:
         (alone,) = run("servers", "--no-ask", "--json").json["servers"]
         assert "holdings" not in alone
 
+    def test_historicals_without_a_coordinator_are_told(self, run: Run, cluster: str) -> None:
+        assert "warning: no coordinator runs: nothing is loaded or moved" in run("servers").err
+        metadata = open_records(settings=Settings(store="store"), clock=SystemClock())
+        record = ServerRecord(
+            server_id="c1",
+            role=Role.COORDINATOR,
+            url="http://127.0.0.1:1",
+            holder="c1",
+            started_at_ms=1,
+            lease_ms=600_000,
+        )
+        metadata.put_server(record)
+        metadata.close()
+        assert "no coordinator" not in run("servers").err
+
     def test_one_is_decommissioned_and_not_any_more(self, run: Run, cluster: str) -> None:
         said = run("servers", "decommission", cluster)
         assert said.out.startswith(f"{cluster} is emptied by the coordinator; ")

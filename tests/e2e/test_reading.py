@@ -136,6 +136,26 @@ def test_every_reading_command_prints_a_table_and_one_json_document(
     assert not text.startswith("{")
 
 
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["datasources"], "no datasource has rows yet; carnac ingest brings some"),
+        (["log"], "nothing has been published yet"),
+        (["tags"], "there are no tags; carnac tag NAME makes one"),
+        (["lookups", "list"], "there are no lookups; carnac lookups set NAME FILE makes one"),
+        (["rules", "show", "--history"], "no rules have been set; carnac rules set sets some"),
+        (["quarantine"], "no row has been rejected"),
+        (["locks"], "no locks"),
+        (["task", "list"], "no tasks"),
+        (["servers"], "no server serves this store; start one with: carnac serve"),
+    ],
+)
+def test_a_list_of_nothing_says_so(run: Run, args: list[str], said: str) -> None:
+    run("init", "--store", "new")
+    done = run(*args, "--store", "new")
+    assert said in (done.out + done.err).splitlines()
+
+
 def test_log_shows_newest_first_and_can_be_paged(run: Run, store: Path) -> None:
     first = run("log", "--limit", "2", "--store", str(store))
     assert [line.split()[0] for line in first.out.splitlines()[2:]] == ["3", "2"]

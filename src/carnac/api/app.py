@@ -70,8 +70,8 @@ _DESCRIPTION = """\
 What is below `/druid` has the paths, the names and the status codes of Apache Druid's API, so that its clients work;
 what is below `/carnac` is Carnac's own. Errors are objects; `error` is one sentence, or Druid's word where its clients
 read it. There is no authentication: whoever reaches this address may ask, and submit, cancel and read tasks. Every
-request but GET needs the header `Content-Type: application/json`, without a body too. Tasks read files below
-`http_input_roots` alone.
+POST needs the header `Content-Type: application/json`, without a body too. Tasks read files below `http_input_roots`
+alone.
 """
 
 
@@ -139,7 +139,9 @@ def _describe_problems(app: FastAPI) -> None:
 
     def openapi() -> dict[str, Any]:
         whole = describe()
-        schemas = whole["components"]["schemas"]
+        schemas = whole.setdefault("components", {}).setdefault(
+            "schemas", {}
+        )  # a historical has none
         for name in ("HTTPValidationError", "ValidationError"):
             schemas.pop(name, None)
         schemas["Problem"] = PROBLEM

@@ -8,12 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from carnac.api.app import make_app
+from carnac.api.hosts import hosts_of
 from carnac.api.page import operations, parameters_of
 from carnac.core.locks.model import LockType
 from scripts.docs.http_page import describe
 from tests.browser import browser
 from tests.locks import hours, wants
-from tests.unit.api.conftest import LEADER_URL, Overlord
+from tests.unit.api.conftest import LEADER_URL, InProcessClient, Overlord
 
 API = "/druid/indexer/v1"
 HOUR_0 = "1970-01-01T00:00:00.000Z/1970-01-01T01:00:00.000Z"
@@ -119,6 +121,15 @@ def test_the_page_shows_every_operation_and_needs_nothing_from_elsewhere(
     assert "http://" not in page.text
     assert "https://" not in page.text
     assert "<script" not in page.text
+
+
+def test_a_process_of_no_role_with_paths_shows_its_page_too() -> None:
+    """A historical has none but those of every process, and so no shapes of bodies."""
+    http = InProcessClient(make_app([], hosts=hosts_of("one")))
+    assert "<code>/status/health</code>" in http.get("/").text
+    described = http.get("/openapi.json").json()
+    assert set(described["components"]["schemas"]) == {"Problem"}
+    assert "/metrics" not in described["paths"]
 
 
 _FAINTEST = """

@@ -329,13 +329,17 @@ def test_a_wrong_task_is_refused_with_the_lines_of_its_body(overlord: Overlord) 
 def test_paths_of_druid_that_are_not_here_say_what_does_it(overlord: Overlord) -> None:
     for path, advice in ELSEWHERE:
         assert what_instead(path) == advice, "no earlier one hides it"
-        if path.startswith("/druid/indexer"):
+        if path.startswith(("/druid/indexer", "/carnac")):
             continue
         answer = overlord.http.get(f"{path}/x")
         assert (answer.status_code, answer.json()["error"]) == (
             404,
             f"there is no path {path}/x: {advice}",
         )
+    said = overlord.http.post("/druid/v2/sql", json={"query": "SELECT 1"}).json()["error"]
+    assert said.startswith("there is no path /druid/v2/sql: ask a broker: carnac serve; ")
+    said = overlord.http.get("/carnac/v1/coordinator").json()["error"]
+    assert said.startswith("there is no path /carnac/v1/coordinator: ask a coordinator: ")
     assert (
         overlord.http.get("/x").json()["error"]
         == "there is no path /x: GET /docs lists what is here"

@@ -158,6 +158,8 @@ def tags(ctx: typer.Context) -> None:
     session.output.table(
         columns, [[item.name, str(item.revision), second_ms(item.created_at_ms)] for item in found]
     )
+    if not found:
+        session.output.note("there are no tags; carnac tag NAME makes one")
 
 
 def _print_commit(output: Output, commit: Commit) -> None:

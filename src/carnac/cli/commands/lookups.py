@@ -38,6 +38,8 @@ def list_lookups(ctx: typer.Context, at: At = None) -> None:
         return
     columns = columns_of("lookup | keys#")
     session.output.table(columns, [[name, number_text(len(found[name]))] for name in sorted(found)])
+    if not found:
+        session.output.note("there are no lookups; carnac lookups set NAME FILE makes one")
 
 
 @command(

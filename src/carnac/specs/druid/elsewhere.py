@@ -1,10 +1,14 @@
-"""Paths of Druid's HTTP API that are not here, each with what does it."""
+"""Paths of the HTTP API that a process does not have, each with what does it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 
+HERE = "GET /docs lists what is here"
+_BROKER = f"ask a broker: carnac serve; {HERE}"
+_COORDINATOR = f"ask a coordinator: carnac serve; {HERE}"
+_OVERLORD = f"ask an overlord: carnac overlord, or carnac serve; {HERE}"
 _KILL = "files of what was deleted are collected by carnac gc, or by a task of the type kill"
 _USED = "what was deleted comes back with carnac revert REVISION; carnac log lists the commits"
 _AT_ONCE = "a query is answered at once: carnac sql -o FILE writes results of any size"
@@ -55,6 +59,8 @@ ELSEWHERE: Sequence[tuple[str, str]] = (
     ("/druid/v2/sql/task", _NO_TASK),
     ("/druid/v2/sql/avatica", _NO_JDBC),
     ("/druid/v2/sql/avatica-protobuf", _NO_JDBC),
+    ("/druid/v2/sql", _BROKER),
+    ("/druid/v2/datasources", _BROKER),
     (
         "/druid/v2",
         "native queries are not run: ask in SQL (carnac sql, store.sql, or carnac serve)",
@@ -78,24 +84,21 @@ ELSEWHERE: Sequence[tuple[str, str]] = (
         "/druid/coordinator/v1/config/history",
         "no history of it is kept: throttles are settings of a process, carnac servers shows which are decommissioned",
     ),
-    (
-        "/druid/coordinator/v1",
-        "ask a coordinator: carnac serve; GET /docs lists what is here",
-    ),
-    (
-        "/druid/indexer/v1",
-        "ask an overlord: carnac overlord, or carnac serve; GET /docs lists what is here",
-    ),
+    ("/druid/coordinator/v1", _COORDINATOR),
+    ("/carnac/v1/coordinator", _COORDINATOR),
+    ("/druid/indexer/v1", _OVERLORD),
+    ("/carnac/v1/tasks", _OVERLORD),
+    ("/carnac/v1/leader", _OVERLORD),
+    ("/carnac/v1/allocations", _OVERLORD),
     ("/druid-ext/basic-security", "there are no users here: put a proxy that knows them in front"),
     ("/proxy", "there is no router: each process is asked by its own address"),
     ("/druid/historical", "there are no such paths of historicals; carnac serve runs them"),
     ("/druid/broker", "there are no such paths of brokers; carnac serve runs them"),
 )
-"""Beginnings of paths, the longest of a kind first, and what to do instead.
+"""Beginnings of paths, the longest of a kind first, and what to do instead: paths of Druid's, and of other roles.
 
 Source: Druid's documentation of its HTTP API.
 """
-HERE = "GET /docs lists what is here"
 
 
 def find_order(method: str, path: str) -> str | None:

@@ -96,6 +96,8 @@ def _show_history(output: Output, changes: Sequence[RuleChange], as_json: bool) 
         output.json({"changes": [dict(zip(titles, row, strict=True)) for row in rows]})
     else:
         output.table([Column(title) for title in titles], rows)
+        if not rows:
+            output.note("no rules have been set; carnac rules set sets some")
 
 
 @command(

@@ -11,12 +11,17 @@ from carnac.cli.options import argument, flag
 from carnac.cli.tables import bytes_text, columns_of, format_age, number_text
 from carnac.core.json_form import some_of
 from carnac.core.words import counted
+from carnac.ports.serving import Role
 
 if TYPE_CHECKING:
     from carnac.bootstrap.serving.cluster_status import ServerStatus
 
 add_group("servers", None, panel=RUN)
 
+NO_COORDINATOR = (
+    "no coordinator runs: nothing is loaded or moved, and brokers stay at their revision; start one with: "
+    "carnac serve --role coordinator"
+)
 _COLUMNS = columns_of(
     "server! | role! | url | tier | holds# | of# | loaded# | loading# | queries# | state | up#"
 )
@@ -49,6 +54,9 @@ def servers(
     for one in found:
         if one.trouble:
             session.output.warning(f"{one.record.server_id}: {one.trouble}")
+    roles = {one.record.role for one in found}
+    if Role.HISTORICAL in roles and Role.COORDINATOR not in roles:
+        session.output.warning(NO_COORDINATOR)
 
 
 @command(
