@@ -21,9 +21,10 @@ PAGE = """<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
 {{policy}}
 <title>{{title}}</title>
-<style>svg.marks { max-width: calc(100vw - 4.5em); height: auto }</style>
+<style>svg.marks { max-width: max(calc(100vw - 4.5em), 46em); height: auto }</style>
 <script>{{bundle}}</script>
 </head>
 <body>
@@ -37,8 +38,8 @@ vegaEmbed("#chart", JSON.parse(document.getElementById("data").textContent), {
 </body>
 </html>
 """
-"""A picture is as wide as a large window; in a smaller one it is smaller. Its expressions are interpreted (`ast`), so
-that nothing is evaluated; there is no menu entry that opens a page of another."""
+"""A picture is as wide as a large window; in a smaller one it is smaller, as long as its texts can be read. Its
+expressions are interpreted (`ast`): nothing is evaluated. There is no menu entry that opens a page of another."""
 
 
 def render_chart(chart: Chart, suffix: str) -> bytes:

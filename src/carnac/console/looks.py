@@ -20,6 +20,9 @@ ASIDE = 30
 """Pixels left and right of a picture, and between the columns of its legend: other fonts have letters that are a fifth
 wider, and not everything that shows pictures fits them in."""
 
+TITLE_PX = 1_000
+"""Pixels of a title, which is cut at that: a longer one would make its picture wider, and so all in it smaller."""
+
 
 def chart_head(title: str, subtitle: str, *, legend: Chart | None = None) -> Chart:
     """Return a chart without content.
@@ -35,6 +38,7 @@ def chart_head(title: str, subtitle: str, *, legend: Chart | None = None) -> Cha
             "text": title,
             "subtitle": subtitle,
             "anchor": "start",
+            "limit": TITLE_PX,
             "fontSize": 17,
             "subtitleFontSize": 12.5,
             "subtitleColor": "#555",

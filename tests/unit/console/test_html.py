@@ -122,6 +122,27 @@ def test_a_browser_runs_our_script_and_no_stranger_s(tmp_path: Path) -> None:
         assert page.requests == [page_file.as_uri()]
 
 
+_LETTERS = "Math.min(...[...document.querySelectorAll('svg text')].map(one => one.getBoundingClientRect().height))"
+"""Pixels of the lowest text."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("title", ["flights", "a long title " * 30], ids=["short", "long"])
+@pytest.mark.parametrize("width", [390, 1200])
+def test_a_chart_can_be_read_whatever_its_title_and_window(
+    tmp_path: Path, width: int, title: str
+) -> None:
+    page_file = tmp_path / "chart.html"
+    page_file.write_text(chart_page(title), encoding="utf-8")
+    with browser() as page:
+        page.look(width=width, is_dark=False)
+        page.open(page_file)
+        page.picture(tmp_path / "chart.png")
+        assert page.evaluate("document.documentElement.clientWidth") == width
+        assert page.evaluate(_LETTERS) >= 7
+        assert page.complaints == []
+
+
 @pytest.mark.slow
 def test_a_browser_plays_a_simulation_of_a_hostile_name(tmp_path: Path) -> None:
     name = EVIL.replace("\ud800", "")  # which a scenario refuses
@@ -140,6 +161,8 @@ def test_a_browser_plays_a_simulation_of_a_hostile_name(tmp_path: Path) -> None:
         page.picture(tmp_path / "story.png")
         assert page.evaluate("document.getElementById('clock').innerText") != "t + 5 hours"
         assert page.evaluate("document.title").startswith("Balancing: </script>")
+        page.look(width=390, is_dark=False)
+        assert page.evaluate("document.documentElement.scrollWidth") == 390
         assert page.complaints == []
         assert page.requests == [page_file.as_uri()]
 
