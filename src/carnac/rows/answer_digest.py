@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from carnac.core.segments.segment import ROW_HASH_VERSION
 from carnac.errors import Invalid
-from carnac.rows.row_hash import MASK, add_hashes, hash_rows
+from carnac.rows.row_hash import MASK, add_hashes, hash_columns
 from carnac.rows.value_codes import filled, numpy_of
 
 if TYPE_CHECKING:
@@ -43,11 +43,10 @@ class AnswerMeter:
         self.rows += batch.num_rows
         self.size_bytes += batch.nbytes
         if batch.num_columns and batch.num_rows:
-            columns = [_comparable(column) for column in batch.columns]
-            names = [f"c{index}" for index in range(len(columns))]
-            self._hash = add_hashes(
-                self._hash, hash_rows(pa.RecordBatch.from_arrays(columns, names))
-            )
+            columns = [
+                (f"c{index}", _comparable(column)) for index, column in enumerate(batch.columns)
+            ]
+            self._hash = add_hashes(self._hash, hash_columns(columns, batch.num_rows))
 
     @property
     def digest(self) -> str:

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -43,19 +43,25 @@ BLOCK_ROWS = 16_384
 POOL_ROWS, POOL_TABLES = 65_536, 64
 """Rows, and tables, that are waited for before they are hashed, where they come in small tables."""
 FEW_ROWS = 128
-"""Texts of up to so many rows are hashed as they come: finding those that repeat takes longer. Their columns, and those
-of as few numbers, are hashed together.
+"""Texts of up to so many rows are hashed as they come: finding those that repeat takes longer. All flat columns of so
+few rows are hashed together.
 """
+CONSTANTS_KEPT = 256
+"""Lists of columns whose constants are kept."""
 TEXT_BYTES = 1 << 30
 """More than that might not fit into one array of texts, whose offsets have 32 bits."""
 
 
 def hash_rows(rows: pa.RecordBatch | pa.Table) -> int:
     """Return the hash of the rows."""
-    columns = list(zip(rows.schema.names, rows.columns, strict=True))
+    return hash_columns(list(zip(rows.schema.names, rows.columns, strict=True)), rows.num_rows)
+
+
+def hash_columns(columns: Iterable[tuple[str, pa.Array | pa.ChunkedArray]], rows: int) -> int:
+    """Return the hash of so many rows, of which each column has a value."""
     sums = RowSums(columns)
     total = 0
-    for start, end in blocks(rows.num_rows):
+    for start, end in blocks(rows):
         block = np.zeros(end - start, np.uint64)
         sums.add(start, end, block)
         total += int(mix(block).sum(dtype=np.uint64))
@@ -72,21 +78,20 @@ class RowSums:
 
     def __init__(self, columns: Iterable[tuple[str, pa.Array | pa.ChunkedArray]]) -> None:
         self._seeds = np.uint64(0)  # of the columns whose seed each row has
-        words, others = [], []
-        few: dict[pa.DataType, list[tuple[str, pa.Array]]] = {}
+        words, few, others = [], [], []
         for name, given in columns:
             column = _ready(given)
             if _has_texts(column.type):
                 words.append((name, column))
             elif len(column) <= FEW_ROWS and _is_flat(column.type):
-                few.setdefault(column.type, []).append((name, column))
+                few.append((name, column))
             else:
                 others.append((name, column))
         if words or others:
             self._codes, self._scratch = np.empty((2, BLOCK_ROWS), np.uint64)
         hashed = zip(words, _word_hashes(words), strict=True)
         self._parts = [self._words(column, hashes) for (_, column), hashes in hashed]
-        self._parts += [self._together(some) for some in few.values()]
+        self._parts += [self._together(few)] if few else []
         self._parts += [
             self._numbers(name, column)
             if pa.types.is_primitive(column.type)
@@ -128,13 +133,21 @@ class RowSums:
         return add
 
     def _together(self, columns: list[tuple[str, pa.Array]]) -> AddBlock:
-        """Return what adds columns of one type and of few rows, which take more calls than work."""
-        values = pa.concat_arrays([column for _, column in columns])
-        seeds, factors = np.array([_constant(name) for name, _ in columns], np.uint64).T
-        codes = codes_of(values).reshape(len(columns), -1)
-        hashes = _folded(codes, seeds[:, np.newaxis], factors[:, np.newaxis])
-        if values.null_count:
-            hashes *= numpy_of(values.is_valid()).reshape(hashes.shape)
+        """Return what adds flat columns of few rows, which take more calls than work."""
+        codes = np.empty((len(columns), len(columns[0][1])), np.uint64)
+        texts = []
+        for place, (_, column) in enumerate(columns):
+            if pa.types.is_string(column.type):
+                texts.append(place)
+            else:
+                number_codes(column)(0, len(column), codes[place])
+        if texts:
+            words = pa.concat_arrays([columns[place][1] for place in texts])
+            codes[texts] = codes_of(words).reshape(len(texts), -1)
+        hashes = _folded(codes, *_constants(tuple(name for name, _ in columns)))
+        for place, (_, column) in enumerate(columns):
+            if column.null_count:
+                hashes[place] *= numpy_of(column.is_valid())
         sums: Codes = hashes.sum(axis=0, dtype=np.uint64)
 
         def add(start: int, end: int, total: Codes) -> None:
@@ -228,6 +241,13 @@ def _constant(name: str) -> tuple[np.uint64, np.uint64]:
     return np.uint64(int.from_bytes(digest[:8], "little")), np.uint64(factor)
 
 
+@lru_cache(CONSTANTS_KEPT)
+def _constants(names: tuple[str, ...]) -> tuple[Codes, Codes]:
+    """Return the seeds and factors of columns, one below the other."""
+    seeds, factors = np.array([_constant(name) for name in names], np.uint64).T[..., np.newaxis]
+    return seeds, factors
+
+
 def _one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     if isinstance(column, pa.Array):
         return column
@@ -313,5 +333,6 @@ __all__ = [
     "add_hashes",
     "blocks",
     "column_hash",
+    "hash_columns",
     "hash_rows",
 ]

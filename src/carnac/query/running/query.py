@@ -110,7 +110,7 @@ class ScanFiles:
 
         What was found is kept: neither segments nor conditions change, and looking costs as much as the statement.
         """
-        if edge is None or self.hot.has_all(scan.slices):
+        if edge is None:
             return scan
         slices = tuple((one.segment.segment_id, one.clip) for one in scan.slices)
         key = (edge, tuple(scan.used.items()), slices)
