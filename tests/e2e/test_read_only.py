@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from carnac.bootstrap.store import METADATA_FILE, open_store
+from carnac.ports.serving import Role
 from tests.bound import run_bound
 from tests.e2e.cli import ROWS, append_rows
 
@@ -36,6 +37,8 @@ WRITING = (
     ("delete", "flights", "--interval", "2013-01-01/2013-01-02"),
     ("revert", "3"),
     ("gc",),
+    ("overlord", "--port", "0"),
+    *(("serve", "--port", "0", "--role", str(role)) for role in Role),
 )
 MANY = """
 import contextlib, io, json, sys
@@ -128,6 +131,48 @@ def test_the_image_of_a_store_that_was_at_work_is_read_with_its_log(
             shutil.copy(f"{store / METADATA_FILE}{end}", image)
     with read_only(image):
         assert count_rows(image) == ROWS + 1
+        back_up_from(image, tmp_path / "kept")
+    assert count_rows(tmp_path / "kept") == ROWS + 1
+
+
+def back_up_from(store: Path, kept: Path) -> None:
+    """Back a store up that can only be read, as the page about it says, and leave nothing else."""
+    kept.mkdir()
+    ((code, _, err),) = run_all([("backup", str(kept / METADATA_FILE))], store)
+    assert code == 0, err
+    assert [one.name for one in kept.iterdir()] == [METADATA_FILE]
+    shutil.copytree(store / "deep-storage", kept / "deep-storage")
+    for one in [kept / "deep-storage", *(kept / "deep-storage").rglob("*")]:
+        one.chmod(0o755 if one.is_dir() else 0o644)
+
+
+def test_a_store_that_can_only_be_read_can_be_backed_up(store: Path, tmp_path: Path) -> None:
+    with read_only(store):
+        back_up_from(store, tmp_path / "kept")
+    with open_store(tmp_path / "kept") as kept:
+        kept.tag("mine")
+    assert count_rows(tmp_path / "kept") == ROWS
+
+
+def test_a_backup_that_cannot_be_written_is_not_the_store_s_fault(
+    store: Path, tmp_path: Path
+) -> None:
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o555)
+    places = (
+        closed / "b.db",
+        tmp_path / "nowhere" / "b.db",
+        store / METADATA_FILE,
+        Path("/dev/null"),
+    )
+    found = run_all([("backup", str(place)) for place in places], store)
+    assert [(code, err) for code, _, err in found] == [
+        (2, f"error: {places[0]} cannot be written (permission denied); choose a place that this user can write to\n"),
+        (5, f"error: there is no folder {places[1].parent} to write b.db to\n"),
+        (2, f"error: {places[2]} is there already; name another file\n"),
+        (2, "error: /dev/null is no file; name a new file in a folder that is there\n"),
+    ]  # fmt: skip
+    assert list(closed.iterdir()) == []
 
 
 def test_an_empty_log_beside_the_file_is_in_nobodys_way(store: Path) -> None:

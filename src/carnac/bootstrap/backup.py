@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from carnac.bootstrap.store import find_obstacle, locate_store, no_store
 from carnac.errors import Invalid
+from carnac.named_files import is_stream, named_file
 
 if TYPE_CHECKING:
     from carnac.metadata.upkeep.checksums import Mended, Pages
@@ -14,13 +15,20 @@ if TYPE_CHECKING:
 
 
 def back_up(store: str, target: Path) -> None:
-    """Write the metadata of a store into a new file: see `metadata.back_up`."""
+    """Write the metadata of a store into a new file.
+
+    Raises:
+        CarnacError: As `metadata.back_up`; or the file cannot be written, see `named_file`.
+    """
     from carnac import metadata
 
     place = locate_store(store)
     if place.file is not None and not place.file.is_file():
         raise no_store(place.name)
-    metadata.back_up(place.metadata_url.get_secret_value(), target)
+    if is_stream(target):
+        raise Invalid(f"{target} is no file; name a new file in a folder that is there")
+    with named_file(target, overwrite=False) as file:
+        metadata.back_up(place.metadata_url.get_secret_value(), Path(file.name))
 
 
 def examine_pages(store: str) -> Pages | None:

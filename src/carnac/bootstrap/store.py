@@ -32,7 +32,7 @@ from carnac.clock import RandomIds, StoreClock
 from carnac.config import SecretUrl, Settings, load_settings
 from carnac.core.redaction import is_readable, secrets_of, show_url
 from carnac.durable import find_stranger, make_folders
-from carnac.errors import Invalid, NotFound
+from carnac.errors import Invalid, NotFound, ReadOnly
 from carnac.ports import Clock, DeepStorage, IdSource
 from carnac.ports.storage import METADATA_FILE
 from carnac.store import Store
@@ -211,6 +211,17 @@ def find_obstacle(store: str) -> str | None:
     from carnac.metadata import find_obstacle
 
     return find_obstacle(locate_store(store).metadata_url.get_secret_value())
+
+
+def require_writable(store: str) -> None:
+    """Refuse a store that is there and that this process cannot write.
+
+    Raises:
+        ReadOnly: So it is.
+    """
+    obstacle = find_obstacle(store)
+    if obstacle is not None:
+        raise ReadOnly(f"the store can only be read here, because {obstacle}")
 
 
 def open_lockbox(

@@ -101,20 +101,22 @@ def find_obstacle(url: str) -> str | None:
 
 
 def back_up(url: str, target: Path) -> None:
-    """Write the metadata at a URL into a new file, as they are at one moment, durably; nobody waits meanwhile.
+    """Write the metadata at a URL into an empty file, as they are at one moment; nobody waits meanwhile.
 
     Raises:
-        Invalid: They are not in a file, or the target is there already.
-        Unavailable: The target cannot be written.
+        Invalid: They are not in a file.
         Corrupt: What is there is damaged.
+        OSError: The target cannot be written.
     """
     if not url.startswith(_SQLITE) or len(url) <= len(_SQLITE):
         raise Invalid(
             "the metadata of this store are not in a file; back PostgreSQL up with pg_dump"
         )
-    from carnac.metadata.backends import sqlite_driver
+    from carnac.metadata.backends import sqlite_driver, sqlite_reading
 
-    sqlite_driver.back_up(Path(url.removeprefix(_SQLITE)), target)
+    path = Path(url.removeprefix(_SQLITE))
+    is_writable = sqlite_reading.find_obstacle(path) is None
+    (sqlite_driver if is_writable else sqlite_reading).back_up(path, target)
 
 
 def _open_file(

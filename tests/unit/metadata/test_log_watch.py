@@ -168,6 +168,7 @@ def test_no_signal_has_an_unread_page_taken_for_one_that_was_read(
 
 def test_a_backup_that_was_put_back_has_a_log(store: MetadataStore, path: Path) -> None:
     copy = path.with_name("copy.db")
+    copy.touch()
     back_up(f"sqlite:///{path}", copy)
     with closing(connect(copy, READER_PRAGMAS)) as link:
         assert link.pragma("journal_mode") == "wal"

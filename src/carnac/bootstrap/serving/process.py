@@ -65,7 +65,9 @@ def open_process(
     from carnac.api.hosts import hosts_of
     from carnac.api.server import HttpServer
     from carnac.bootstrap.serving import metrics
+    from carnac.bootstrap.store import require_writable
 
+    require_writable(settings.store.get_secret_value())  # servers tell others that they are there
     # what is opened is closed in the opposite order, also if the rest fails
     with ExitStack() as steps:
         server = HttpServer(host, port)

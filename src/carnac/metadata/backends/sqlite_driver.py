@@ -7,6 +7,7 @@ when it is read, so a page that is not what was written is an error, whatever wa
 
 from __future__ import annotations
 
+import errno
 import shutil
 import threading
 from collections.abc import Iterable
@@ -16,7 +17,6 @@ from urllib.parse import quote
 
 import apsw
 
-from carnac.durable import sync
 from carnac.errors import CarnacError, Corrupt, DiskFull, Invalid, NotFound, Unavailable
 from carnac.metadata.backends.sqlite_log import MARK, is_marked, raise_interruption, watch_log
 from carnac.metadata.database import first_line, unfit_value
@@ -133,27 +133,26 @@ def prepare_file(path: Path) -> None:
         connection.close()
 
 
-def back_up(path: Path, target: Path) -> None:
-    """Write what a database holds at one moment into a new file, durably: see `metadata.back_up`."""
-    if target.exists() or not target.parent.is_dir():
-        raise Invalid(
-            f"{target} is there already, or its folder is not; name a new file in a folder that is there"
-        )
+def back_up(path: Path, target: Path, *, image: Path | None = None) -> None:
+    """Write what a database holds at one moment into an empty file: see `metadata.back_up`.
+
+    Args:
+        image: A copy of it that is read in its place; None: it can be read itself.
+    """
     try:
-        with closing(connect(path, READER_PRAGMAS[:-1], parameters="mode=ro")) as connection:
+        with closing(
+            connect(image or path, READER_PRAGMAS[:-1], parameters="mode=ro")
+        ) as connection:
             connection.execute("VACUUM INTO ?", [str(target)])
             require_checksums(connection, path)
         with closing(connect(target, READER_PRAGMAS)) as copy:
             found = copy.pragma("quick_check")
         if found != "ok":
             raise damaged(path, str(found))
-        sync(target)
-        sync(target.parent)
-    except BaseException as error:
-        target.unlink(missing_ok=True)
-        if isinstance(error, apsw.Error):
-            raise translate(error, path) or error from error
-        raise
+    except apsw.Error as error:
+        if is_full(error, target):
+            raise OSError(errno.ENOSPC, "no space left") from error
+        raise translate(error, path) or error from error
 
 
 def translate(error: Exception, path: Path) -> CarnacError | None:

@@ -9,16 +9,19 @@ written by the end of a read, the read is no answer.
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 import apsw
 
 from carnac.errors import CarnacError, ReadOnly, Unavailable
+from carnac.metadata.backends import sqlite_driver
 from carnac.metadata.backends.reader_pool import ReaderPool
 from carnac.metadata.backends.sqlite_driver import (
     READER_PRAGMAS,
@@ -46,6 +49,24 @@ def find_obstacle(path: Path) -> str | None:
         if not os.access(place, os.W_OK):
             return f"{place} is not writable"
     return None
+
+
+def back_up(path: Path, target: Path) -> None:
+    """Write what a database holds at one moment into an empty file: see `metadata.back_up`.
+
+    SQLite copies only what it may lock; a copy of the files, which is removed, is what it reads where it may not.
+    """
+    state = _look(path)
+    if state.has_index:
+        sqlite_driver.back_up(path, target)
+        return
+    with TemporaryDirectory(prefix=".carnac-", dir=target.parent) as folder:
+        image = Path(folder) / path.name
+        for end in ("", "-wal") if state.log else ("",):
+            shutil.copyfile(f"{path}{end}", f"{image}{end}")
+        if _look(path) != state:
+            raise _written_meanwhile(path)
+        sqlite_driver.back_up(path, target, image=image)
 
 
 class _Way(NamedTuple):
@@ -103,7 +124,7 @@ class ReadOnlySqliteDatabase:
         self._path = path
         self._obstacle = obstacle
         self._mutex = threading.Lock()
-        self._state = self._look()
+        self._state = _look(self._path)
         self._readers = self._pool(self._state)
         self._is_closed = False
 
@@ -153,14 +174,6 @@ class ReadOnlySqliteDatabase:
     def _refuse(self) -> NoReturn:
         raise ReadOnly(f"the store can only be read here, because {self._obstacle}")
 
-    def _look(self) -> _State:
-        log, index = (_stamp(Path(f"{self._path}{end}")) for end in ("-wal", "-shm"))
-        return _State(
-            _stamp(self._path),
-            None if log is None or log.size_bytes == 0 else log,
-            0 if log is None or index is None else index.size_bytes,
-        )
-
     def _how_to_open(self, state: _State) -> _Way:
         if state.has_index:
             return _BESIDE_OTHERS
@@ -174,17 +187,15 @@ class ReadOnlySqliteDatabase:
         with self._mutex:
             if self._is_closed:
                 raise Unavailable(f"the metadata store {self._path} is closed; open it again")
-            state = self._look()
+            state = _look(self._path)
             if state != self._state and not (state.has_index and self._state.has_index):
                 self._readers.close()
                 self._state, self._readers = state, self._pool(state)
             return self._readers, self._state
 
     def _require_unchanged(self, state: _State, cause: Exception | None = None) -> None:
-        if self._how_to_open(state).is_watched and self._look() != state:
-            raise Unavailable(
-                f"the metadata store {self._path} was written to while it was read; try again"
-            ) from cause
+        if self._how_to_open(state).is_watched and _look(self._path) != state:
+            raise _written_meanwhile(self._path) from cause
 
     def _pool(self, state: _State) -> ReaderPool[apsw.Connection]:
         way = self._how_to_open(state)
@@ -198,6 +209,19 @@ class ReadOnlySqliteDatabase:
             ),
             partial(reset, path=self._path),
         )
+
+
+def _written_meanwhile(path: Path) -> Unavailable:
+    return Unavailable(f"the metadata store {path} was written to while it was read; try again")
+
+
+def _look(path: Path) -> _State:
+    log, index = (_stamp(Path(f"{path}{end}")) for end in ("-wal", "-shm"))
+    return _State(
+        _stamp(path),
+        None if log is None or log.size_bytes == 0 else log,
+        0 if log is None or index is None else index.size_bytes,
+    )
 
 
 def _stamp(path: Path) -> _Stamp | None:
