@@ -1,4 +1,7 @@
-"""The data pipeline: jobs over rows, on Spark."""
+"""The data pipeline: jobs over rows, on Spark.
+
+What a job needs is imported when it runs: an append in the caller's process takes longer to import than to write.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,10 @@ from typing import TYPE_CHECKING
 
 from carnac.core.segments.segment import ColumnType, Segment
 from carnac.errors import CarnacError, Invalid
-from carnac.jobs.bins import MAX_BYTES_PER_BIN, into_bins
-from carnac.jobs.compact.job import RewriteRun
-from carnac.jobs.compact.read import segment_file
 from carnac.jobs.context import JobContext, LocalJobContext, SparkJobContext
-from carnac.jobs.delete.job import delete_where
 from carnac.jobs.ingest.here import reader_here
 from carnac.jobs.ingest.ingest import IngestJob
 from carnac.jobs.ingest.read_pass import SplitResult
-from carnac.jobs.read_back import frame_of
-from carnac.jobs.statements import run_statement
 from carnac.ports import (
     ChunkLayout,
     Clock,
@@ -176,6 +173,8 @@ class SparkPipeline:
             Invalid: The predicate is not valid SQL over the datasource's columns, or fails on a value.
             Corrupt: The file of one of `inputs` is not what its record says.
         """
+        from carnac.jobs.delete.job import delete_where
+
         self._check_shared_storage()
         return delete_where(
             self._context,
@@ -208,6 +207,8 @@ class SparkPipeline:
         Raises:
             Unavailable: Spark does not start.
         """
+        from carnac.jobs.compact.job import RewriteRun
+
         self._check_shared_storage()
         RewriteRun(
             self._context,
@@ -229,6 +230,8 @@ class SparkPipeline:
         Args:
             columns: What it shall have besides `__time`; None: the united columns of `inputs`.
         """
+        from carnac.jobs.read_back import frame_of
+
         self._check_shared_storage()
         session = self._holder.session()
         self._verify([source.segment for source in inputs])
@@ -257,6 +260,8 @@ class SparkPipeline:
             Invalid: Spark refuses the statement, or it fails for some row.
             Unavailable: Spark failed, or does not start. Else as a segment's file is read.
         """
+        from carnac.jobs.statements import run_statement
+
         self._check_shared_storage()
         self._verify([one.segment for table in plan.scans for one in table.slices])
         yield from run_statement(
@@ -265,6 +270,8 @@ class SparkPipeline:
 
     def _verify(self, segments: Sequence[Segment]) -> None:
         """Refuse damaged files, each looked at once by this pipeline: Spark's reader would not notice."""
+        from carnac.jobs.bins import MAX_BYTES_PER_BIN, into_bins
+
         known = self._verified
         if known is None:
             return
@@ -305,6 +312,8 @@ def _check_files(task: tuple[str, Sequence[Segment]], attempt: Attempt) -> None:
     Raises:
         Corrupt, Unavailable: As `segment_file`.
     """
+    from carnac.jobs.compact.read import segment_file
+
     output_url, segments = task
     for segment in segments:
         with segment_file(output_url, segment):

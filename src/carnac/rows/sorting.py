@@ -14,7 +14,6 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 
 from carnac.core.quoting import quote
 from carnac.core.segments.segment import TIME_COLUMN, ColumnType
@@ -238,6 +237,8 @@ class _Parts:
         return f"CAST({column} AS {kind}) AS {column}"
 
     def _open(self) -> Any:
+        import pyarrow.dataset as ds
+
         if self.memory_bytes <= FEW_BYTES:
             return ds.dataset(
                 pa.concat_tables(map(_read, self._parts), promote_options="permissive")
