@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any, TypeVar, get_args
 
 from pydantic import AliasChoices, BaseModel, ValidationError
@@ -203,7 +204,8 @@ def format_path(loc: tuple[int | str, ...]) -> str:
     return path
 
 
-def field_names(model: type[BaseModel]) -> dict[str, str]:
+@cache  # of the few models there are, asked once for every field that is wrong
+def field_names(model: type[BaseModel]) -> Mapping[str, str]:
     """Return, for every spelling that is read, the spelling that is written."""
     names: dict[str, str] = {}
     for name, info in model.model_fields.items():
@@ -245,9 +247,12 @@ def _default_type(model: type[BaseModel]) -> object:
     return model.model_fields["type"].default
 
 
-def _spellings(model: type[BaseModel], name: str) -> set[str]:
+@cache
+def _spellings(model: type[BaseModel], name: str) -> frozenset[str]:
     written = field_names(model)[name]
-    return {spelling for spelling, target in field_names(model).items() if target == written}
+    return frozenset(
+        spelling for spelling, target in field_names(model).items() if target == written
+    )
 
 
 def _unknown_field(name: str, models: list[type[BaseModel]], root: type[BaseModel]) -> str:

@@ -48,8 +48,8 @@ class Box(NamedTuple):
         )
 
 
-def pixels(png: bytes) -> np.ndarray:
-    """Return the pixels of a PNG file as rows of bytes, four a pixel."""
+def opacity(png: bytes) -> np.ndarray:
+    """Return how opaque each pixel of a PNG file of four bytes a pixel is; a filter looks at no other bytes of them."""
     place, parts, size = 8, [], (0, 0)
     while place < len(png):
         (length,) = struct.unpack_from(">I", png, place)
@@ -61,28 +61,33 @@ def pixels(png: bytes) -> np.ndarray:
         place += length + 12
     width, height = size
     lines = np.frombuffer(zlib.decompress(b"".join(parts)), np.uint8).reshape(height, 1 + 4 * width)
-    above = [0] * (4 * width)
+    above = np.zeros(width, np.uint8)
     rows = []
     for line in lines:
-        above = unfiltered(int(line[0]), line[1:].tolist(), above)
+        above = unfiltered(int(line[0]), line[4::4], above)
         rows.append(above)
-    return np.array(rows, np.uint8).reshape(height, width, 4)
+    return np.array(rows)
 
 
-def unfiltered(kind: int, line: list[int], above: list[int]) -> list[int]:
-    """Return a line of a PNG file without its filter."""
-    if not any(line) and not any(above):
-        return above
-    found: list[int] = []
-    for place, value in enumerate(line):
-        left = found[place - 4] if place >= 4 else 0
-        corner = above[place - 4] if place >= 4 else 0
-        up = above[place]
-        guess = left + up - corner
-        nearest = min((left, up, corner), key=lambda one: abs(guess - one))
-        added = (0, left, up, (left + up) // 2, nearest)[kind]
-        found.append((value + added) & 0xFF)
-    return found
+def unfiltered(kind: int, line: np.ndarray, above: np.ndarray) -> np.ndarray:
+    """Return a line of a PNG file, of one byte a pixel, without its filter."""
+    if kind == 0:
+        return line
+    if kind == 1:
+        return np.cumsum(line, dtype=np.uint8)
+    if kind == 2:
+        return line + above
+    left, corner, found = 0, 0, []
+    for value, up in zip(line.tolist(), above.tolist(), strict=True):
+        if kind == 3:
+            added = (left + up) // 2
+        else:
+            guess = left + up - corner
+            far = (abs(guess - left), abs(guess - up), abs(guess - corner))
+            added = (left, up, corner)[far.index(min(far))]
+        left, corner = (value + added) & 0xFF, up
+        found.append(left)
+    return np.array(found, np.uint8)
 
 
 @cache
@@ -98,7 +103,7 @@ def drawn_width(content: str, size: float, *, is_bold: bool, length: str | None)
         f'<text transform="translate(8,{1.5 * size})" font-family="{FONT}" font-size="{size}px" {weight} {fitted}>'
         f"{html.escape(content)}</text></svg>"
     )
-    inked = np.nonzero(pixels(vl_convert.svg_to_png(svg))[:, :, 3].max(axis=0))[0]
+    inked = np.nonzero(opacity(vl_convert.svg_to_png(svg)).max(axis=0))[0]
     return float(inked.max() - inked.min() + 1) if len(inked) else 0.0
 
 
