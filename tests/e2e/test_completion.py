@@ -7,6 +7,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,13 @@ def named(store: Path) -> Path:
     return store
 
 
+@cache
+def script() -> str:
+    """Return what `carnac --show-completion bash` prints, wherever it is asked."""
+    line = [sys.executable, "-m", "carnac", "--show-completion", "bash"]
+    return subprocess.run(line, capture_output=True, text=True, check=True, timeout=120).stdout
+
+
 def complete(line: str, store: Path) -> list[str]:
     """Return what bash offers at the end of the line, by the script that `--show-completion` prints."""
     words = shlex.split(line) + ([""] if line.endswith(" ") else [])
@@ -34,12 +42,12 @@ def complete(line: str, store: Path) -> list[str]:
     program = folder / "carnac"
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -m carnac "$@"\n', encoding="utf-8")
     program.chmod(0o755)
-    script = (
-        'source <(carnac --show-completion bash)\nCOMP_WORDS=("$@")\nCOMP_CWORD=$(($# - 1))\n'
+    asked = (
+        f'{script()}\nCOMP_WORDS=("$@")\nCOMP_CWORD=$(($# - 1))\n'
         '_carnac_completion carnac "" ""\nprintf "%s\\n" "${COMPREPLY[@]}"\n'
     )
     done = subprocess.run(
-        [str(BASH), "--norc", "-c", script, "bash", *words],
+        [str(BASH), "--norc", "-c", asked, "bash", *words],
         env={**os.environ, "CARNAC_STORE": str(store), "PATH": f"{folder}:{os.environ['PATH']}"},
         cwd=store.parent,
         capture_output=True,

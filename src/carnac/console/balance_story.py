@@ -54,15 +54,16 @@ def write_story(
     charts = draw_story(outcome)
     tell = on_progress or (lambda _what, _done, _total: None)
     written: list[Path] = []
+    svgs: list[str] = []
     for number, (name, chart) in enumerate(charts.items()):
         for suffix in PICTURE_SUFFIXES:
-            path = folder / f"{name}{suffix}"
-            write_named(path, render_chart(chart, suffix))
+            path, drawn = folder / f"{name}{suffix}", render_chart(chart, suffix)
+            write_named(path, drawn)
             written.append(path)
+            if suffix == ".svg" and name in PAGE_FIGURES:
+                svgs.append(drawn.decode())
         tell("pictures", number + 1, len(charts) + 1)
     page = folder / PAGE
-    figures = [name for name in charts if name in PAGE_FIGURES]
-    svgs = [render_chart(charts[name], ".svg").decode() for name in figures]
     write_named(page, render_page(outcome, svgs))
     tell("pictures", len(charts) + 1, len(charts) + 1)
     return [*written, page]

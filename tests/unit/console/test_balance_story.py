@@ -21,10 +21,15 @@ from carnac.simulation.run import Film, Outcome, Simulation
 
 @pytest.fixture(scope="module")
 def outcome() -> Outcome:
+    return simulate()
+
+
+def simulate(**more: Any) -> Outcome:
     changes = {
         "days": 2,
         "history": {"days": 10, "movesPerHour": 10},
         "events": [{"atHour": 20, "kind": "replace"}],
+        **more,
     }
     return Simulation(change_scenario(load_preset("small"), changes)).run(("cost", "random"))
 
@@ -94,7 +99,8 @@ def test_the_page_needs_nothing_from_elsewhere(outcome: Outcome) -> None:
 
 
 @pytest.mark.slow
-def test_every_picture_is_written_as_png_and_svg(outcome: Outcome, tmp_path: Path) -> None:
+def test_every_picture_is_written_as_png_and_svg(tmp_path: Path) -> None:
+    outcome = simulate(tiers=[{"servers": 6}], datasources=[{"name": "a", "load": [{"days": 10}]}])
     told: list[tuple[str, int, int]] = []
     paths = write_story(outcome, tmp_path / "story", on_progress=lambda *what: told.append(what))
     names = {"before", "after-cost", "after-random", "makespan", "timeline", "disks"}
