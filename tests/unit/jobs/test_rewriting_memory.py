@@ -62,7 +62,7 @@ def make_inputs(folder: Path) -> list[Segment]:
 def rewrite(folder: Path, segments: Sequence[Segment], target_rows: int) -> tuple[int, list[int]]:
     """Rewrite within the limit; return the bytes that were taken at most, and the rows of each segment."""
     import duckdb  # noqa: F401  # is there before, so it does not count
-    import pyarrow.dataset  # noqa: F401
+    import pyarrow.dataset
     import pyarrow.parquet  # noqa: F401
 
     data_kib = next(
