@@ -109,6 +109,20 @@ def test_doctor_says_that_a_store_can_only_be_read(store: Path) -> None:
     assert "can only be read here" in checks[0]["detail"]
 
 
+def test_doctor_says_that_no_segment_can_be_written(store: Path) -> None:
+    deep = store / "deep-storage"
+    deep.chmod(0o555)
+    ((code, out, err),) = run_all([("doctor", "--json")], store)
+    deep.chmod(0o755)
+    assert code == 0, err
+    notes = {
+        check["name"]: check["detail"]
+        for check in json.loads(out)["checks"]
+        if check["state"] == "note"
+    }
+    assert notes["deep storage"] == f"file://{deep}: this user cannot write there, or nobody can"
+
+
 def test_commits_of_somebody_who_may_write_are_seen_from_their_log(store: Path) -> None:
     with open_store(store) as writer:
         writer.tag("held")

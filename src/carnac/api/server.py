@@ -45,6 +45,24 @@ class _Server(uvicorn.Server):
 
     loop: asyncio.AbstractEventLoop | None = None
 
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.has_begun = threading.Event()
+        self.failure: BaseException | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.has_begun.set()
+
+    def run_to_the_end(self, listener: socket.socket) -> None:
+        """Answer until it is told to stop; `has_begun` is set in any case, after `failure`."""
+        try:
+            self.run(sockets=[listener])
+        except (Exception, SystemExit) as error:  # the server ends so where it cannot begin
+            self.failure = error
+        finally:
+            self.has_begun.set()
+
     async def serve(self, sockets: Sequence[socket.socket] | None = None) -> None:
         self.loop = asyncio.get_running_loop()
         await super().serve(None if sockets is None else list(sockets))
@@ -91,7 +109,11 @@ class HttpServer:
         return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
 
     def start(self, app: FastAPI, *, has_access_log: bool = False) -> None:
-        """Answer from now on, from a thread of its own."""
+        """Answer from now on, from a thread of its own.
+
+        Raises:
+            Unavailable: It cannot; the machine gives this process no more files, for example.
+        """
         config = uvicorn.Config(
             app,
             access_log=has_access_log,
@@ -100,9 +122,12 @@ class HttpServer:
         )
         self._server = server = _Server(config)
         self._thread = threading.Thread(
-            target=lambda: server.run(sockets=[self._socket]), name="carnac-http", daemon=True
+            target=lambda: server.run_to_the_end(self._socket), name="carnac-http", daemon=True
         )
         self._thread.start()
+        server.has_begun.wait()
+        if server.failure is not None:
+            raise Unavailable(f"cannot answer at {self.url}: {server.failure}") from server.failure
 
     def stop(self) -> None:
         """Answer no more; requests that are under way are answered first, and their threads end. Idempotent."""

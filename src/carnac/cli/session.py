@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 
 EXIT_INTERNAL = 70
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_LIMITED = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN)
+_SAID_OF_LIMITS = (
+    "failed to map segment",  # of a library, by the loader of the C library
+    "can't start new thread",
+    *(os.strerror(number) for number in _LIMITED),
+)
 _NOT_ALLOWED = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
@@ -130,10 +136,24 @@ def _first_line(error: Exception) -> str:
     return lines[0] if lines else "no message"
 
 
+def _has_reached_a_limit(error: Exception) -> bool:
+    """Whether the machine, or its user, gives this process no more memory, threads or files."""
+    if isinstance(error, OSError):
+        return error.errno in _LIMITED
+    if isinstance(error, ImportError | RuntimeError):
+        return any(said in str(error) for said in _SAID_OF_LIMITS)
+    return isinstance(error, MemoryError)
+
+
 def known_failure(error: Exception) -> CarnacError | None:
     """Return the error that a user can do something about; None: Carnac itself is wrong."""
     if isinstance(error, CarnacError):
         return error
+    if _has_reached_a_limit(error):
+        return Unavailable(
+            f"this process may not have as much as the command needs ({str(error) or 'memory'}); raise the limit of "
+            "its memory, threads or open files (ulimit -v, -u, -n), or free some"
+        )
     if not isinstance(error, OSError):
         return None
     if error.errno in NO_SPACE:

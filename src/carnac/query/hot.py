@@ -308,14 +308,14 @@ class HotSegments:
 
 def _end_all(states: Sequence[_State]) -> None:
     """End the loading of segments, and wait for it."""
-    import duckdb
-
     for state in states:
         state.is_over = True
         loader = state.loader
         while loader is not None and loader is not threading.current_thread() and loader.is_alive():
             loading = state.loading
             if loading is not None:
+                import duckdb  # not where nothing was loaded: there may be no memory for it at the end
+
                 with suppress(duckdb.Error):
                     loading.interrupt()
             loader.join(INTERRUPT_S)

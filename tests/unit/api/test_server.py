@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -46,6 +49,35 @@ def test_nothing_that_a_request_does_outlives_the_server() -> None:
     stopping.join()
     assert over.is_set()
     server.stop()
+
+
+_WITHOUT_FILES = """
+import os, resource
+from fastapi import FastAPI
+from carnac.api.server import HttpServer
+from carnac.errors import Unavailable
+
+server = HttpServer("127.0.0.1", 0)
+resource.setrlimit(resource.RLIMIT_NOFILE, (min(os.dup(0), 32), 32))
+try:
+    server.start(FastAPI())
+except Unavailable as error:
+    print(error)
+"""
+
+
+def test_a_server_that_cannot_begin_says_so_and_does_not_run_on() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _WITHOUT_FILES],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        stdin=subprocess.DEVNULL,
+    )
+    assert re.fullmatch(
+        r"cannot answer at http://[\d.:]+: .*Too many open files.*\n", done.stdout
+    ), done.stderr
 
 
 def _ask_in_vain(url: str) -> None:

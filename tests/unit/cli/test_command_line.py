@@ -8,7 +8,7 @@ import pytest
 from carnac import __version__
 from carnac.cli.command_line import _first_word, _hoist, run
 from carnac.cli.session import known_failure
-from carnac.errors import Invalid
+from carnac.errors import Invalid, Unavailable
 
 
 @pytest.mark.parametrize(
@@ -62,3 +62,23 @@ def test_a_place_where_nothing_may_be_written_is_the_users_to_choose(number: int
     assert isinstance(known, Invalid)
     assert str(known).startswith(f"demo-output: {os.strerror(number).lower()}; choose a place")
     assert known_failure(OSError(number, os.strerror(number))) is None
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        OSError(errno.EMFILE, os.strerror(errno.EMFILE), "a.parquet"),
+        OSError(errno.ENOMEM, os.strerror(errno.ENOMEM)),
+        RuntimeError("can't start new thread"),
+        ImportError("_duckdb.so: failed to map segment from shared object"),
+        ImportError("libarrow.so: cannot open shared object file: Too many open files"),
+    ],
+    ids=repr,
+)
+def test_a_limit_of_the_machine_is_not_an_error_inside(error: Exception) -> None:
+    known = known_failure(error)
+    assert isinstance(known, Unavailable)
+    assert "raise the limit" in str(known)
+    assert known_failure(RuntimeError("a bug")) is None
+    assert known_failure(ImportError("no module named 'a'")) is None

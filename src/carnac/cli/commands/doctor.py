@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
+from urllib.parse import unquote, urlsplit
 
 import typer
 
@@ -266,10 +267,13 @@ def _opened(name: str, store: Store, now_ms: int) -> Iterator[Check]:
             f"{lease.kind.value} lease",
             f"{lease.holder}: on revision {lease.revision} for {number_text(seconds)} s",
         )
-    yield _disk("deep storage", show_url(store.deep_storage.url), store.deep_storage.free_bytes())
+    url = store.deep_storage.url
+    folder = Path(unquote(urlsplit(url).path)) if url.startswith("file:") else None
+    yield _disk("deep storage", show_url(url), store.deep_storage.free_bytes(), folder)
     temporary = Path(os.environ.get("TMPDIR", "/tmp"))  # noqa: S108 - only its free space is asked for
     if temporary.is_dir():
-        yield _disk("temporary files", str(temporary), shutil.disk_usage(temporary).free)
+        free = shutil.disk_usage(temporary).free
+        yield _disk("temporary files", str(temporary), free, temporary)
 
 
 def _clocks(session: Session) -> Iterator[Check]:
@@ -321,7 +325,9 @@ def _scrubbed(status: ScrubStatus) -> Iterator[Check]:
         yield _problem("scrubbing", detail)
 
 
-def _disk(name: str, where: str, free: int | None) -> Check:
+def _disk(name: str, where: str, free: int | None, folder: Path | None) -> Check:
+    if folder is not None and folder.exists() and not os.access(folder, os.W_OK):
+        return _note(name, f"{where}: this user cannot write there, or nobody can")
     if free is None:
         return _ok(name, where)
     detail = f"{where}, {bytes_text(free)} free"

@@ -81,7 +81,8 @@ def _show_gc(session: Session, report: GcReport, forgotten: int, *, show_kept: b
             f"{would}forgotten: {number_text(report.batches_forgotten)} (writer, batch)"
         )
     if counts["keep"] and not show_kept:
-        session.output.note(f"{number_text(counts['keep'])} old files are kept; --kept says why")
+        kept = "is" if counts["keep"] == 1 else "are"
+        session.output.note(f"{counted(counts['keep'], 'old file')} {kept} kept; --kept says why")
 
 
 @command("verify", panel=TIDY, examples=["carnac verify"])
