@@ -379,6 +379,7 @@ def test_a_body_that_does_not_come_is_given_up(
     assert len(lines()) == 1
 
 
+@pytest.mark.slow
 def test_bodies_of_several_clients_have_a_limit_together(overlord: Overlord) -> None:
     """Clients that have sent all but the end of a long body, and then one more."""
     count = BODIES_MAX_BYTES // BODY_MAX_BYTES

@@ -273,6 +273,7 @@ class TestFailures:
             cluster.settle(after_ms=15_000)
             assert cluster.copies() == {"e1": ["h1"], "e2": ["h1"]}
 
+    @pytest.mark.slow
     def test_a_load_that_fails_every_time_is_tried_ever_more_seldom(self) -> None:
         with live_cluster("h1") as cluster:
             server = cluster.servers["h1"]

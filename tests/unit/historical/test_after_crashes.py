@@ -316,6 +316,7 @@ server.close()
 """
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_told_and_hurts_no_answer(folder: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", FULL_DISK, str(folder)], capture_output=True, text=True, check=False

@@ -113,6 +113,7 @@ def test_nor_is_a_column_of_that_kind(tmp_path: Path, names: list[str]) -> None:
         infer_from_files("d", [str(tmp_path / "a.parquet")], TimeHints(), str(tmp_path / "x"))
 
 
+@pytest.mark.slow
 def test_a_sample_that_memory_does_not_hold_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

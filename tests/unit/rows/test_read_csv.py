@@ -171,6 +171,7 @@ def test_many_rows_with_stray_quotes_stay_apart() -> None:
     assert found.counts.rejected_by_reason == {REASON_QUOTES: 3000}
 
 
+@pytest.mark.slow
 def test_a_row_has_as_many_columns_as_it_likes_of_each_type() -> None:
     cells = {"boolean": "yes", "long": "12.7", "double": "1.5", "string": "x"}
     types = {f"c{place}": list(cells)[place % len(cells)] for place in range(400)}

@@ -292,6 +292,7 @@ def test_a_task_cancelled_in_the_middle_keeps_what_is_finished_and_says_what_was
     assert read(cluster.store) == before
 
 
+@pytest.mark.slow
 def test_a_task_whose_groups_all_lost_their_inputs_is_planned_anew_at_once_but_not_for_ever(
     cluster: Cluster,
 ) -> None:
