@@ -297,7 +297,9 @@ def ask(
 
 
 @pytest.mark.parametrize("route", [*OWN, ("GET", "/nowhere")], ids=" ".join)
-@settings(suppress_health_check=[*HealthCheck])
+@settings(
+    suppress_health_check=[*HealthCheck], max_examples=max(5, settings.default.max_examples // 2)
+)
 @given(data=st.data())
 def test_every_route_answers_whatever_comes(
     ask: Ask, overlord: Overlord, route: tuple[str, str], data: st.DataObject

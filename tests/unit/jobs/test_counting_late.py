@@ -38,7 +38,7 @@ times = st.lists(st.integers(-40 * DAY_MS, 40 * DAY_MS), min_size=1, max_size=40
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("shape", SHAPES)
-@settings(max_examples=min(50, settings().max_examples))
+@settings(max_examples=max(3, min(50, settings().max_examples // 2)))
 @given(
     times=times,
     newest=st.none() | st.integers(-40 * DAY_MS, 41 * DAY_MS),

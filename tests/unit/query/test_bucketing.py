@@ -8,7 +8,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from carnac.core.time.intervals import MAX_MS, MIN_MS
@@ -66,6 +66,7 @@ def both(
         return found, plain.sql(sql).to_arrow_table()
 
 
+@settings(max_examples=max(3, settings().max_examples // 3))  # of many times each
 @given(times=st.lists(st.integers(MIN_MS, MAX_MS - 1), min_size=1, max_size=40))
 @example(times=EDGES)
 @example(times=[day * DAY_MS - 1 for day in range(-800, 800)])
