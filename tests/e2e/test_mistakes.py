@@ -267,6 +267,19 @@ def test_no_store_says_how_to_make_one(run: Run, tmp_path: Path) -> None:
     assert "mysql://" in one_sentence(run("log", "--store", "mysql://host/db", code=2))
 
 
+def test_a_driver_inside_a_cluster_needs_a_store_that_it_can_reach(
+    run: Run, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CARNAC_TASK_RUNNER", "spark_submit")
+    monkeypatch.setenv("CARNAC_SPARK_MASTER", "yarn")
+    monkeypatch.setenv("CARNAC_SPARK_DEPLOY_MODE", "cluster")
+    done = run("overlord", "--port", "0", "--store", str(store), code=2)
+    assert done.err.splitlines()[-1] == (
+        f"error: a driver inside the cluster cannot open the store {store}, which is a folder of this machine; keep it "
+        'in PostgreSQL, or use spark_deploy_mode = "client"'
+    )
+
+
 def test_a_file_that_is_no_database_is_corrupt(run: Run, tmp_path: Path) -> None:
     (tmp_path / "broken").mkdir()
     (tmp_path / "broken" / "metadata.db").write_bytes(b"this is not a database" * 1000)

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.slow
 
 SPAWN = multiprocessing.get_context("spawn")
 LEASE_MS = 3_000
-GONE = "the process of attempt {} ended without a word"
+GONE = "the process of attempt {} ended without a word; carnac task log says what it wrote"
 """What is said of one that is known to be gone, for which nobody waits a lease."""
 
 

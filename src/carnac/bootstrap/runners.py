@@ -6,8 +6,9 @@ import os
 import socket
 from collections.abc import Callable, Mapping, MutableMapping
 
-from carnac.bootstrap.store import beside_store
+from carnac.bootstrap.store import beside_store, locate_store
 from carnac.config import Settings, to_environ
+from carnac.errors import Invalid
 from carnac.overlord.runners import InProcessRunner, ProcessRunner, SparkSubmitRunner
 from carnac.ports import TaskRunner
 
@@ -55,11 +56,26 @@ def open_runners(
             grace_ms=settings.task_stop_grace_ms,
             log_limit_bytes=settings.task_log_limit_bytes,
         )
+        _require_reachable_store(settings)
     if run is not None:
         runners[InProcessRunner.name] = InProcessRunner(
             run, host=host, pid=os.getpid(), join_ms=settings.task_stop_grace_ms
         )
     return runners
+
+
+def _require_reachable_store(settings: Settings) -> None:
+    """Refuse a file of metadata for drivers on other machines: its log is shared in memory, which no mount is.
+
+    Raises:
+        Invalid: So it is.
+    """
+    place = locate_store(settings.store.get_secret_value())
+    if settings.spark_deploy_mode == "cluster" and place.file is not None:
+        raise Invalid(
+            f"a driver inside the cluster cannot open the store {place.name}, which is a folder of this machine; keep "
+            'it in PostgreSQL, or use spark_deploy_mode = "client"'
+        )
 
 
 def _prepare_java(environ: MutableMapping[str, str]) -> None:

@@ -253,7 +253,8 @@ class OverlordLoop:
             LoseAttempt(
                 task_id=attempt.task_id,
                 number=attempt.number,
-                error=f"the process of attempt {attempt.number} ended without a word",
+                error=f"the process of attempt {attempt.number} ended without a word; "
+                "carnac task log says what it wrote",
             )
         )
         if not isinstance(reply, Stale):  # else it has said how it ended, just now

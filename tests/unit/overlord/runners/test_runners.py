@@ -115,11 +115,16 @@ def submitter(tmp_path: Path, master: str, deploy_mode: str = "client") -> Spark
 
 
 def said_by(runner: SparkSubmitRunner) -> list[str]:
+    """Start an attempt; return its log once it is whole: the file of settings, its sixth line, is gone then."""
     attempt = an_attempt()
     handle = runner.start(a_task(sparkConf={"spark.cores.max": "4"}), attempt)
+
+    def said() -> list[str]:
+        return (runner.read_log(attempt) or "").splitlines()
+
     until(lambda: runner.is_alive(handle) is False)
-    until(lambda: bool(runner.read_log(attempt)))
-    return (runner.read_log(attempt) or "").splitlines()
+    until(lambda: len(said()) > 6 and not Path(said()[5]).exists())
+    return said()
 
 
 def test_in_client_mode_the_driver_is_here_and_has_our_python(tmp_path: Path) -> None:
