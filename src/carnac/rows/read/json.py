@@ -147,10 +147,11 @@ class JsonPlan:
         structure: dict[str, str] = {}
         alias: dict[str, str] = {}
         nested: list[str] = []
+        folded: set[str] = set()
         for name, kind in self._kinds.items():
             key = self._place[name][0] if self._is_root(name) else None
-            folded = {other.lower() for other in structure}
-            if isinstance(key, str) and key not in structure and key.lower() not in folded:
+            if isinstance(key, str) and key.lower() not in folded:
+                folded.add(key.lower())
                 structure[key] = {"number": "DOUBLE", "text": "VARCHAR", "json": "JSON"}[kind]
                 alias[name] = f"{_J}.{quote(key)}"
             else:
@@ -179,14 +180,14 @@ class JsonPlan:
         if not numbers:
             return ""
         keys = {str(self._place[name][0]): "VARCHAR" for name in numbers}
-        unsure = " OR ".join(self._is_unsure(name, alias[name]) for name in numbers)
+        exact: dict[str, int] = {}
+        for target in targets(self._shape):
+            if target.type in EXACT:
+                most = EXACT[target.type]
+                exact[target.field] = min(exact.get(target.field, most), most)
+        unsure = " OR ".join(_unsure(alias[name], exact.get(name)) for name in numbers)
         structure = quote_text(json.dumps(keys, ensure_ascii=False))
         return f", CASE WHEN {unsure} THEN TRY(json_transform({RAW}, {structure})) END AS {_K}"
-
-    def _is_unsure(self, name: str, number: str) -> str:
-        wanted = [one.type for one in targets(self._shape) if one.field == name]
-        exact = min((EXACT[one] for one in wanted if one in EXACT), default=None)
-        return f"{number} IS NULL" if exact is None else f"(abs({number}) < {exact}) IS NOT TRUE"
 
     def _number_text(self, name: str) -> str:
         """Return a field of `_K`."""
@@ -240,6 +241,11 @@ class JsonPlan:
         if cell.reason == "NULL":
             return cell
         return replace(cell, reason=f"({cell.reason}) IS NOT NULL")
+
+
+def _unsure(number: str, exact: int | None) -> str:
+    """Return whether a number is null, or may have been rounded: one of a type that has all numbers below `exact`."""
+    return f"{number} IS NULL" if exact is None else f"(abs({number}) < {exact}) IS NOT TRUE"
 
 
 def _fast_kind(target: Target) -> str:
