@@ -37,6 +37,8 @@ class Places(RuleBasedStateMachine):
         self.store = open_metadata("memory://", clock=self.clock, ids=SequentialIds())
         self.count = 0
         self.given: dict[Place, str] = {}
+        self.taken: set[str] = set()
+        """Under which somebody published; after all are given up, another one may be given the same."""
 
     def teardown(self) -> None:
         self.store.close()
@@ -80,7 +82,9 @@ class Places(RuleBasedStateMachine):
         in_the_way = [chunk for chunk in chunks if chunk.overlaps(one.chunk)]
         stands = live.version.major_ms == one.major_ms if live else not in_the_way
         never_was = live is not None or not self.was_there(one)
-        is_reserved = one.pending_id in self.given.values()  # all are given up at once
+        is_given = one.pending_id in self.given.values()  # all are given up at once
+        is_reserved = is_given and one.pending_id not in self.taken
+        self.taken.add(one.pending_id)
         self.clock.advance_ms(minutes)
         publication = self.rows(one.chunk.start_ms // HOUR_MS, one.chunk)
         (change,) = publication.changes
@@ -129,5 +133,7 @@ class Places(RuleBasedStateMachine):
 
 TestPlaces = Places.TestCase
 TestPlaces.settings = settings(
-    max_examples=min(60, 2 * settings().max_examples), stateful_step_count=20, deadline=None
+    max_examples=min(60, 2 * settings().max_examples),
+    stateful_step_count=20,
+    deadline=None,
 )
