@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -80,11 +80,12 @@ class SqlTransactions:
             finally:
                 self._shared.session = None
 
+    def _read(self) -> AbstractContextManager[Session]:
+        session = self._shared.session
+        return self._begin_reading() if session is None else nullcontext(session)
+
     @contextmanager
-    def _read(self) -> Iterator[Session]:
-        if self._shared.session is not None:
-            yield self._shared.session
-            return
+    def _begin_reading(self) -> Iterator[Session]:
         with translated(self._database), self._database.read() as session:
             yield session
 
