@@ -227,7 +227,8 @@ class Kernel:
         strand = self.require()
         if self.befall is not None:
             self.befall(strand.process)
-        self.sleep(shortest_ms + int(self._draw() * (longest_ms - shortest_ms + 1)))
+        pause_ms = shortest_ms + int(self._draw() * (longest_ms - shortest_ms + 1))
+        self._hand_over(strand, self.now_ms + pause_ms)
 
     def is_main(self) -> bool:
         """Whether this strand is the first of its process, not one that keeps something up beside it."""
@@ -246,12 +247,22 @@ class Kernel:
             raise AssertionError("this thread is none of the simulation's")
         if self.is_closing:
             raise Killed(strand.name)
+        return self._hand_over(strand, until_ms)
+
+    def _hand_over(self, strand: Strand, until_ms: int | None) -> bool:
         strand.is_waiting, strand.was_woken = True, False
         strand.token += 1
         if until_ms is not None:
             self._count += 1
             heapq.heappush(self._timers, (until_ms, self._count, strand, strand.token))
-        self._hand_over(strand)
+        following = None if self.is_closing else self._choose()
+        if following is not strand:
+            if following is None:
+                self._current = None
+                self._main.release()
+            else:
+                self._resume(following)
+            strand.gate.acquire()
         if strand.process.is_dead or self.is_closing:
             raise Killed(strand.name)
         return strand.was_woken
@@ -263,17 +274,6 @@ class Kernel:
             self._ready.append(strand)
 
     # --------------------------------------------------------------------------------------------------- the choice
-
-    def _hand_over(self, strand: Strand) -> None:
-        following = None if self.is_closing else self._choose()
-        if following is strand:
-            return
-        if following is None:
-            self._current = None
-            self._main.release()
-        else:
-            self._resume(following)
-        strand.gate.acquire()
 
     def _choose(self) -> Strand | None:
         self.steps += 1
