@@ -18,6 +18,7 @@ from carnac.simulation.cluster.storage import ROOT, name_of
 
 if TYPE_CHECKING:
     from carnac.bootstrap.simulated.audit_locks import Attempts
+    from carnac.core.log.commits import Commit
     from carnac.core.segments.segment import Segment
     from carnac.metadata.store import MetadataStore
     from carnac.simulation.cluster.kernel import Kernel
@@ -49,7 +50,9 @@ class Auditor:
             self._look()
 
     def _look(self) -> None:
-        commits = self._metadata.changes(after=self.oracle.revision)
+        commits: tuple[Commit, ...] = ()
+        if self._metadata.head().revision != self.oracle.revision:
+            commits = self._metadata.changes(after=self.oracle.revision)
         self._locks.look(commits)
         self._check_readers()
         if not commits:

@@ -22,7 +22,7 @@ from carnac.metadata.backends.temporary import TemporarySqliteDatabase
 from carnac.metadata.store import MetadataStore
 from carnac.ports.segment_files import check_file
 from carnac.simulation.cluster import storage
-from carnac.simulation.cluster.database import SimulatedDatabase
+from carnac.simulation.cluster.database import SharedDatabase, SimulatedDatabase
 from carnac.simulation.cluster.faults import Faults
 from carnac.simulation.cluster.kernel import MAIN, Kernel, Process, Strand
 from carnac.simulation.cluster.network import Network
@@ -155,7 +155,9 @@ class World:
         self.network = Network(kernel, faults)
         self.disk.ahead_ms = lambda: self.skew_ms - swarm.storage_behind_ms
         self.left.enter_context(storage.mounted(self.disk))
-        self._database = TemporarySqliteDatabase(created_at_ms=kernel.now_ms, store_id="simulated")
+        self._database = SharedDatabase(
+            TemporarySqliteDatabase(created_at_ms=kernel.now_ms, store_id="simulated")
+        )
         self.left.callback(self._database.close)
         self.god = Process("auditor")
         self.attempts = Attempts()

@@ -11,6 +11,7 @@ from carnac.simulation.cluster.faults import STALLS_MS
 
 if TYPE_CHECKING:
     from carnac.metadata.database import Database
+    from carnac.metadata.session import Session
     from carnac.simulation.cluster.faults import Faults
     from carnac.simulation.cluster.kernel import Kernel
 
@@ -26,6 +27,64 @@ class _Writing:
         self._commit(self._inner)
 
 
+class _Reading:
+    """A transaction that reads, for all who do so before the next commit; it ends with the last of them."""
+
+    def __init__(self, transaction: AbstractContextManager[Session]) -> None:
+        self._transaction = transaction
+        self._session = transaction.__enter__()
+        self._users = 0
+        self._is_past = False
+
+    def __enter__(self) -> Session:
+        self._users += 1
+        return self._session
+
+    def __exit__(self, *_: object) -> None:
+        self._users -= 1
+        self._end_if_over()
+
+    def give_up(self) -> None:
+        """Let nobody else read in it."""
+        self._is_past = True
+        self._end_if_over()
+
+    def _end_if_over(self) -> None:
+        if self._is_past and not self._users:
+            self._transaction.__exit__(None, None, None)
+
+
+class SharedDatabase:
+    """The real database, each of whose states is read in one transaction: to begin one takes longer than to read.
+
+    Args:
+        database: Written by `SimulatedDatabase` alone, which says when.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._reading: _Reading | None = None
+        self.write, self.migrate_lock = database.write, database.migrate_lock
+        self.translate, self.check_writable = database.translate, database.check_writable
+
+    def read(self) -> AbstractContextManager[Session]:
+        """Open a transaction that reads, or go on with the one that is open."""
+        if self._reading is None:
+            self._reading = _Reading(self._database.read())
+        return self._reading
+
+    def forget(self) -> None:
+        """Let whoever reads from now on see another state."""
+        if self._reading is not None:
+            self._reading.give_up()
+            self._reading = None
+
+    def close(self) -> None:
+        """Release connections, when nothing runs any more."""
+        self.forget()
+        self._database.close()
+
+
 class SimulatedDatabase:
     """A process's way to the database. Others run before and after a transaction, never inside of one.
 
@@ -35,7 +94,11 @@ class SimulatedDatabase:
     """
 
     def __init__(
-        self, shared: Database, kernel: Kernel, faults: Faults, on_commit: Callable[[], object]
+        self,
+        shared: SharedDatabase,
+        kernel: Kernel,
+        faults: Faults,
+        on_commit: Callable[[], object],
     ) -> None:
         self._shared, self._kernel, self._faults = shared, kernel, faults
         self._on_commit = on_commit
@@ -72,6 +135,7 @@ class SimulatedDatabase:
         if self._faults.happens("database", "broken"):
             self._kernel.note("database: a transaction is rolled back")
             raise Unavailable("the metadata store could not serialise the transaction; retry")
+        self._shared.forget()
         inner.commit()
         self._kernel.note("database: commit")
         self._on_commit()
