@@ -130,6 +130,14 @@ class HotSegments:
                     batch.holders -= 1
                     self._detach_if_over(batch)
 
+    def has_all(self, slices: Sequence[LeafSlice]) -> bool:
+        """Whether one table has all of them."""
+        with self._lock:
+            return any(
+                all(piece.segment.segment_id in batch.kept for piece in slices)
+                for batch in self._state.batches
+            )
+
     def wait(self) -> None:
         """Wait until what is being loaded is there."""
         loader = self._state.loader

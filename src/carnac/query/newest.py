@@ -90,11 +90,15 @@ def narrowed(
     edge: TimeEdge,
     slices: Sequence[LeafSlice],
     times_of: Callable[[Sequence[LeafSlice]], list[int]],
+    *,
+    is_together: bool = False,
 ) -> Sequence[LeafSlice]:
     """Return the files, clipped, that may hold a row that is wanted.
 
     Args:
         times_of: Given files, the times of up to `edge.rows` of their matching rows, from the edge on.
+        is_together: Whether one table in memory has all of them: DuckDB goes through that from its edge on by itself,
+            a row group of 120,000 rows at a time, so that only the rows nearest to the edge are worth looking up.
     """
 
     def bound_us(piece: LeafSlice) -> int:
@@ -111,6 +115,8 @@ def narrowed(
         near = times_of([_clipped(edge, ordered[0], near_us)])
         if len(near) == edge.rows:
             return _within(edge, slices, bound_us, near[-1])
+    if is_together:
+        return slices
     found: list[int] = []
     start, count = 0, 1
     while True:

@@ -181,6 +181,9 @@ def test_of_a_large_file_the_end_is_looked_at_first(hours: MemoryCatalog, is_new
     [read] = newest.narrowed(edge, slices, times_of)
     assert looked_at == [clip(MINUTE_MS)]
     assert read.clip == clip(SECOND_MS)
+    more = replace(edge, rows=2)
+    assert newest.narrowed(more, slices, times_of, is_together=True) == slices
+    assert looked_at == [clip(MINUTE_MS)] * 2, "the rest of one table is left to DuckDB"
 
 
 @pytest.mark.parametrize(

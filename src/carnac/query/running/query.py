@@ -133,7 +133,8 @@ class ScanFiles:
                     time for (time,) in query.cursor.execute(parsed(query.cursor, shown)).fetchall()
                 ]
 
-        return narrowed(edge, scan.slices, times_of)
+        is_together = self.hot.has_all(scan.slices)
+        return narrowed(edge, scan.slices, times_of, is_together=is_together)
 
 
 def settings_of(
