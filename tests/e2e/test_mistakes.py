@@ -87,7 +87,11 @@ def revisions(run: Run, store: Path) -> list[int]:
         (["serve", "--role", "nosuch"], 2, "overlord, coordinator, broker, historical"),
         (["serve", "--role", "historical", "--capacity", "10 gallons"], 2, "like 50GB"),
         (["serve", "--role", "historical", "--capacity", "10"], 2, "is 10 bytes"),
-        (["serve", "--role", "historical", "--folder", "/dev/null"], 2, "/dev/null is a file"),
+        (
+            ["serve", "--role", "historical", "--port", "0", "--folder", "/dev/null"],
+            2,
+            "/dev/null is a file",
+        ),
     ],
     ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
 )
