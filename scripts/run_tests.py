@@ -22,17 +22,15 @@ KEPT = REPORT.with_name("failed-tests")
 KEEPING_FAILED = ("-o", "tmp_path_retention_policy=failed")
 MEMORY_BYTES = 4 << 30
 """What must be free in memory for all tests to write there; they use less than half of it."""
-PROCESSES = min(4, (os.cpu_count() or 1) + 1)
-"""One more than there are cores, since tests wait for processes of their own; each may take some hundred MB."""
 SIDE_BY_SIDE = (
-    *("-n", str(PROCESSES)),
+    *("-n", "auto", "--maxprocesses", "4"),
     *(
         "--dist",
         "loadscope",
         "--no-loadscope-reorder",
     ),  # tests/conftest.py puts what takes long first
 )
-"""Tests of Spark share one process."""
+"""A process for each core, four at most: each may start a database and take some hundred MB. Spark runs in one."""
 
 
 def summarise(report: Path, elapsed_s: float) -> str:
