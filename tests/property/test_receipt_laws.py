@@ -151,3 +151,13 @@ def test_all_types_of_an_answer_have_a_digest() -> None:
         meter.add(batch)
     assert meter.rows == 2
     assert meter.digest.partition(":")[2] != "0" * 16
+
+
+def test_what_is_finer_than_a_microsecond_does_not_count() -> None:
+    def digest_of(value: int, unit: str) -> str:
+        meter = AnswerMeter()
+        meter.add(pa.record_batch({"t": pa.array([value], pa.timestamp(unit))}))
+        return meter.digest
+
+    for nanoseconds, microseconds in {-1_000: -1, -1: 0, 999: 0, 1_000: 1}.items():
+        assert digest_of(nanoseconds, "ns") == digest_of(microseconds, "us")

@@ -58,7 +58,7 @@ def _comparable(column: pa.Array) -> pa.Array:
     """Return the column in a form that the row hash takes, and that does not depend on the last bits of a number."""
     kind = column.type
     types = pa.types
-    if types.is_date(kind) or (types.is_timestamp(kind) and kind.unit in {"s", "ms"}):
+    if types.is_date(kind) or (types.is_timestamp(kind) and kind.unit != "us"):
         return _microseconds(column)
     if kind.id in _AS_THEY_ARE:
         return column
@@ -78,14 +78,15 @@ def _comparable(column: pa.Array) -> pa.Array:
 
 
 def _microseconds(column: pa.Array) -> pa.Array:
-    """Return days, or instants of a coarser unit, in the unit in which instants are hashed.
+    """Return days, or instants of another unit, in the unit in which instants are hashed; what is finer is cut off.
 
     Raises:
         Invalid: One of them has no place in it.
     """
     kind = column.type
     try:
-        return column.cast(pa.timestamp("us", tz=getattr(kind, "tz", None)))
+        is_finer = pa.types.is_timestamp(kind) and kind.unit == "ns"
+        return column.cast(pa.timestamp("us", tz=getattr(kind, "tz", None)), safe=not is_finer)
     except pa.ArrowInvalid:
         raise Invalid(
             f"a column of {kind} holds a time beyond the year 294247, such as infinity; select it as text, "
