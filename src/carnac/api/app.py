@@ -139,9 +139,8 @@ def _describe_problems(app: FastAPI) -> None:
 
     def openapi() -> dict[str, Any]:
         whole = describe()
-        schemas = whole.setdefault("components", {}).setdefault(
-            "schemas", {}
-        )  # a historical has none
+        components = whole.setdefault("components", {})  # a historical has none
+        schemas = components.setdefault("schemas", {})
         for name in ("HTTPValidationError", "ValidationError"):
             schemas.pop(name, None)
         schemas["Problem"] = PROBLEM
