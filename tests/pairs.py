@@ -65,7 +65,7 @@ def brute_place(held: Held, servers: int, rows: SegmentColumns, room: Room) -> l
     free = room.free_bytes.copy()
     homes: dict[int, set[int]] = {}
     best: list[set[int]] = []
-    for row in range(len(rows)):
+    for row in range(rows.row_count):
         datasource, interval = int(rows.datasources[row]), interval_of(rows, row)
         barred = set(
             room.barred_servers[room.barred_offsets[row] : room.barred_offsets[row + 1]].tolist()

@@ -12,8 +12,6 @@ from hypothesis import given
 from carnac.core.balancing.plan.board import Reason
 from carnac.core.balancing.plan.cluster import ClusterState, Hold
 from carnac.core.balancing.plan.limits import LoadLimits, MoveLimits
-from carnac.core.balancing.plan.loads import plan_loads
-from carnac.core.balancing.plan.moves import plan_moves
 from tests.clusters import clusters, naive_joint_cost, naive_total_cost
 from tests.support.laws.balancing import (
     check_distinct,
@@ -22,7 +20,13 @@ from tests.support.laws.balancing import (
     check_placements,
     check_settled,
 )
-from tests.support.planned_clusters import apply_moves, plan_rebalance, requests_for
+from tests.support.planned_clusters import (
+    apply_moves,
+    loads_of,
+    moves_of,
+    plan_rebalance,
+    requests_for,
+)
 
 PERIOD_MS = 60_000
 limits = st.builds(
@@ -37,7 +41,7 @@ limits = st.builds(
 def test_no_move_breaks_a_constraint_and_evacuations_are_accounted_for(
     state: ClusterState, bounds: MoveLimits
 ) -> None:
-    plan = plan_moves(state, bounds)
+    plan = moves_of(state, bounds)
     check_move_plan(state, plan)
     check_distinct(apply_moves(state, *plan.columns()))
 
@@ -48,7 +52,7 @@ def test_no_load_breaks_a_constraint(state: ClusterState, data: st.DataObject) -
     tier = data.draw(st.sampled_from(["hot", "cold"]))
     queue = data.draw(st.sampled_from([0, 1, 3]))
     requests = requests_for(state, np.array(wanted[: 99 * len(state.segments)], np.int64), tier)
-    plan = plan_loads(state, requests, LoadLimits(max_queue=queue))
+    plan = loads_of(state, requests, LoadLimits(max_queue=queue))
     check_placements(state, plan.segment, plan.server.astype(np.int64), [tier] * len(plan))
     assert len(plan) + sum(plan.skipped.values()) == len(requests)
     loading = state.replicas.server[state.replicas.hold == Hold.LOADING]
@@ -58,7 +62,7 @@ def test_no_load_breaks_a_constraint(state: ClusterState, data: st.DataObject) -
 
 @given(clusters(), limits)
 def test_each_move_saves_what_it_says(state: ClusterState, bounds: MoveLimits) -> None:
-    plan = plan_moves(state, bounds)
+    plan = moves_of(state, bounds)
     assert plan.cost_before == pytest.approx(naive_total_cost(state), rel=1e-8, abs=1e-8)
     for n, move in enumerate(plan.moves):
         before, after = (_after(state, plan.columns(), count) for count in (n, n + 1))
@@ -81,7 +85,7 @@ def test_a_cluster_that_is_left_alone_settles_and_nothing_goes_back(
 ) -> None:
     plans, history = [], []
     for _ in range(200):
-        plan = plan_moves(state, bounds)
+        plan = moves_of(state, bounds)
         plans.append(plan)
         history += [
             (state.now_ms, move.segment, move.source, move.target, move.reason)
@@ -100,7 +104,7 @@ def test_a_settled_cluster_has_no_move_that_is_worth_it(state: ClusterState) -> 
     bounds = MoveLimits(max_moves=1000, max_queue=0, min_saving=0.05)
     state = plan_rebalance(state, bounds).cluster
     state = replace(state, departures=type(state.departures)())
-    if plan_moves(state, bounds).moves:  # only the window held something back
+    if moves_of(state, bounds).moves:  # only the window held something back
         return
     used, table = state.used_bytes(), state.segments
     keys = list(

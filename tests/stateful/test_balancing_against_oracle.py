@@ -25,7 +25,7 @@ from carnac.core.balancing.plan.cluster import (
 )
 from carnac.core.balancing.plan.coordination import CoordinatorPlan, plan_run
 from carnac.core.balancing.plan.limits import CoordinatorLimits, LoadLimits, MoveLimits
-from carnac.core.balancing.plan.rules import RuleSet, decide_rules, parse_rules
+from carnac.core.balancing.plan.rules import Action, RuleSet, decide_rules, parse_rules
 from carnac.core.balancing.plan.scoring import index_of
 from tests.clusters import START_MS, hour, naive_total_cost, segment
 from tests.support.laws.balancing import (
@@ -157,7 +157,7 @@ class LivingCluster(RuleBasedStateMachine):
             )
             assert move.saving > 0 or move.reason is Reason.EVACUATE
         self.state = plan.after
-        self.used &= ~plan.unused
+        self.used &= ~matches.by_action(Action.DROP)
         check_evacuation_of(before, plan)
         assert plan.moves.cost_after == pytest.approx(
             naive_total_cost(self.state), rel=1e-8, abs=1e-8

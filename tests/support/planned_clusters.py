@@ -7,14 +7,17 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from carnac.core.balancing.cost.columns import Codes, Ints
+from carnac.core.balancing.cost.columns import Codes, Flags, Ints
+from carnac.core.balancing.cost.index import CostIndex
 from carnac.core.balancing.plan.board import Reason
 from carnac.core.balancing.plan.cluster import ClusterState, Hold, Replicas, SegmentTable, Server
-from carnac.core.balancing.plan.coordination import CoordinatorPlan
-from carnac.core.balancing.plan.limits import MoveLimits
-from carnac.core.balancing.plan.loads import LoadRequests, order_queue
+from carnac.core.balancing.plan.coordination import CoordinatorPlan, plan_run
+from carnac.core.balancing.plan.limits import CoordinatorLimits, LoadLimits, MoveLimits
+from carnac.core.balancing.plan.loads import LoadRequests, order_queue, plan_loads
 from carnac.core.balancing.plan.moves import plan_moves
-from carnac.core.balancing.plan.plans import CODES, REASONS, Blocker
+from carnac.core.balancing.plan.plans import CODES, REASONS, Blocker, MovePlan, QueuePlan
+from carnac.core.balancing.plan.rules import RuleSet
+from carnac.core.balancing.plan.scoring import index_of
 from carnac.core.time.intervals import Interval
 from carnac.errors import Invalid
 
@@ -128,6 +131,38 @@ def apply_moves(
     )
 
 
+def run_of(
+    state: ClusterState,
+    rules: RuleSet,
+    limits: CoordinatorLimits | None = None,
+    *,
+    used: Flags | None = None,
+    index: CostIndex | None = None,
+) -> CoordinatorPlan:
+    """Return a run by default limits, over segments that are all used, with an index of its own, unless told other."""
+    return plan_run(
+        state,
+        rules,
+        limits or CoordinatorLimits(),
+        used=np.ones(len(state.segments), np.bool_) if used is None else used,
+        index=index or index_of(state),
+    )
+
+
+def loads_of(
+    state: ClusterState, requests: LoadRequests, limits: LoadLimits | None = None
+) -> QueuePlan:
+    """Return where requests are loaded, by an index of this call."""
+    return plan_loads(state, requests, limits or LoadLimits(), index=index_of(state))
+
+
+def moves_of(state: ClusterState, limits: MoveLimits) -> MovePlan:
+    """Return the moves of one run, by an index of this call."""
+    return plan_moves(state, limits, index=index_of(state))
+
+
+PERIOD_MS = 60_000
+"""Time between two runs."""
 MAX_RUNS = 10_000
 """Runs that `plan_rebalance` plans ahead."""
 
@@ -167,15 +202,15 @@ def plan_rebalance(
     limits = limits or MoveLimits()
     start, state = cluster.now_ms, cluster
     runs = moves = size_bytes = elapsed_ms = 0
-    plan = plan_moves(state, limits)
+    plan = moves_of(state, limits)
     first = plan
     while plan.moves and runs < max_runs:
         runs, moves = runs + 1, moves + len(plan.moves)
         size_bytes += sum(move.size_bytes for move in plan.moves)
         state = apply_moves(state, *plan.columns())
-        elapsed_ms += limits.period_ms
+        elapsed_ms += PERIOD_MS
         state = state.at(start + elapsed_ms)
-        plan = plan_moves(state, limits)
+        plan = moves_of(state, limits)
     return Rebalance(
         runs=runs,
         moves=moves,

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from carnac.core.balancing.plan.board import Reason
 from carnac.core.balancing.plan.cluster import ClusterState, Hold
-from carnac.core.balancing.plan.coordination import CoordinatorPlan, plan_run
+from carnac.core.balancing.plan.coordination import CoordinatorPlan
 from carnac.core.balancing.plan.limits import CoordinatorLimits, LoadLimits
 from carnac.core.balancing.plan.replication import decide_replication
 from carnac.core.balancing.plan.rules import (
@@ -22,7 +21,7 @@ from carnac.core.balancing.plan.rules import (
 from carnac.core.balancing.plan.scoring import index_of
 from tests.clusters import START_MS, cluster, held_by, hour, segment, server
 from tests.support.laws.balancing import check_distinct
-from tests.support.planned_clusters import finish_queues, queue_of
+from tests.support.planned_clusters import finish_queues, queue_of, run_of
 
 
 def rules(**replicas: int) -> RuleSet:
@@ -31,7 +30,7 @@ def rules(**replicas: int) -> RuleSet:
 
 
 def run(state: ClusterState, rule_set: RuleSet, **fields: object) -> CoordinatorPlan:
-    plan = plan_run(state, rule_set, **fields)  # type: ignore[arg-type]
+    plan = run_of(state, rule_set, **fields)  # type: ignore[arg-type]
     check_distinct(plan.after)
     return plan
 
@@ -131,10 +130,10 @@ def test_a_rule_without_replicas_serves_nothing_and_keeps_the_data() -> None:
     state = cluster([server("x")], [segment("s")], {"x": ["s"]})
     plan = run(state, rules())
     assert dropped(state, plan) == {("s", "x")}
-    assert not plan.unused.any()
+    assert plan.drops.counts() == {Reason.SURPLUS: 1}
 
 
-def test_drop_rules_drop_everywhere_and_mark_unused() -> None:
+def test_drop_rules_drop_everywhere() -> None:
     servers = [server("x"), server("y", tier="cold")]
     state = cluster(
         servers, [segment("s"), segment("t", 5)], {"x": ["s", "t"]}, loading={"y": ["s"]}
@@ -146,15 +145,13 @@ def test_drop_rules_drop_everywhere_and_mark_unused() -> None:
     plan = run(state, rule_set)
     assert dropped(state, plan) == {("s", "x"), ("s", "y")}
     assert plan.drops.counts() == {Reason.DROP_RULE: 2}
-    assert plan.unused.tolist() == [True, False]
 
 
-def test_segments_that_are_not_used_are_dropped_without_being_marked() -> None:
+def test_segments_that_are_not_used_are_dropped() -> None:
     state = cluster([server("x")], [segment("s"), segment("t")], {"x": ["s", "t"]})
     plan = run(state, rules(_default_tier=1), used=np.array([False, True]))
     assert dropped(state, plan) == {("s", "x")}
     assert plan.drops.counts() == {Reason.UNUSED: 1}
-    assert not plan.unused.any()
 
 
 def test_what_no_rule_matches_is_left_alone() -> None:
@@ -284,6 +281,7 @@ def test_an_empty_cluster() -> None:
 def test_replication_alone() -> None:
     state = cluster([server("x")], [segment("s")], {})
     matches = decide_rules(RuleSet(), state.segments, 0)
-    wanted = decide_replication(replace(state), matches)
+    every = np.ones(1, np.bool_)
+    wanted = decide_replication(state, matches, LoadLimits(), used=every, index=index_of(state))
     assert wanted.requests.tiers == ("_default_tier",)
     assert len(wanted.requests) == 1

@@ -9,14 +9,14 @@ import pytest
 
 from carnac.core.balancing.plan.board import Reason
 from carnac.core.balancing.plan.cluster import ClusterState, Hold
-from carnac.core.balancing.plan.coordination import CoordinatorPlan, plan_run
+from carnac.core.balancing.plan.coordination import CoordinatorPlan
 from carnac.core.balancing.plan.limits import CoordinatorLimits, LoadLimits, MoveLimits
 from carnac.core.balancing.plan.rules import RuleSet, decide_rules, load_forever, parse_rules
 from carnac.core.balancing.plan.scoring import index_of
 from carnac.errors import Invalid
 from tests.clusters import cluster, hour, segment, server
 from tests.support.laws.balancing import check_distinct, check_last_copies
-from tests.support.planned_clusters import queue_of
+from tests.support.planned_clusters import queue_of, run_of
 
 ONE = RuleSet(default=(load_forever({"_default_tier": 1}),))
 TWO = RuleSet(default=(load_forever({"_default_tier": 2}),))
@@ -27,7 +27,7 @@ IDS = [one.segment_id for one in SIX]
 
 
 def run(state: ClusterState, rules: RuleSet = ONE, **fields: object) -> CoordinatorPlan:
-    plan = plan_run(state, rules, **{"limits": STILL} | fields)  # type: ignore[arg-type]
+    plan = run_of(state, rules, **{"limits": STILL} | fields)  # type: ignore[arg-type]
     check_distinct(plan.after)
     matches = decide_rules(rules, state.segments, state.now_ms)
     check_last_copies(state, plan.drops, matches, fields.get("used"))  # type: ignore[arg-type]

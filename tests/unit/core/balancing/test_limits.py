@@ -24,7 +24,6 @@ def test_smart_loading_replicates_a_twentieth_at_a_time() -> None:
         (MoveLimits, {"max_moves": -1}),
         (MoveLimits, {"min_saving": 0}),
         (MoveLimits, {"min_saving": float("nan")}),
-        (MoveLimits, {"period_ms": 0}),
         (MoveLimits, {"return_window_ms": -1}),
         (LoadLimits, {"max_replicas": -1}),
     ],

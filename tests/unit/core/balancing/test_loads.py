@@ -12,12 +12,12 @@ from carnac.core.balancing.plan.loads import LoadRequests, plan_loads
 from carnac.core.balancing.plan.plans import CODES, REASONS, QueuePlan
 from carnac.core.balancing.plan.scoring import index_of
 from tests.clusters import cluster, segment, server
-from tests.support.planned_clusters import requests_for
+from tests.support.planned_clusters import loads_of, requests_for
 
 
 def load_all(state: ClusterState, *, limits: LoadLimits | None = None) -> QueuePlan:
     requests = requests_for(state, np.arange(len(state.segments)), DEFAULT_TIER)
-    return plan_loads(state, requests, limits)
+    return loads_of(state, requests, limits)
 
 
 def placed(state: ClusterState, plan: QueuePlan) -> list[tuple[str, str]]:
@@ -41,7 +41,7 @@ def test_kinds_go_before_times() -> None:
         reason=np.array([CODES[Reason.FURTHER_REPLICA], CODES[Reason.FIRST_REPLICA]], np.int32),
         tiers=(DEFAULT_TIER,),
     )
-    plan = plan_loads(state, requests)
+    plan = loads_of(state, requests)
     assert placed(state, plan)[0][0] == "old"
     assert placed(state, plan)[1] == ("new", "y")
     assert plan.counts() == {Reason.FIRST_REPLICA: 1, Reason.FURTHER_REPLICA: 1}
@@ -70,7 +70,7 @@ def test_replicas_are_on_different_servers() -> None:
         [server("x"), server("y"), server("z")], [segment("s")], {}, leaving={"z": ["s"]}
     )
     requests = requests_for(state, np.array([0, 0, 0]), DEFAULT_TIER)
-    plan = plan_loads(state, requests)
+    plan = loads_of(state, requests)
     assert sorted(plan.server) == [0, 1]
     assert plan.skipped == {Reason.ALL_HOLD_IT: 1}
 
@@ -89,7 +89,7 @@ def test_tiers_and_decommissioning_servers() -> None:
         reason=np.full(4, CODES[Reason.FIRST_REPLICA], np.int32),
         tiers=("hot", "cold", "ice", "nowhere"),
     )
-    plan = plan_loads(state, requests)
+    plan = loads_of(state, requests)
     assert sorted(placed(state, plan)) == [("s", "cold"), ("s", "hot")]
     assert plan.skipped == {Reason.NO_SERVER: 2}
 
@@ -98,7 +98,7 @@ def test_queues_have_an_end() -> None:
     segments = [segment(f"s{n}", n) for n in range(9)]
     state = cluster([server("x"), server("y")], segments, {}, loading={"x": ["s0", "s1"]})
     requests = requests_for(state, np.arange(2, 9), DEFAULT_TIER)
-    plan = plan_loads(state, requests, LoadLimits(max_queue=3))
+    plan = loads_of(state, requests, LoadLimits(max_queue=3))
     assert np.bincount(plan.server, minlength=2).tolist() == [1, 3]
     assert plan.skipped == {Reason.QUEUE_FULL: 3}
     assert sorted(plan.segment) == [5, 6, 7, 8], "the newest were queued"
@@ -109,7 +109,7 @@ def test_of_equal_costs_the_emptier_disk_wins() -> None:
     state = cluster(servers, [segment("far", 900), segment("s")], {"y": ["far"], "x": []})
     far = cluster([server("x", 1000), server("y", 1000)], [segment("s")], {})
     assert placed(far, load_all(far)) == [("s", "x")], "then the lower number"
-    plan = plan_loads(state, requests_for(state, np.array([1]), DEFAULT_TIER))
+    plan = loads_of(state, requests_for(state, np.array([1]), DEFAULT_TIER))
     assert placed(state, plan) == [("s", "x")], (
         "both x and z are empty; z costs the same, and has no larger share"
     )
@@ -119,7 +119,7 @@ def test_of_equal_costs_the_emptier_disk_wins() -> None:
         {},
         leaving={"x": ["t"]},
     )
-    assert placed(used, plan_loads(used, requests_for(used, np.array([0]), DEFAULT_TIER))) == [
+    assert placed(used, loads_of(used, requests_for(used, np.array([0]), DEFAULT_TIER))) == [
         ("s", "y")
     ]
 
@@ -129,7 +129,8 @@ def test_an_index_that_is_kept_sees_the_loads() -> None:
         [server("x"), server("y")], [segment(f"s{n}", n) for n in range(8)], {"x": ["s0"]}
     )
     index = index_of(state)
-    plan = plan_loads(state, requests_for(state, np.arange(1, 8), DEFAULT_TIER), index=index)
+    requests = requests_for(state, np.arange(1, 8), DEFAULT_TIER)
+    plan = plan_loads(state, requests, LoadLimits(), index=index)
     replicas = state.replicas.plus(plan.segment, plan.server, 0)  # type: ignore[arg-type]
     after = index_of(cluster([server("x"), server("y")], [segment(f"s{n}", n) for n in range(8)], {
         name: [f"s{one}" for one in replicas.segment[replicas.server == at]] for at, name in enumerate("xy")

@@ -15,7 +15,7 @@ from carnac.core.balancing.plan.scoring import index_of
 from carnac.errors import InvariantError
 from tests.clusters import START_MS, cluster, counts_by_server, naive_total_cost, segment, server
 from tests.support.laws.balancing import check_move_plan, check_settled
-from tests.support.planned_clusters import apply_moves, plan_rebalance
+from tests.support.planned_clusters import PERIOD_MS, apply_moves, moves_of, plan_rebalance
 
 LIMITS = MoveLimits(max_moves=1000, max_queue=0)
 
@@ -38,7 +38,7 @@ def test_a_lopsided_cluster_is_evened_out_and_settles() -> None:
 
 def test_what_has_settled_stays_for_a_hundred_runs() -> None:
     state = plan_rebalance(lopsided(40, servers=5), LIMITS).cluster
-    plans = [plan_moves(state.at(START_MS + n * LIMITS.period_ms), LIMITS) for n in range(100)]
+    plans = [moves_of(state.at(START_MS + n * PERIOD_MS), LIMITS) for n in range(100)]
     check_settled(plans)
     assert [len(plan.moves) for plan in plans] == [0] * 100
 
@@ -60,14 +60,14 @@ def test_what_helps_most_is_moved_first() -> None:
     state = cluster(
         [server("h0"), server("h1")], segments, {"h0": [one.segment_id for one in segments]}
     )
-    plan = plan_moves(state, replace(LIMITS, max_moves=1))
+    plan = moves_of(state, replace(LIMITS, max_moves=1))
     assert [move.segment_id[0] for move in plan.moves] == ["x"]
     assert str(plan.moves[0]).startswith(f"{plan.moves[0].segment_id} from h0 to h1: saves ")
 
 
 def test_the_plan_counts_bytes_and_cost() -> None:
     state = lopsided(4, servers=2)
-    plan = plan_moves(state, LIMITS)
+    plan = moves_of(state, LIMITS)
     after = apply_moves(state, *plan.columns())
     assert len(plan.moves) == 2
     assert sum(move.size_bytes for move in plan.moves) == 200
@@ -77,7 +77,7 @@ def test_the_plan_counts_bytes_and_cost() -> None:
 
 
 def test_a_rebalance_takes_a_period_a_run() -> None:
-    done = plan_rebalance(lopsided(), replace(LIMITS, max_moves=4, period_ms=60_000))
+    done = plan_rebalance(lopsided(), replace(LIMITS, max_moves=4))
     assert done.runs >= 4
     assert done.cluster.now_ms == lopsided().now_ms + done.runs * 60_000
     assert done.size_bytes == done.moves * 100
@@ -91,8 +91,8 @@ def test_small_savings_are_not_worth_a_move() -> None:
         segment("b", 400, datasource="b"),
     ]  # 400 hours apart: they cost next to nothing
     state = cluster([server("x"), server("y")], segments, {"x": ["a", "b"]})
-    assert plan_moves(state, LIMITS).moves == ()
-    eager = plan_moves(state, replace(LIMITS, min_saving=1e-9))
+    assert moves_of(state, LIMITS).moves == ()
+    eager = moves_of(state, replace(LIMITS, min_saving=1e-9))
     assert len(eager.moves) == 1
 
 
@@ -101,7 +101,7 @@ def test_full_disks_take_nothing_and_the_space_of_a_move_is_not_given_away_befor
 ):
     state = lopsided(6, servers=2)
     full = replace(state, servers=(state.servers[0], replace(state.servers[1], capacity_bytes=100)))
-    plan = plan_moves(full, LIMITS)
+    plan = moves_of(full, LIMITS)
     assert len(plan.moves) == 1
     check_move_plan(full, plan)
     swap = [
@@ -113,14 +113,14 @@ def test_full_disks_take_nothing_and_the_space_of_a_move_is_not_given_away_befor
     state = cluster(
         [server("x", 200), server("y", 200)], swap, {"x": ["a0", "a1"], "y": ["b0", "b1"]}
     )
-    assert plan_moves(state, LIMITS).moves == ()
+    assert moves_of(state, LIMITS).moves == ()
 
 
 def test_replicas_never_meet() -> None:
     segments = [segment(f"s{n}", n) for n in range(6)]
     ids = [one.segment_id for one in segments]
     state = cluster([server("x"), server("y"), server("z")], segments, {"x": ids, "y": ids})
-    plan = plan_moves(state, LIMITS)
+    plan = moves_of(state, LIMITS)
     assert {move.target_id for move in plan.moves} == {"z"}
     assert len({move.segment for move in plan.moves}) == len(plan.moves) == 4
     check_move_plan(state, plan)
@@ -130,7 +130,7 @@ def test_tiers_do_not_mix() -> None:
     segments = [segment(f"s{n}", n) for n in range(6)]
     servers = [server("x", tier="hot"), server("y", tier="cold"), server("z", tier="hot")]
     state = cluster(servers, segments, {"x": [one.segment_id for one in segments]})
-    plan = plan_moves(state, replace(LIMITS, max_moves=2))
+    plan = moves_of(state, replace(LIMITS, max_moves=2))
     assert [move.target_id for move in plan.moves] == ["z", "z"]
 
 
@@ -140,7 +140,7 @@ def test_only_what_is_loaded_and_stays_is_moved() -> None:
     state = cluster(
         [server("x"), server("y")], segments, {}, loading={"x": ids[:3]}, leaving={"x": ids[3:]}
     )
-    assert plan_moves(state, LIMITS).moves == ()
+    assert moves_of(state, LIMITS).moves == ()
 
 
 def test_moves_under_way_count_towards_the_limit() -> None:
@@ -149,14 +149,14 @@ def test_moves_under_way_count_towards_the_limit() -> None:
     state = cluster(
         [server("x"), server("y")], segments, {"x": ids[:7]}, loading={"y": ids[7:]}, leaving={"x": ids[7:]}
     )  # fmt: skip
-    assert len(plan_moves(state, replace(LIMITS, max_moves=3)).moves) == 1
-    assert plan_moves(state, replace(LIMITS, max_moves=2)).moves == ()
+    assert len(moves_of(state, replace(LIMITS, max_moves=3)).moves) == 1
+    assert moves_of(state, replace(LIMITS, max_moves=2)).moves == ()
 
 
 def test_broadcast_segments_stay() -> None:
     state = lopsided(6, servers=2)
     everywhere = replace(state, broadcast=np.ones(6, np.bool_))
-    assert plan_moves(everywhere, LIMITS).moves == ()
+    assert moves_of(everywhere, LIMITS).moves == ()
 
 
 def test_a_decommissioning_server_is_emptied_newest_first() -> None:
@@ -164,7 +164,7 @@ def test_a_decommissioning_server_is_emptied_newest_first() -> None:
     dying = replace(
         state, servers=(replace(state.servers[0], decommissioning=True), *state.servers[1:])
     )
-    plan = plan_moves(dying, replace(LIMITS, max_moves=4))
+    plan = moves_of(dying, replace(LIMITS, max_moves=4))
     assert [move.segment_id for move in plan.moves] == ["s8", "s7", "s6", "s5"]
     assert {move.reason for move in plan.moves} == {Reason.EVACUATE}
     assert plan.skipped[Reason.THROTTLED] == 5
@@ -187,7 +187,7 @@ def test_what_keeps_a_decommissioning_server_is_named(
     servers: list[object], held: dict[str, list[str]], limits: MoveLimits, reason: Reason
 ) -> None:
     state = cluster(servers, [segment("s")], held)  # type: ignore[arg-type]
-    plan = plan_moves(state, limits)
+    plan = moves_of(state, limits)
     assert [(blocker.server_id, blocker.reason, blocker.segments) for blocker in plan.blockers] == [
         ("x", reason, 1)
     ]
@@ -198,7 +198,7 @@ def test_what_keeps_a_decommissioning_server_is_named(
 def test_full_queues_are_named_too() -> None:
     servers = [server("x", decommissioning=True), server("y")]
     state = cluster(servers, [segment("s"), segment("t", 9)], {"x": ["s"]}, loading={"y": ["t"]})
-    plan = plan_moves(state, replace(LIMITS, max_queue=1))
+    plan = moves_of(state, replace(LIMITS, max_queue=1))
     assert plan.blockers[0].reason is Reason.QUEUE_FULL
 
 
@@ -207,7 +207,7 @@ def test_nothing_goes_back_within_the_window() -> None:
     held_back, free = {Reason.CAME_FROM: 2}, {Reason.TOO_LITTLE: 1}
     for age_ms, moves, skipped in ((0, 0, held_back), (999, 0, held_back), (1000, 1, free)):
         left = Departures().plus(np.array([0, 1]), np.array([1, 1], np.int32), START_MS - age_ms)
-        plan = plan_moves(replace(state, departures=left), replace(LIMITS, return_window_ms=1000))
+        plan = moves_of(replace(state, departures=left), replace(LIMITS, return_window_ms=1000))
         assert (len(plan.moves), plan.skipped) == (moves, skipped)
 
 
@@ -217,7 +217,7 @@ def test_a_server_that_is_to_end_is_emptied_to_where_segments_came_from_of_late(
         state = cluster(servers, [segment("s")], {"x": ["s"]})
         left = Departures().plus(np.array([0]), np.array([1], np.int32), START_MS)
         state = replace(state, departures=left)
-        plan = plan_moves(state, LIMITS)
+        plan = moves_of(state, LIMITS)
         check_move_plan(state, plan)
         assert not plan.blockers
         return [move.target_id for move in plan.moves]
@@ -251,7 +251,7 @@ def test_an_index_that_is_kept_gives_the_same_plans() -> None:
     index = index_of(state)
     for _ in range(4):
         limits = replace(LIMITS, max_moves=5)
-        plan, kept = plan_moves(state, limits), plan_moves(state, limits, index=index)
+        plan, kept = moves_of(state, limits), plan_moves(state, limits, index=index)
         chosen = [(move.segment, move.source, move.target) for move in plan.moves]
         assert [(move.segment, move.source, move.target) for move in kept.moves] == chosen
         assert kept.cost_before == pytest.approx(plan.cost_before, rel=1e-12)
@@ -260,7 +260,7 @@ def test_an_index_that_is_kept_gives_the_same_plans() -> None:
 
 
 def test_the_law_of_settling_can_fail() -> None:
-    busy, idle = plan_moves(lopsided(), LIMITS), plan_moves(lopsided(0), LIMITS)
+    busy, idle = moves_of(lopsided(), LIMITS), moves_of(lopsided(0), LIMITS)
     check_settled([busy, idle, idle])
     with pytest.raises(InvariantError, match="BL-1"):
         check_settled([busy, idle, busy])

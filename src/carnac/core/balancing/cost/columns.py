@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -20,9 +19,10 @@ NOWHERE = -1
 """The server of a segment for which no server had room."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SegmentColumns:
-    """Segments, or copies of them, one in each row. Make it with `segment_columns`, which checks.
+class SegmentColumns(NamedTuple):
+    """Segments, or copies of them, one in each row, as the kernels take them.
+
+    Make it with `segment_columns`, which checks.
 
     Attributes:
         datasources: Number of the datasource, from 0 up.
@@ -38,18 +38,14 @@ class SegmentColumns:
     sizes_bytes: Ints
     copy_of: Ints
 
-    def __len__(self) -> int:
+    @property
+    def row_count(self) -> int:
+        """How many rows there are."""
         return len(self.starts_ms)
 
     def take(self, rows: Ints | Flags) -> SegmentColumns:
         """Return the rows that are named or flagged, in that order."""
-        return SegmentColumns(
-            datasources=self.datasources[rows],
-            starts_ms=self.starts_ms[rows],
-            ends_ms=self.ends_ms[rows],
-            sizes_bytes=self.sizes_bytes[rows],
-            copy_of=self.copy_of[rows],
-        )
+        return SegmentColumns(*(column[rows] for column in self))
 
 
 def segment_columns(
@@ -95,7 +91,7 @@ def whole_numbers(values: npt.ArrayLike) -> Ints:
 
 
 def _check(columns: SegmentColumns) -> None:
-    count = len(columns)
+    count = columns.row_count
     for name in ("datasources", "ends_ms", "sizes_bytes", "copy_of"):
         if len(getattr(columns, name)) != count:
             raise Invalid(
@@ -112,14 +108,13 @@ def _check(columns: SegmentColumns) -> None:
         raise Invalid("datasource numbers and sizes must not be negative")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Room:
-    """The room of servers. Make it with `room_for`; nothing here is changed by placing.
+class Room(NamedTuple):
+    """The room of servers, as the kernels take it. Make it with `room_for`.
 
     Attributes:
         allowed: Flags, one row for each kind of request (a tier, say), one column for each server.
         kinds: For each request the row of `allowed` that holds for it.
-        free_bytes: What is left of each disk; a hard limit.
+        free_bytes: What is left of each disk; a hard limit. Placing changes a copy of it.
         capacity_bytes: The whole disk; the tie-breaker: of equal costs the server with the larger free share wins, then
             the lower number.
         barred_offsets, barred_servers: For each request the servers that it must not go to (they hold a copy):
@@ -192,53 +187,7 @@ def room_for(
     return room
 
 
-class Rows(NamedTuple):
-    """The columns of `SegmentColumns` as the kernels take them; copies of one segment have one number from 0 up."""
-
-    datasources: Ints
-    starts: Ints
-    ends: Ints
-    sizes: Ints
-    copies: Ints
-
-
-class Bounds(NamedTuple):
-    """The columns of `Room` as the kernels take them; `free` is theirs to change."""
-
-    allowed: Flags
-    kinds: Ints
-    free: Ints
-    capacity: Ints
-    barred_offsets: Ints
-    barred_servers: Ints
-
-
-def rows_of(segments: SegmentColumns) -> tuple[Rows, int]:
-    """Return the columns for the kernels, and how many different segments they are copies of."""
-    copies, different = _numbered(segments.copy_of)
-    rows = Rows(
-        segments.datasources,
-        segments.starts_ms,
-        segments.ends_ms,
-        segments.sizes_bytes,
-        copies,
-    )
-    return rows, different
-
-
-def bounds_of(room: Room) -> Bounds:
-    """Return the columns for the kernels, with a copy of the free bytes."""
-    return Bounds(
-        room.allowed,
-        room.kinds,
-        room.free_bytes.copy(),
-        room.capacity_bytes,
-        room.barred_offsets,
-        room.barred_servers,
-    )
-
-
-def _numbered(copy_of: Ints) -> tuple[Ints, int]:
+def numbered(copy_of: Ints) -> tuple[Ints, int]:
     """Return the numbers as 0, 1, …, and how many there are; without sorting where they come in order."""
     if not len(copy_of):
         return copy_of, 0

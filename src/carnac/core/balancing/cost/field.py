@@ -25,7 +25,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from carnac.core.balancing.cost.columns import NOWHERE, Bounds, Flags, Floats, Ints, Rows
+from carnac.core.balancing.cost.columns import NOWHERE, Flags, Floats, Ints, Room, SegmentColumns
 from carnac.core.balancing.cost.compiled import compiled
 from carnac.core.balancing.cost.joint import scaled_cost
 
@@ -282,7 +282,7 @@ def cheapest(
 
 
 @compiled
-def bar(room: Bounds, search: Search, copy: int, row: int, chosen: Ints) -> None:
+def bar(room: Room, search: Search, copy: int, row: int, chosen: Ints) -> None:
     """Flag the servers that hold a copy already, those named by the room and those of earlier rows."""
     for k in range(room.barred_offsets[row], room.barred_offsets[row + 1]):
         search.barred[room.barred_servers[k]] = True
@@ -294,14 +294,16 @@ def bar(room: Bounds, search: Search, copy: int, row: int, chosen: Ints) -> None
 
 
 @compiled
-def choose(rows: Rows, row: int, room: Bounds, search: Search, chosen: Ints) -> int:
+def choose(rows: SegmentColumns, row: int, room: Room, search: Search, chosen: Ints) -> int:
     """Return the server for a row whose costs are known, and take the room there; `NOWHERE` if none can take it."""
-    size, copy, allowed = rows.sizes[row], rows.copies[row], room.allowed[room.kinds[row]]
+    size, copy, allowed = rows.sizes_bytes[row], rows.copy_of[row], room.allowed[room.kinds[row]]
     bar(room, search, copy, row, chosen)
-    best = cheapest(search.costs, allowed, size, room.free, room.capacity, search.barred)
+    best = cheapest(
+        search.costs, allowed, size, room.free_bytes, room.capacity_bytes, search.barred
+    )
     search.barred[:] = False
     if best >= 0:
-        room.free[best] -= size
+        room.free_bytes[best] -= size
     search.earlier[row] = search.last_copy[copy]
     search.last_copy[copy] = row
     return best
@@ -321,8 +323,8 @@ def add_own(f: Field, own: Floats, server: int, lo: int, hi: int, sign: int) -> 
 def change_rows(
     f: Field,
     grid_of: Ints,
-    rows: Rows,
-    room: Bounds,
+    rows: SegmentColumns,
+    room: Room,
     search: Search,
     servers: Ints,
     own: Floats,
@@ -336,7 +338,7 @@ def change_rows(
     """
     sign, done = -1 if how == DROP else 1, len(servers)
     for row in range(len(servers)):
-        lo, hi, server = rows.starts[row], rows.ends[row], servers[row]
+        lo, hi, server = rows.starts_ms[row], rows.ends_ms[row], servers[row]
         grid = grid_of[rows.datasources[row]]
         if how == PLACE:
             search.costs[:] = 0.0

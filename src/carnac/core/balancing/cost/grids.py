@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from carnac.core.balancing.cost.columns import Floats, Ints, Rows
+from carnac.core.balancing.cost.columns import Floats, Ints, SegmentColumns
 from carnac.core.balancing.cost.compiled import compiled
 from carnac.core.balancing.cost.field import CELLS, EVERYTHING, FIRST_CELL, Field, sum_all
 from carnac.core.time.intervals import MAX_MS, MIN_MS
@@ -25,9 +25,9 @@ def empty_field(server_count: int, half_life_ms: int) -> Field:
     return _field_on([edges], server_count, math.log(2) / half_life_ms)
 
 
-def has_edges(f: Field, grid_of: Ints, rows: Rows) -> bool:
+def has_edges(f: Field, grid_of: Ints, rows: SegmentColumns) -> bool:
     """Whether all rows start and end at edges of the grids of their datasources."""
-    return _has_edges(f.grids, f.edges, grid_of, rows.datasources, rows.starts, rows.ends)
+    return _has_edges(f.grids, f.edges, grid_of, rows.datasources, rows.starts_ms, rows.ends_ms)
 
 
 @compiled
@@ -52,10 +52,10 @@ def _has_edges(
     return True
 
 
-def refined(f: Field, grid_of: Ints, rows: Rows) -> tuple[Field, Ints]:
+def refined(f: Field, grid_of: Ints, rows: SegmentColumns) -> tuple[Field, Ints]:
     """Return the field with grids that are cut where the rows start and end, and the grid of each datasource."""
     old = [edges_of(f, grid) for grid in range(len(f.grids))]
-    both = np.concatenate([rows.starts, rows.ends])
+    both = np.concatenate([rows.starts_ms, rows.ends_ms])
     new = [np.union1d(old[EVERYTHING], both), *old[1:]]
     grid_of = grid_of.copy()
     order = np.argsort(rows.datasources, kind="stable")
@@ -64,7 +64,7 @@ def refined(f: Field, grid_of: Ints, rows: Rows) -> tuple[Field, Ints]:
         if grid_of[name] < 0:
             grid_of[name] = len(new)
             new.append(np.array([MIN_MS, MAX_MS]))
-        own = np.concatenate([new[grid_of[name]], rows.starts[part], rows.ends[part]])
+        own = np.concatenate([new[grid_of[name]], rows.starts_ms[part], rows.ends_ms[part]])
         new[grid_of[name]] = np.unique(own)
     made = _field_on(new, f.covered.shape[1], f.rate)
     for grid, edges in enumerate(old):

@@ -9,11 +9,9 @@ from carnac.core.balancing.cost.columns import (
     Floats,
     Ints,
     Room,
-    Rows,
     SegmentColumns,
-    bounds_of,
+    numbered,
     room_for,
-    rows_of,
     segment_columns,
 )
 from carnac.core.balancing.cost.field import (
@@ -41,7 +39,7 @@ __all__ = ["TIE", "CostIndex", "pair_cost"]
 
 CELLS_PER_ROW = 8
 """To take all sums anew pays from one row on for so many cells."""
-NO_ROOM, NO_SEARCH = bounds_of(room_for(0, 0)), search_for(0, 0, 0)
+NO_ROOM, NO_SEARCH = room_for(0, 0), search_for(0, 0, 0)
 """For rows whose servers are given."""
 
 
@@ -86,7 +84,7 @@ class CostIndex:
         Raises:
             Invalid: It would take more memory than there should be (`grids.MEMORY_MAX_BYTES`).
         """
-        self._reserve(rows_of(segments)[0])
+        self._reserve(segments)
 
     def load(self, server: int, datasource: int, start_ms: int, end_ms: int) -> None:
         """Add one segment to what the server holds.
@@ -110,8 +108,8 @@ class CostIndex:
         Raises:
             Invalid: The columns differ in length, or name a server that is not there. Nothing was added.
         """
-        rows = self._checked(servers, segments)
-        self._run(rows, servers, 1)
+        self._check(servers, segments)
+        self._run(segments, servers, 1)
 
     def drop_many(self, servers: Ints, segments: SegmentColumns) -> None:
         """Take away many segments, each from the server of its row; rows with a negative server are left out.
@@ -119,14 +117,15 @@ class CostIndex:
         Raises:
             Invalid: A server does not hold a segment. Other rows may have been taken away.
         """
-        self._drop_rows(self._checked(servers, segments), servers)
+        self._check(servers, segments)
+        self._drop_rows(segments, servers)
 
-    def _drop_rows(self, rows: Rows, servers: Ints) -> None:
+    def _drop_rows(self, rows: SegmentColumns, servers: Ints) -> None:
         missing = self._run(rows, servers, -1)
         if missing < len(servers):
             server, datasource = int(servers[missing]), int(rows.datasources[missing])
             raise Invalid(
-                f"server {server} does not hold {rows.starts[missing]}/{rows.ends[missing]} (epoch ms) "
+                f"server {server} does not hold {rows.starts_ms[missing]}/{rows.ends_ms[missing]} (epoch ms) "
                 f"of datasource {datasource}; drop what was loaded"
             )
 
@@ -176,17 +175,17 @@ class CostIndex:
         Of servers whose costs are equal (to `TIE`), the one with the larger free share of its disk wins, then the lower
         number. Returns the server of each row; `NOWHERE` where none is allowed or has room.
         """
-        count = len(segments)
+        count = segments.row_count
         room = room or room_for(count, self._server_count)
-        rows, different = rows_of(segments)
-        self._reserve(rows)
+        copies, different = numbered(segments.copy_of)
+        self._reserve(segments)
         chosen = np.full(count, NOWHERE, np.int64)
         search = search_for(different, count, self._server_count)
         change_rows(
             self._field,
             self._grid_of,
-            rows,
-            bounds_of(room),
+            segments._replace(copy_of=copies),
+            room._replace(free_bytes=room.free_bytes.copy()),
             search,
             chosen,
             self._own,
@@ -198,28 +197,26 @@ class CostIndex:
     def _change(self, server: int, datasource: int, start_ms: int, end_ms: int, sign: int) -> None:
         """Load (1) or drop (-1) one segment; most of the time of a column's checks is that it is a column."""
         columns = (np.array([value]) for value in (datasource, start_ms, end_ms, 0, 0))
-        rows, servers = Rows(*columns), np.array([server])
+        rows, servers = SegmentColumns(*columns), np.array([server])
         is_sound = (
             0 <= server < self._server_count
             and MIN_MS <= start_ms < end_ms <= MAX_MS
             and datasource >= 0
         )
         if not is_sound:
-            segment = segment_columns([datasource], [start_ms], [end_ms])
-            rows = self._checked(servers, segment)
+            self._check(servers, segment_columns([datasource], [start_ms], [end_ms]))
         if sign > 0:
             self._run(rows, servers, 1)
         else:
             self._drop_rows(rows, servers)
 
-    def _checked(self, servers: Ints, segments: SegmentColumns) -> Rows:
-        if len(servers) != len(segments):
-            raise Invalid(f"{len(servers)} servers were named for {len(segments)} segments")
+    def _check(self, servers: Ints, segments: SegmentColumns) -> None:
+        if len(servers) != segments.row_count:
+            raise Invalid(f"{len(servers)} servers were named for {segments.row_count} segments")
         if len(servers) and servers.max() >= self._server_count:
             raise Invalid(f"there is no server {servers.max()}; there are {self._server_count}")
-        return rows_of(segments)[0]
 
-    def _run(self, rows: Rows, servers: Ints, sign: int) -> int:
+    def _run(self, rows: SegmentColumns, servers: Ints, sign: int) -> int:
         """Load (1) or drop (-1) the rows; return the first row that could not be dropped, or their number."""
         if sign > 0:
             self._reserve(rows)
@@ -239,8 +236,8 @@ class CostIndex:
             is_bulk,
         )
 
-    def _reserve(self, rows: Rows) -> None:
-        if not len(rows.datasources):
+    def _reserve(self, rows: SegmentColumns) -> None:
+        if not rows.row_count:
             return
         most = int(rows.datasources.max()) + 1
         if most > len(self._grid_of):

@@ -70,7 +70,8 @@ class Newcomers:
             now_ms=now_ms,
         )
         matches = decide_rules(self._rules, cluster.segments, now_ms)
-        wanted = decide_replication(cluster, matches, self._limits, index=self._index)
+        every = np.ones(len(segments), np.bool_)
+        wanted = decide_replication(cluster, matches, self._limits, used=every, index=self._index)
         limits = replace(self._limits, max_queue=self._slots or 0)
         loads = plan_loads(cluster, wanted.requests, limits, index=self._index)
         np.subtract.at(self._free, loads.server, cluster.segments.size_bytes[loads.segment])

@@ -23,7 +23,7 @@ from carnac.core.balancing.live.picture import (
 from carnac.core.balancing.plan.board import Reason
 from carnac.core.balancing.plan.cluster import Hold
 from carnac.core.balancing.plan.coordination import CoordinatorPlan, plan_run
-from carnac.core.balancing.plan.limits import MoveLimits, Throttles, throttled
+from carnac.core.balancing.plan.limits import Throttles, throttled
 from carnac.core.balancing.plan.plans import REASONS, Blocker, Move
 from carnac.core.balancing.plan.rules import NO_RULE, Action, RuleMatches, RuleSet, decide_rules
 from carnac.core.balancing.plan.scoring import index_of
@@ -210,7 +210,7 @@ def _has_copy(plan: CoordinatorPlan) -> Flags:
     return held
 
 
-PERIOD_MS = MoveLimits().period_ms
+PERIOD_MS = 60_000
 """Assumed time between two runs."""
 
 

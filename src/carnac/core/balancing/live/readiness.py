@@ -16,9 +16,7 @@ from carnac.core.balancing.cost.columns import (
     Ints,
     Room,
     SegmentColumns,
-    bounds_of,
     room_for,
-    rows_of,
 )
 from carnac.core.balancing.cost.index import CostIndex
 from carnac.core.balancing.live.news import Newcomers
@@ -37,20 +35,20 @@ class RoomIndex(CostIndex):
 
     def place(self, segments: SegmentColumns, room: Room | None = None) -> Ints:
         """Return the server of each row; `NOWHERE` where none is allowed or has room. Time: rows by servers."""
-        rows, _ = rows_of(segments)
-        bounds = bounds_of(room or room_for(len(segments), self.server_count))
-        chosen = np.full(len(segments), NOWHERE, np.int64)
+        room = room or room_for(segments.row_count, self.server_count)
+        free = room.free_bytes.copy()
+        chosen = np.full(segments.row_count, NOWHERE, np.int64)
         homes: dict[int, list[int]] = {}
-        for row in range(len(segments)):
-            size, held = rows.sizes[row], homes.setdefault(int(rows.copies[row]), [])
-            barred = bounds.barred_servers[slice(*bounds.barred_offsets[row : row + 2])]
-            fits = bounds.allowed[bounds.kinds[row]] & (bounds.free >= size)
+        for row in range(segments.row_count):
+            size, held = segments.sizes_bytes[row], homes.setdefault(int(segments.copy_of[row]), [])
+            barred = room.barred_servers[slice(*room.barred_offsets[row : row + 2])]
+            fits = room.allowed[room.kinds[row]] & (free >= size)
             fits[[*held, *barred]] = False
             if fits.any():
-                share = bounds.free / np.maximum(bounds.capacity, 1)
+                share = free / np.maximum(room.capacity_bytes, 1)
                 best = int(np.argmax(np.where(fits, share, -np.inf)))
                 chosen[row] = best
-                bounds.free[best] -= size
+                free[best] -= size
                 held.append(best)
         return chosen
 

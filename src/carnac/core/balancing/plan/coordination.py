@@ -31,7 +31,6 @@ class CoordinatorPlan:
         loads: Replicas to load.
         drops: Replicas to drop now: of what is wanted others are loaded (BL-5). Named again until they are gone.
         moves: Moves, planned on what loads and drops leave.
-        unused: Segments that a drop rule matches: to be marked unused.
         skipped: What was not done, by reason, of loads and drops; `moves.skipped` has its own.
         before: The cluster that the plan was made for; what was leaving and is needed where it is, is `LOADED` again.
         after: The same with the plan in its queues: loads and the targets of moves `LOADING`, the rest `LEAVING`.
@@ -40,7 +39,6 @@ class CoordinatorPlan:
     loads: QueuePlan
     drops: QueuePlan
     moves: MovePlan
-    unused: Flags
     skipped: Mapping[Reason, int]
     before: ClusterState
     after: ClusterState
@@ -49,10 +47,10 @@ class CoordinatorPlan:
 def plan_run(
     cluster: ClusterState,
     rules: RuleSet,
-    limits: CoordinatorLimits | None = None,
+    limits: CoordinatorLimits,
     *,
-    used: Flags | None = None,
-    index: CostIndex | None = None,
+    used: Flags,
+    index: CostIndex,
 ) -> CoordinatorPlan:
     """Return what one run of the coordinator does.
 
@@ -63,23 +61,19 @@ def plan_run(
     Args:
         cluster: The cluster and its time.
         rules: Of all datasources.
-        limits: Of the run; None takes the defaults.
-        used: Segments that are a part of the data; others are dropped. None: all are.
+        limits: Of the run.
+        used: Segments that are a part of the data; others are dropped.
         index: As in `plan_moves`: what the cluster's servers hold; it is changed as if the plan had been queued.
     """
-    limits = limits or CoordinatorLimits()
     matches = decide_rules(rules, cluster.segments, cluster.now_ms)
-    is_used = np.ones(len(cluster.segments), np.bool_) if used is None else used
     given, hosts = cluster, cluster.servers
-    cluster = recall_leaving(_with_reserve(cluster, limits.max_fill), matches, is_used)
-    if index is not None:
-        _keep_in_step(index, given, cluster, NOTHING)
+    cluster = recall_leaving(_with_reserve(cluster, limits.max_fill), matches, used)
+    _keep_in_step(index, given, cluster, NOTHING)
     wanted = decide_replication(cluster, matches, limits.loads, used=used, index=index)
     skipped: Counter[Reason] = Counter(wanted.skipped)
     drops, given = wanted.drops, cluster
     cluster = replace(cluster, broadcast=wanted.broadcast if wanted.broadcast.any() else None)
-    if index is not None:
-        _keep_in_step(index, given, cluster, drops)
+    _keep_in_step(index, given, cluster, drops)
     replicas = cluster.replicas
     dropped = replicas.among(drops.segment, drops.server, len(cluster.servers))
     kept = replace(cluster, replicas=replicas.left(dropped))
@@ -98,7 +92,6 @@ def plan_run(
         loads=loads.take(order_queue(loads.segment, loads.reason, cluster.segments)),
         drops=drops.plus(*_cancelled(loaded, moves), Reason.CANCELLED),
         moves=moves,
-        unused=wanted.unused,
         skipped=dict(skipped),
         before=replace(cluster, servers=hosts),
         after=replace(_queue_moves(loaded, moves), servers=hosts),

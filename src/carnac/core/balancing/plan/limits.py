@@ -25,22 +25,18 @@ class MoveLimits:
         min_saving: A move must save at least this share of what the segment and a copy of it on one server would
             cost each other. More than 0: with that, a cluster that does not change comes to rest (BL-1).
         return_window_ms: No move takes a segment back to a server that one took it from less than this ago (BL-2).
-        period_ms: Time between two runs.
     """
 
     max_moves: int = 100
     max_queue: int = 500
     min_saving: float = 0.05
     return_window_ms: int = DAY_MS
-    period_ms: int = 60_000
 
     def __post_init__(self) -> None:
         if self.max_moves < 0 or self.max_queue < 0 or self.return_window_ms < 0:
             raise Invalid("max_moves, max_queue and return_window_ms must be 0 or more")
         if not self.min_saving > 0:
             raise Invalid("min_saving must be more than 0, or moves would never end")
-        if self.period_ms <= 0:
-            raise Invalid("period_ms must be more than 0")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from carnac.core.balancing.plan.board import Board, Reason
 from carnac.core.balancing.plan.cluster import ClusterState, SegmentTable
 from carnac.core.balancing.plan.limits import LoadLimits
 from carnac.core.balancing.plan.plans import REASONS, QueuePlan
-from carnac.core.balancing.plan.scoring import index_of, segment_rows
+from carnac.core.balancing.plan.scoring import segment_rows
 
 _RANKS = {
     Reason.DROP_RULE: 0,
@@ -72,9 +72,9 @@ class LoadRequests:
 def plan_loads(
     cluster: ClusterState,
     requests: LoadRequests,
-    limits: LoadLimits | None = None,
+    limits: LoadLimits,
     *,
-    index: CostIndex | None = None,
+    index: CostIndex,
 ) -> QueuePlan:
     """Return where each replica that is wanted is loaded, in the order of the load queue.
 
@@ -83,13 +83,12 @@ def plan_loads(
     Args:
         cluster: The cluster.
         requests: What is wanted; throttles have been applied.
-        limits: Of the run; None takes the defaults.
+        limits: Of the run.
         index: What the cluster's servers hold, as in `plan_moves`; the loads are noted in it.
     """
-    limits = limits or LoadLimits()
     requests = requests.take(order_queue(requests.segment, requests.reason, cluster.segments))
     board = Board(cluster)
-    server = _place(board, requests, limits, index_of(cluster) if index is None else index)
+    server = _place(board, requests, limits, index)
     done = server >= 0
     return QueuePlan(
         segment=requests.segment[done],

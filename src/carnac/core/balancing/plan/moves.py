@@ -18,11 +18,7 @@ from carnac.core.balancing.plan.rebalancing import (
     Scanner,
     choose_best,
 )
-from carnac.core.balancing.plan.scoring import (
-    CostScorer,
-    index_of,
-    pick_server,
-)
+from carnac.core.balancing.plan.scoring import CostScorer, pick_server
 
 MAX_PASSES = 8
 """Passes over all segments in a run that has moves left."""
@@ -35,11 +31,11 @@ class _Run:
         self,
         cluster: ClusterState,
         limits: MoveLimits,
-        index: CostIndex | None,
+        index: CostIndex,
     ) -> None:
         self.cluster, self.limits = cluster, limits
         self.board = Board(cluster, return_window_ms=limits.return_window_ms)
-        self.scorer = CostScorer(self.board, index_of(cluster) if index is None else index)
+        self.scorer = CostScorer(self.board, index)
         self.scanner = Scanner(self.board, self.scorer)
         self.cost_before = self.saved_before = 0.0
         self.skipped: Counter[Reason] = Counter()
@@ -154,9 +150,9 @@ class _Run:
 
 def plan_moves(
     cluster: ClusterState,
-    limits: MoveLimits | None = None,
+    limits: MoveLimits,
     *,
-    index: CostIndex | None = None,
+    index: CostIndex,
 ) -> MovePlan:
     """Return the moves of one run: first off decommissioning servers, then what helps most, tier by tier.
 
@@ -164,11 +160,9 @@ def plan_moves(
 
     Args:
         cluster: The cluster.
-        limits: Of the run; None takes the defaults.
-        index: What the cluster's servers hold, if the caller keeps one from run to run: it is
-            changed as if the plan had been carried out. None makes one.
+        limits: Of the run.
+        index: What the cluster's servers hold; it is changed as if the plan had been carried out.
     """
-    limits = limits or MoveLimits()
     run = _Run(cluster, limits, index)
     for name in cluster.tiers:
         run.run_tier(name, limits.max_moves)

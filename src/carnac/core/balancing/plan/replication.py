@@ -24,7 +24,6 @@ from carnac.core.balancing.plan.limits import LoadLimits
 from carnac.core.balancing.plan.loads import LoadRequests, order_queue
 from carnac.core.balancing.plan.plans import CODES, NOTHING, QueuePlan
 from carnac.core.balancing.plan.rules import Action, RuleMatches
-from carnac.core.balancing.plan.scoring import index_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -35,24 +34,22 @@ class Replication:
         requests: Replicas to load, within the throttle.
         drops: Replicas to let go of.
         broadcast: Segments that belong on every server.
-        unused: Segments that a drop rule matches: to be marked unused, so that they are no part of the data any more.
         skipped: How many replicas were left as they are, by reason.
     """
 
     requests: LoadRequests
     drops: QueuePlan
     broadcast: Flags
-    unused: Flags
     skipped: Mapping[Reason, int]
 
 
 def decide_replication(
     cluster: ClusterState,
     matches: RuleMatches,
-    limits: LoadLimits | None = None,
+    limits: LoadLimits,
     *,
-    used: Flags | None = None,
-    index: CostIndex | None = None,
+    used: Flags,
+    index: CostIndex,
 ) -> Replication:
     """Return what to load and what to drop, so that each segment has the replicas that its rule asks for.
 
@@ -63,35 +60,32 @@ def decide_replication(
     Args:
         cluster: The cluster, after `recall_leaving`; `broadcast` of it is not looked at.
         matches: Which rule each segment goes by.
-        limits: Of the run; None takes the defaults.
-        used: Segments that are a part of the data; others are dropped. None: all are.
-        index: What the cluster's servers hold; None makes one where a choice must be made.
+        limits: Of the run.
+        used: Segments that are a part of the data; others are dropped.
+        index: What the cluster's servers hold.
     """
-    limits = limits or LoadLimits()
-    is_used = np.ones(len(cluster.segments), np.bool_) if used is None else used
-    by_load = matches.by_action(Action.LOAD) & is_used
-    dropped = matches.by_action(Action.DROP) & is_used
-    broadcast = matches.by_action(Action.BROADCAST) & is_used
+    by_load = matches.by_action(Action.LOAD) & used
+    dropped = matches.by_action(Action.DROP) & used
+    broadcast = matches.by_action(Action.BROADCAST) & used
     names = tier_names(cluster, matches)
     tiers = [count_replicas(cluster, matches, name, by_load) for name in names]
     skipped: Counter[Reason] = Counter()
-    skipped[Reason.NO_RULE] = int((is_used & ~(by_load | dropped | broadcast)).sum())
+    skipped[Reason.NO_RULE] = int((used & ~(by_load | dropped | broadcast)).sum())
     skipped[Reason.NO_SERVER] = sum(int((tier.asked - tier.wanted).sum()) for tier in tiers)
     requests = [_requests(cluster, tier, limits, code, skipped) for code, tier in enumerate(tiers)]
-    allowed = may_leave(cluster, tiers, matches, is_used)
+    allowed = may_leave(cluster, tiers, matches, used)
     rows = [_surplus(cluster, tier, (by_load, allowed), index, skipped) for tier in tiers]
-    rows += [(_held(cluster, dropped), Reason.DROP_RULE), (_held(cluster, ~is_used), Reason.UNUSED)]
+    rows += [(_held(cluster, dropped), Reason.DROP_RULE), (_held(cluster, ~used), Reason.UNUSED)]
     replicas = cluster.replicas
     leaves = replicas.hold == Hold.LEAVING
     retired = cluster.decommissioning()[replicas.server] & broadcast[replicas.segment]
     stays = replicas.hold < Hold.LEAVING
-    due = (leaves & (is_used & ~dropped)[replicas.segment]) | (retired & stays)
+    due = (leaves & (used & ~dropped)[replicas.segment]) | (retired & stays)
     rows.append((np.flatnonzero(due & allowed[replicas.segment]), Reason.SURPLUS))
     return Replication(
         requests=_concatenate(requests, names),
         drops=_drops(cluster, rows),
         broadcast=broadcast,
-        unused=dropped,
         skipped=dict(+skipped),
     )
 
@@ -134,7 +128,7 @@ def _surplus(
     cluster: ClusterState,
     tier: TierCounts,
     flags: tuple[Flags, Flags],
-    index: CostIndex | None,
+    index: CostIndex,
     skipped: Counter[Reason],
 ) -> tuple[Ints, Reason]:
     """Return the rows of the replicas that a tier has too much; `flags`: loaded by a rule, may leave."""
@@ -157,15 +151,14 @@ def _surplus(
     return np.sort(rows[order[rank < surplus[ordered]]]), Reason.SURPLUS
 
 
-def time_costs(cluster: ClusterState, rows: Ints, index: CostIndex | None = None) -> Floats:
+def time_costs(cluster: ClusterState, rows: Ints, index: CostIndex) -> Floats:
     """Return what replicas cost where they are, in hours².
 
     Args:
         cluster: The cluster.
         rows: Rows of its replicas, of such as count towards the cost.
-        index: What the cluster's servers hold; None makes one.
+        index: What the cluster's servers hold.
     """
-    index = index or index_of(cluster)
     table, servers = cluster.segments, len(cluster.servers)
     segment, server = cluster.replicas.segment[rows], cluster.replicas.server[rows]
     groups = group_segments(

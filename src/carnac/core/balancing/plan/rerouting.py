@@ -16,7 +16,7 @@ from carnac.core.balancing.plan.board import Board
 from carnac.core.balancing.plan.cluster import ClusterState, Hold
 from carnac.core.balancing.plan.limits import LoadLimits
 from carnac.core.balancing.plan.loads import order_queue
-from carnac.core.balancing.plan.scoring import CostScorer, index_of, pick_server
+from carnac.core.balancing.plan.scoring import CostScorer, pick_server
 
 MAX_REROUTES = 1_000
 """Loads that a run sends elsewhere."""
@@ -44,7 +44,7 @@ def plan_reroutes(
     waiting: Flags,
     limits: LoadLimits,
     *,
-    index: CostIndex | None = None,
+    index: CostIndex,
 ) -> Reroutes:
     """Return which loads go to a server whose queue is much shorter, the last of the longest queues first.
 
@@ -61,7 +61,7 @@ def plan_reroutes(
     found: list[tuple[int, int, int]] = []
     rows = _candidates(board, waiting, limits)
     if rows:
-        scorer = CostScorer(board, index_of(cluster) if index is None else index)
+        scorer = CostScorer(board, index)
         tiers = {name: cluster.in_tier(name) for name in cluster.tiers}
         for row in rows:
             segment, source = (
