@@ -24,7 +24,7 @@ from carnac.ports.queries import KEEP, READ_ALL, Keeping, LeafFiles, LeafReport,
 from carnac.ports.threads import stopped_after
 from carnac.query.cache import FileCache, default_cache_folder, spill_folder
 from carnac.query.distributed.distributing import Asked, Distributor
-from carnac.query.distributed.leaves import Cancelling, checked_leaf, reported, without_missing
+from carnac.query.distributed.leaves import checked_leaf, reported, without_missing
 from carnac.query.distributed.merging import merged_table, result_of, show_answers, whole_table
 from carnac.query.hot import HotSegments
 from carnac.query.intact import IntactFiles, Interrupted
@@ -113,7 +113,6 @@ class QueryEngine:
         self._lock = threading.Lock()
         self._connection: duckdb.DuckDBPyConnection | None = None
         self._running: set[RunningQuery] = set()
-        self._cancelling = Cancelling()
         self._functions = OwnFunctions()
 
     def run_query(
@@ -252,12 +251,9 @@ class QueryEngine:
     def _leaf(
         self, request: LeafRequest, files: LeafFiles | None, report: LeafReport
     ) -> Iterator[pa.RecordBatch]:
-        with (
-            self._query(
-                request.sql, set(request.columns), request.timeout_ms, is_split=True
-            ) as query,
-            self._cancelling.known(request.query_id, query.cancel),
-        ):
+        columns = set(request.columns)
+        with self._query(request.sql, columns, request.timeout_ms, is_split=True) as query:
+            query.query_id = request.query_id
             leaf = checked_leaf(query.cursor, request)
             for name, table in request.tables.items():
                 query.cursor.register(name, table)
@@ -280,7 +276,10 @@ class QueryEngine:
 
     def cancel(self, query_id: str) -> None:
         """Stop what runs for a query, its leaf statements or their merging; it raises Cancelled. Idempotent."""
-        self._cancelling.cancel(query_id)
+        for query in self._now():
+            if query.query_id == query_id:
+                query.is_cancelled.set()
+                query.insist()
 
     def run_final(
         self,
@@ -304,10 +303,8 @@ class QueryEngine:
         plan, bytes_max = distribution, self._memory_bytes // 2
         if is_whole:
             return result_of(plan, whole_table(plan, answers, bytes_max))
-        with (
-            self._query(plan.final_sql, set(), timeout_ms, is_split=True) as query,
-            self._cancelling.known(plan.query_id, query.cancel),
-        ):
+        with self._query(plan.final_sql, set(), timeout_ms, is_split=True) as query:
+            query.query_id = plan.query_id
             return result_of(plan, merged_table(query.cursor, plan, answers, bytes_max))
 
     def kept_answer(self, distribution: Distribution, keeping: Keeping) -> WholeAnswer | None:
@@ -436,6 +433,7 @@ class QueryEngine:
                 raise KeyboardInterrupt from error
             raise
         finally:
+            query.end()
             with self._lock:
                 self._running.discard(query)
             with suppress(duckdb.Error):  # interrupted, it may go on: it ends with its cursor

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 from carnac.core.segments.segment import Segment
 from carnac.ports.queries import LeafSlice
+from carnac.ports.threads import INTERRUPT_S
 from carnac.query.scans import NUMBER_COLUMN, KeptRows, escape_glob, literal, quote, signature_of
 
 if TYPE_CHECKING:
@@ -42,8 +43,6 @@ STILL_USED = 64
 """A segment used by one of the last so many statements is not evicted for others."""
 GROWTH = 2
 """A segment takes at most so many times its file in memory, it is believed before it is loaded."""
-INTERRUPT_S = 0.05
-"""Loading is interrupted again after this: DuckDB forgets what comes between two statements."""
 COUNTED_MAX = 1 << 16
 """Segments whose reads are counted; beyond, counting starts anew."""
 

@@ -1,10 +1,9 @@
-"""A leaf's side: the gate for what it is asked, what it reads, what it reports, and how it is stopped."""
+"""A leaf's side: the gate for what it is asked, what it reads, and what it reports."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -12,7 +11,6 @@ from carnac.core.pruning.predicates import ANYTHING
 from carnac.errors import Corrupt, Invalid, NotFound, Unavailable
 from carnac.ports.memo import Memo
 from carnac.ports.queries import LeafReport, LeafRequest, LeafSlice
-from carnac.ports.threads import INTERRUPT_S
 from carnac.query.checking import check
 from carnac.query.distributed.aggregates import function_name
 from carnac.query.distributed.sizes import AnswerSize, size_of
@@ -151,63 +149,3 @@ def reported(
         require_wanted()
     if is_empty:
         yield pa.RecordBatch.from_pylist([], schema)
-
-
-class Cancelling:
-    """The leaf statements that run, by their query. Safe for threads."""
-
-    def __init__(self) -> None:
-        self._running: dict[str, list[_Running]] = {}
-        self._lock = threading.Lock()
-
-    @contextmanager
-    def known(self, query_id: str, stop: Callable[[], None]) -> Iterator[None]:
-        """Let a statement be stopped until the block ends."""
-        mine = _Running(stop)
-        with self._lock:
-            self._running.setdefault(query_id, []).append(mine)
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._running[query_id].remove(mine)
-                if not self._running[query_id]:
-                    del self._running[query_id]
-            mine.end()
-
-    def cancel(self, query_id: str) -> None:
-        """Stop what runs for a query."""
-        with self._lock:
-            found = list(self._running.get(query_id, ()))
-        for one in found:
-            one.cancel()
-
-
-class _Running:
-    """A statement that can be stopped until it has ended."""
-
-    def __init__(self, stop: Callable[[], None]) -> None:
-        self._stop = stop
-        self._turn = threading.Lock()
-        self._is_over = threading.Event()
-
-    def cancel(self) -> None:
-        """Stop it, again and again: DuckDB forgets what comes between two statements."""
-        if self._interrupt():
-            threading.Thread(target=self._insist, name="carnac-leaf-cancel", daemon=True).start()
-
-    def end(self) -> None:
-        """Note that it has ended."""
-        with self._turn:
-            self._is_over.set()
-
-    def _insist(self) -> None:
-        while not self._is_over.wait(INTERRUPT_S):
-            self._interrupt()
-
-    def _interrupt(self) -> bool:
-        with self._turn:
-            if self._is_over.is_set():
-                return False
-            self._stop()
-            return True

@@ -181,19 +181,24 @@ class RunningQuery:
     Attributes:
         connection: Whose cursor it has.
         limit_ms: After which it is stopped; None: never.
+        query_id: Of the statement that it answers, or a part of it; None: it cannot be cancelled by one.
         thread: The thread that has begun it.
         told: How often it was told to stop, `INTERRUPT_S` apart.
+        is_cancelled: Nobody wants its answer.
         release: Ends the limit of memory that holds for it.
     """
 
     cursor: duckdb.DuckDBPyConnection
     connection: duckdb.DuckDBPyConnection
     limit_ms: int | None
+    query_id: str | None = None
     thread: int = field(default_factory=threading.get_ident)
     told: int = 0
     stop: threading.Event = field(default_factory=threading.Event)
     is_cancelled: threading.Event = field(default_factory=threading.Event)
     release: Callable[[], None] = field(default=lambda: None)
+    _turn: threading.Lock = field(default_factory=threading.Lock)
+    _is_over: threading.Event = field(default_factory=threading.Event)
 
     def interrupt(self) -> None:
         """Stop it, whatever it does now."""
@@ -211,12 +216,31 @@ class RunningQuery:
         """Whether it does not heed that it is stopped: one function computes over one huge value."""
         return self.told > _TOLD_MAX
 
-    def cancel(self) -> None:
-        """Stop it, because nobody wants its answer."""
-        self.is_cancelled.set()
-        self.interrupt()
+    def insist(self) -> None:
+        """Stop it, again and again until it is over: DuckDB forgets what comes between two statements.
+
+        Returns at once. What is over is left alone.
+        """
+        if self._interrupt_unless_over():
+            threading.Thread(target=self._go_on, name="carnac-query-cancel", daemon=True).start()
+
+    def _go_on(self) -> None:
+        while not self._is_over.wait(INTERRUPT_S):
+            self._interrupt_unless_over()
+
+    def _interrupt_unless_over(self) -> bool:
+        with self._turn:
+            if self._is_over.is_set():
+                return False
+            self.interrupt()
+            return True
+
+    def end(self) -> None:
+        """Note that it is over: it may be closed when this returns. Idempotent."""
+        with self._turn:
+            self._is_over.set()
 
     def require_wanted(self) -> None:
-        """Raise Interrupted once it is to stop."""
-        if self.stop.is_set():
+        """Raise Interrupted once it is to stop, or is over."""
+        if self.stop.is_set() or self._is_over.is_set():
             raise Interrupted("the query was interrupted")
