@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from carnac.query.results import is_huge
+
 if TYPE_CHECKING:
     import pyarrow as pa
-
-HUGE_DIGITS = 38
-"""Decimal digits of sums of longs: 128-bit integers, of which Arrow makes decimals."""
 
 
 def native_type(kind: pa.DataType) -> str:
@@ -24,7 +23,7 @@ def native_type(kind: pa.DataType) -> str:
         or kinds.is_boolean(kind)
         or kinds.is_timestamp(kind)
         or kinds.is_date(kind)
-        or is_whole(kind)
+        or is_huge(kind)
     ):
         return "LONG"
     if kinds.is_float64(kind) or kinds.is_decimal(kind):
@@ -50,7 +49,7 @@ def sql_type(kind: pa.DataType) -> str:
         (kinds.is_int16, "SMALLINT"),
         (kinds.is_int32, "INTEGER"),
         (kinds.is_integer, "BIGINT"),
-        (is_whole, "BIGINT"),
+        (is_huge, "BIGINT"),
         (kinds.is_decimal, "DECIMAL"),
         (kinds.is_float64, "DOUBLE"),
         (kinds.is_floating, "FLOAT"),
@@ -76,10 +75,3 @@ def is_bytes(kind: pa.DataType) -> bool:
     return bool(
         kinds.is_binary(kind) or kinds.is_large_binary(kind) or kinds.is_fixed_size_binary(kind)
     )
-
-
-def is_whole(kind: pa.DataType) -> bool:
-    """Whether values are whole numbers of up to 128 bits, as DuckDB's sums of longs are."""
-    import pyarrow.types as kinds
-
-    return bool(kinds.is_decimal128(kind) and kind.precision == HUGE_DIGITS and kind.scale == 0)

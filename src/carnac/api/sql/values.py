@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from carnac.api.sql.kinds import is_bytes, is_list, is_whole
+from carnac.api.sql.kinds import is_bytes, is_list
 from carnac.errors import Invalid
 from carnac.query.export.values import to_text
+from carnac.query.results import is_huge
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
@@ -62,7 +63,7 @@ def json_writer(
     """
     import pyarrow.types as kinds
 
-    if kinds.is_integer(kind) or kinds.is_boolean(kind) or is_whole(kind):
+    if kinds.is_integer(kind) or kinds.is_boolean(kind) or is_huge(kind):
         return _cast
     if kinds.is_float64(kind):
         return _each(_json_float)

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, BinaryIO
 from carnac.ports import ExportResult
 from carnac.query.export.lines import csv_expression, csv_head, json_expression
 from carnac.query.export.values import csv_line, iterate_rows, to_json_value, unique_names
-from carnac.query.results import BATCH_ROWS, as_longs, batches_of, explained, is_huge, plan_table
+from carnac.query.results import (
+    BATCH_ROWS,
+    batches_of,
+    explained,
+    is_huge,
+    plan_table,
+    renamed,
+    with_longs,
+)
 
 if TYPE_CHECKING:
     import duckdb
@@ -148,26 +156,9 @@ class Export:
 
     def _typed(self) -> tuple[pa.Schema, Batches]:
         """Return the rows with names that differ, and whole numbers of 128 bits, such as sums, as longs."""
-        import pyarrow as pa
-
-        found, batches = batches_of(self.relation, GROUP_ROWS)
-        names = unique_names(self.names)
-        schema = pa.schema(
-            [
-                pa.field(name, pa.int64() if is_huge(column.type) else column.type)
-                for name, column in zip(names, found, strict=True)
-            ]
-        )
-
-        def cast() -> Batches:
-            for batch in self.limit.limit(batches):
-                columns = [
-                    as_longs(name, values) if is_huge(values.type) else values
-                    for name, values in zip(names, batch.columns, strict=True)
-                ]
-                yield pa.RecordBatch.from_arrays(columns, schema=schema)
-
-        return schema, cast()
+        schema, batches = batches_of(self.relation, GROUP_ROWS)
+        rows = self.limit.limit(batches)
+        return with_longs(*renamed(schema, rows, unique_names(self.names)))
 
 
 FORMS: dict[str, Callable[[Export], None]] = {
