@@ -47,7 +47,7 @@ class BrokerAnswer:
             for batch in self._execution.batches():
                 self._meter.add(batch)
                 yield batch
-            note_reach(self.facts, self._execution)
+            self.facts.note(self._execution.reach)
             self.facts.receipt = replace(
                 self.facts.receipt, rows=self._meter.rows, rows_digest=self._meter.digest
             )
@@ -83,8 +83,6 @@ def facts_of(statement: Statement, execution: Execution, store_id: str) -> Answe
         query_id=statement.query_id,
         revision=execution.revision,
         segments_expected=basis.segments_read,
-        segments_read=0,
-        is_complete=False,
         engine=execution.engine,
         why=execution.why,
         etag=f"{etag}-{statement.query_id}" if basis.is_volatile else etag,
@@ -95,19 +93,8 @@ def facts_of(statement: Statement, execution: Execution, store_id: str) -> Answe
             segments_digest=basis.segments_digest,
         ),
     )
-    note_reach(facts, execution)
+    facts.note(execution.reach)
     return facts
-
-
-def note_reach(facts: AnswerFacts, execution: Execution) -> None:
-    """Note what an execution has reached by now."""
-    reach = execution.reach
-    facts.segments_read = reach.segments_read
-    facts.is_complete = reach.is_complete
-    facts.missing = reach.missing
-    facts.servers = tuple(reach.servers)
-    facts.segments_cold = reach.segments_cold
-    facts.segments_kept = reach.segments_kept
 
 
 def close_quietly(execution: Execution) -> None:

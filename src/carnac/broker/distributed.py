@@ -12,7 +12,6 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, cast
 
-from carnac.broker.execution import Reach
 from carnac.broker.plans import PlanCache
 from carnac.broker.scatter import Lack, Plan, Scatter
 from carnac.core.answers.laws import check_answer, is_proved
@@ -29,7 +28,7 @@ from carnac.errors import (
     Unavailable,
     gravest,
 )
-from carnac.ports.answers import Engine, OnMissing, Statement
+from carnac.ports.answers import Engine, OnMissing, Reach, Statement
 from carnac.ports.distributed import Distribution, Way, said_of_slices
 from carnac.ports.threads import stopped_after
 

@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from typing import TYPE_CHECKING
 
-from carnac.broker.execution import Reach
 from carnac.errors import Corrupt, NotFound
-from carnac.ports.answers import Engine, Statement
+from carnac.ports.answers import Engine, Reach, Statement
 
 if TYPE_CHECKING:
     from carnac.ports import Catalog

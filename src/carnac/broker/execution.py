@@ -2,33 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
-from carnac.ports.answers import Engine, Statement
+from carnac.ports.answers import Engine, Reach, Statement
 from carnac.ports.queries import QueryBasis
-
-
-@dataclass(slots=True, kw_only=True)
-class Reach:
-    """The part that an execution has reached of the segments it needs.
-
-    Attributes:
-        segments_read: Of the segments of its basis.
-        is_complete: That is all of them, and it is proved.
-        missing: Intervals that are missing, ISO 8601, by datasource.
-        servers: Ids of the historicals that took part.
-        segments_cold: Of those read, how many came from deep storage.
-        segments_kept: Of those read, of how many partial results were kept.
-    """
-
-    segments_read: int = 0
-    is_complete: bool = False
-    missing: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    servers: Sequence[str] = ()
-    segments_cold: int = 0
-    segments_kept: int = 0
 
 
 class Execution(Protocol):

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from carnac.broker.answer import BrokerAnswer, close_quietly, facts_of, note_reach
+from carnac.broker.answer import BrokerAnswer, close_quietly, facts_of
 from carnac.broker.record import Outcome, QueryRecord, outcome_of, said
 from carnac.core.answers.admission import Request
 from carnac.core.answers.receipts import names_etag
@@ -107,7 +107,7 @@ class Broker:
                 return None
             execution, schema = self._start(asked, execution)
             if (execution.revision, execution.engine) == (facts.revision, facts.engine):
-                note_reach(facts, execution)
+                facts.note(execution.reach)
             else:
                 facts = asked.record.facts = facts_of(statement, execution, self._store_id)
         except BaseException as error:

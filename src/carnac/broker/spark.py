@@ -9,9 +9,8 @@ from itertools import chain
 from typing import TYPE_CHECKING, cast
 
 from carnac.broker.distributed import cast_rows
-from carnac.broker.execution import Reach
 from carnac.errors import Cancelled, CarnacError, Invalid
-from carnac.ports.answers import Engine, OnMissing, Statement
+from carnac.ports.answers import Engine, OnMissing, Reach, Statement
 from carnac.ports.distributed import SparkAsked, late_on_spark
 from carnac.ports.threads import stopped_after
 

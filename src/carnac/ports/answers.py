@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 
 from carnac.ports.queries import KEEP, Keeping
@@ -86,36 +86,50 @@ class Receipt:
 
 
 @dataclass(slots=True, kw_only=True)
-class AnswerFacts:
+class Reach:
+    """The part that an answer has reached of the segments it needs; final once its batches are exhausted.
+
+    Attributes:
+        segments_read: Entries that leaves reported as read.
+        is_complete: Everything that is needed was read, and the leaves' reports prove it; False where they do not.
+        missing: Intervals that are missing, ISO 8601, by datasource; empty unless `OnMissing.PARTIAL`.
+        servers: Ids of the historicals that took part; empty for the embedded engine.
+        segments_cold: Of those read, how many a historical had to read from deep storage; 0 for the embedded engine.
+        segments_kept: Of those read, of how many partial results were kept from an earlier statement.
+    """
+
+    segments_read: int = 0
+    is_complete: bool = False
+    missing: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    servers: Sequence[str] = ()
+    segments_cold: int = 0
+    segments_kept: int = 0
+
+
+@dataclass(slots=True, kw_only=True)
+class AnswerFacts(Reach):
     """The facts of an answer. Facts known only at the end are set when its batches are exhausted.
 
     Attributes:
         query_id: Of the statement.
         revision: The one revision that was read.
         segments_expected: Entries that the statement needs after pruning at that revision.
-        segments_read: Entries that leaves reported as read.
-        is_complete: Everything that is needed was read, and the leaves' reports prove it; False where they do not.
-        missing: Intervals that are missing, ISO 8601, by datasource; empty unless `OnMissing.PARTIAL`.
         engine: What ran it.
         why: One sentence: why that engine.
         etag: Changes exactly when the answer could: a digest of statement, segments with clips, columns and lookups,
             without quotes. One of an answer that depends on the time or on chance never comes again.
         receipt: See there.
-        servers: Ids of the historicals that took part; empty for the embedded engine.
-        segments_cold: Of those read, how many a historical had to read from deep storage; 0 for the embedded engine.
-        segments_kept: Of those read, of how many partial results were kept from an earlier statement.
     """
 
     query_id: str
     revision: int
     segments_expected: int
-    segments_read: int
-    is_complete: bool
-    missing: Mapping[str, Sequence[str]] = field(default_factory=dict)
     engine: Engine
     why: str
     etag: str
     receipt: Receipt
-    servers: Sequence[str] = ()
-    segments_cold: int = 0
-    segments_kept: int = 0
+
+    def note(self, reach: Reach) -> None:
+        """Take over what was reached by now."""
+        for one in fields(Reach):
+            setattr(self, one.name, getattr(reach, one.name))
