@@ -23,7 +23,7 @@ from carnac.core.rollout.model import LOAD_PATIENCE_MS
 from carnac.core.tasks.leadership import Candidacy, Leadership
 from carnac.core.time.leases import is_over
 from carnac.errors import CarnacError, Revoked
-from carnac.ports.loops import Loop, Wait, safely
+from carnac.ports.loops import Loop, safely
 from carnac.ports.serving import Role, ServerRecord
 
 if TYPE_CHECKING:
@@ -77,7 +77,6 @@ class Coordinator:
         disconnect: Lets go of what `connect` gave.
         delete: Deletes what drop rules match; None: nothing does.
         has_threads: Whether it talks to historicals from threads of their own; else in its rounds.
-        wait: In place of waiting on the machine's clock, for tests; None: real time.
 
     Attributes:
         loops: What must turn.
@@ -95,7 +94,6 @@ class Coordinator:
         disconnect: Callable[[SegmentServer], object] = lambda _: None,
         delete: Delete | None = None,
         has_threads: bool = True,
-        wait: Wait | None = None,
     ) -> None:
         self._metadata, self._clock = metadata, clock
         self._settings, self._holder = settings, holder
@@ -107,7 +105,6 @@ class Coordinator:
         self._fence = 0
         self._leading = Lock()
         self._compiling: Thread | None = None
-        self._wait = wait
         self._loop = self._loop_of("coordinator", self.run_round, settings.period_ms)
         self.fleet = Fleet(
             connect,
@@ -161,7 +158,7 @@ class Coordinator:
         return {name: self._loop_of(name, duty, self._settings.period_ms) for name, duty in duties}
 
     def _loop_of(self, name: str, duty: Callable[[], object], period_ms: int) -> Loop:
-        return Loop(name, duty, log=_log, period_ms=period_ms, clock=self._clock, wait=self._wait)
+        return Loop(name, duty, log=_log, period_ms=period_ms, clock=self._clock)
 
     # ------------------------------------------------------------------------------------------- leading
 

@@ -106,16 +106,7 @@ class LogView:
                     self.fresh.pop(entry.segment_id, None)
 
     def _add(self, datasource: str, entry: Entry, segment: Segment) -> None:
-        self.live.setdefault(
-            segment.segment_id,
-            LiveSegment(
-                segment_id=segment.segment_id,
-                datasource=datasource,
-                chunk=entry.chunk,
-                partition=entry.partition_id,
-                size_bytes=segment.size_bytes,
-            ),
-        )
+        self.live.setdefault(segment.segment_id, live_segment(datasource, entry, segment))
 
     def _keep(self, segment: Segment) -> None:
         self._records[segment.segment_id] = segment
@@ -130,3 +121,14 @@ class LogView:
         """Return the live segments that came since the last time."""
         fresh, self.fresh = self.fresh, {}
         return [self.live[one] for one in fresh if one in self.live]
+
+
+def live_segment(datasource: str, entry: Entry, segment: Segment) -> LiveSegment:
+    """Return a segment that the newest revision needs, by its first entry."""
+    return LiveSegment(
+        segment_id=segment.segment_id,
+        datasource=datasource,
+        chunk=entry.chunk,
+        partition=entry.partition_id,
+        size_bytes=segment.size_bytes,
+    )

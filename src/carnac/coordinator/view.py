@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from carnac.coordinator.following import live_segment
 from carnac.coordinator.rules import DEFAULT, read_rules, rules_text
 from carnac.core.texts import short
 from carnac.core.time.intervals import Interval, IntervalSet
@@ -373,19 +374,10 @@ class ClusterView:
 
 
 def _live_of(datasource: str, items: Iterable[VisibleSegment]) -> list[LiveSegment]:
-    from carnac.core.balancing.live.picture import LiveSegment
-
     segments: dict[str, LiveSegment] = {}
     for one in items:
         segments.setdefault(
-            one.segment.segment_id,
-            LiveSegment(
-                segment_id=one.segment.segment_id,
-                datasource=datasource,
-                chunk=one.entry.chunk,
-                partition=one.entry.partition_id,
-                size_bytes=one.segment.size_bytes,
-            ),
+            one.segment.segment_id, live_segment(datasource, one.entry, one.segment)
         )
     return list(segments.values())
 

@@ -51,18 +51,6 @@ class ColdFile:
         self._blocks = read_blocks(segment.blocks, segment.size_bytes)
         self._is_whole = False
 
-    def readable(self) -> bool:
-        """Return True."""
-        return True
-
-    def seekable(self) -> bool:
-        """Return True."""
-        return True
-
-    def writable(self) -> bool:
-        """Return False."""
-        return False
-
     def tell(self) -> int:
         """Return where the next `read` begins."""
         return self._at
@@ -145,9 +133,6 @@ class ColdFile:
         if len(found) < end - begin:
             raise damaged(self.segment, f"ends {begin + len(found)} bytes from its beginning")
         return found
-
-    def flush(self) -> None:
-        """Do nothing."""
 
     def close(self) -> None:
         """Do nothing: nothing is open."""

@@ -7,7 +7,7 @@ and what is kept of them is right for every window that holds them.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
@@ -105,11 +105,16 @@ def _salt(request: LeafRequest, statement: Node) -> bytes:
     """Return what a statement depends on besides its text: types of columns, and small tables."""
     types = types_of(request, statement)
     digest = hashlib.sha256(repr((request.view, types)).encode())
-    for name in sorted(request.tables):
-        table = cast("pa.Table", request.tables[name])
+    add_tables(digest, request.tables)
+    return digest.digest()
+
+
+def add_tables(digest: hashlib._Hash, tables: Mapping[str, object]) -> None:
+    """Add small tables to what tells one statement from others."""
+    for name in sorted(tables):
+        table = cast("pa.Table", tables[name])
         digest.update(repr((name, table.schema.names, table.schema.types)).encode())
         digest.update(bytes_of(table))
-    return digest.digest()
 
 
 def types_of(request: LeafRequest, statement: Node) -> list[tuple[str, str]]:

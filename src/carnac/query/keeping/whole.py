@@ -7,17 +7,15 @@ comes or goes, what they gave is right all the same.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, cast
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from carnac.query.keeping.leaf import keys_of, rows_in
-from carnac.query.keeping.pieces import bytes_of, may_keep
+from carnac.query.keeping.pieces import add_tables, may_keep
 from carnac.query.keeping.store import WholeAnswer
 from carnac.query.results import arrow_table
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from carnac.ports.distributed import Distribution
     from carnac.ports.queries import Keeping, LeafSlice
     from carnac.query.keeping.store import KeptResults
@@ -78,7 +76,7 @@ def key_of_whole(plan: Plan) -> str:
     digest = hashlib.sha256(repr((plan.sql, values)).encode())
     for scan in plan.scans:
         digest.update(repr((scan.view, list(scan.columns.items()), keys_of(scan.slices))).encode())
-    _add_tables(digest, {name: arrow_table(one) for name, one in plan.tables.items()})
+    add_tables(digest, {name: arrow_table(one) for name, one in plan.tables.items()})
     return digest.hexdigest()
 
 
@@ -88,15 +86,8 @@ def key_of_distributed(plan: Distribution) -> str:
     for leaf in plan.leaves:
         asked = (leaf.view, leaf.sql, sorted(leaf.columns.items()), keys_of(leaf.slices))
         digest.update(repr(asked).encode())
-        _add_tables(digest, leaf.tables)
-    _add_tables(digest, plan.tables)
+        add_tables(digest, leaf.tables)
+    add_tables(digest, plan.tables)
     for one in plan.along:
         digest.update(repr((one.table, key_of_distributed(one.plan))).encode())
     return digest.hexdigest()
-
-
-def _add_tables(digest: hashlib._Hash, tables: Mapping[str, object]) -> None:
-    for name in sorted(tables):
-        table = cast("pa.Table", tables[name])
-        digest.update(repr((name, table.schema.names, table.schema.types)).encode())
-        digest.update(bytes_of(table))
