@@ -22,7 +22,7 @@ from carnac.query import QueryEngine
 from carnac.query.distributed import distributing
 from carnac.query.distributed.groups import part, split_groups
 from carnac.query.distributed.sorting import Select
-from carnac.query.sketching import PREFIX
+from carnac.query.rewriting.sketching import PREFIX
 from carnac.query.syntax import NOWHERE, Node, call, cast, constant, walk
 from carnac.store.querying import RevisionCatalog
 from tests.nightly import IS_FAST, IS_NIGHTLY

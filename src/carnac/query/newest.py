@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from carnac.core.segments.segment import TIME_COLUMN
 from carnac.core.time.intervals import MAX_MS, MIN_MS, Interval, IntervalSet
 from carnac.ports.queries import LeafSlice
-from carnac.query.bucketing import ROW_FUNCTIONS
 from carnac.query.relations import Scope
+from carnac.query.rewriting.bucketing import ROW_FUNCTIONS
 from carnac.query.syntax import Node, arguments, call, walk
 
 MAX_ROWS = 10_000

@@ -12,7 +12,6 @@ from carnac.core.pruning.pruning import Pruner
 from carnac.core.segments.segment import ColumnType
 from carnac.ports import Catalog
 from carnac.ports.queries import LeafRequest, LeafSlice
-from carnac.query.bucketing import rewrite_buckets, without_floor_to
 from carnac.query.checking import check
 from carnac.query.conditions import Conditions
 from carnac.query.dialect.druid import without_druid_calls
@@ -21,11 +20,13 @@ from carnac.query.functions import is_volatile
 from carnac.query.newest import TimeEdge, find_edge
 from carnac.query.parameters import Parameters, take_parameters
 from carnac.query.relations import Columns, Relation, Scope, Tables, let_scans_match, used_types
+from carnac.query.rewriting.bucketing import rewrite_buckets, without_floor_to
+from carnac.query.rewriting.membership import rewrite_memberships
+from carnac.query.rewriting.sketching import SKETCH_FUNCTIONS, rewrite_sketches
 from carnac.query.scans import slices_of
 from carnac.query.schema.information import INFORMATION_SCHEMA, LOOKUP_SCHEMA
 from carnac.query.schema.names import Names, column_lookup
 from carnac.query.schema.system import SYSTEM_SCHEMA, system_table
-from carnac.query.sketching import SKETCH_FUNCTIONS, rewrite_sketches
 from carnac.query.syntax import Node, base_table, parse, unparse, walk
 
 if TYPE_CHECKING:
@@ -153,6 +154,7 @@ class Planner:
         tables.visit_query(statement["node"])
         rewrite_sketches(statement["node"], sql, tables.found, names)
         rewrite_buckets(self.cursor, tables.selects, constants)
+        rewrite_memberships(tables.selects, names.columns)
         for select, _ in tables.selects:
             let_scans_match(select["where_clause"] or {})
         relations = [relation for relation in tables.found if relation.datasource]

@@ -15,7 +15,7 @@ from carnac.core.time.intervals import MAX_MS, MIN_MS
 from carnac.deep_storage.local import LocalDeepStorage
 from carnac.ports import DeepStorage
 from carnac.query import QueryEngine, hot
-from carnac.query.bucketing import without_floor_to
+from carnac.query.rewriting.bucketing import without_floor_to
 from tests.support.segments import MemoryCatalog, write_segment
 from tests.unit.query.test_engine import rows
 

@@ -12,7 +12,7 @@ from carnac.errors import Invalid, NotFound
 from carnac.ports import DeepStorage
 from carnac.query import QueryEngine
 from carnac.query.functions import NAMES
-from carnac.query.sketching import SKETCH_FUNCTIONS
+from carnac.query.rewriting.sketching import SKETCH_FUNCTIONS
 from tests.support.segments import MemoryCatalog
 
 READS_FILES = [

@@ -252,7 +252,7 @@ def _load_arrow_alone(statement: str) -> None:
 
     Printing rows needs no numpy; the sketch functions do.
     """
-    from carnac.query.sketching import names_sketches
+    from carnac.query.rewriting.sketching import names_sketches
 
     if "numpy" in sys.modules or names_sketches(statement):
         return

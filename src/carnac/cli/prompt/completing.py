@@ -15,7 +15,7 @@ from carnac.cli.prompt.statements import is_dot_command
 from carnac.core.segments.segment import TIME_COLUMN
 from carnac.errors import CarnacError
 from carnac.query.functions import NAMES, TABLE_FUNCTIONS
-from carnac.query.sketching import SKETCH_FUNCTIONS
+from carnac.query.rewriting.sketching import SKETCH_FUNCTIONS
 
 if TYPE_CHECKING:
     from carnac.store import Store

@@ -18,8 +18,8 @@ from carnac.query.intact import Interrupted
 from carnac.query.newest import TimeEdge, find_edge
 from carnac.query.planning import Scan
 from carnac.query.relations import Columns, Relation, Scope, Tables
+from carnac.query.rewriting.sketching import PREFIX
 from carnac.query.schema.names import column_lookup
-from carnac.query.sketching import PREFIX
 from carnac.query.syntax import Node, parse, unparse, walk
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from carnac.query.distributed.aggregates import (
     function_name,
 )
 from carnac.query.distributed.naming import NotOneRound, key_of
-from carnac.query.sketching import PREFIX
+from carnac.query.rewriting.sketching import PREFIX
 from carnac.query.syntax import NOWHERE, Node, arguments, call, cast, constant
 
 Part = Callable[[Node], Node]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from carnac.query.distributed.partials import macros, may_call_macros
-from carnac.query.sketching import names_sketches, register_sketches
+from carnac.query.rewriting.sketching import names_sketches, register_sketches
 
 if TYPE_CHECKING:
     import duckdb

@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from carnac.errors import Invalid
-from carnac.query.bucketing import without_floor_to
+from carnac.query.rewriting.bucketing import without_floor_to
 from carnac.query.syntax import Node, parse, walk
 
 if TYPE_CHECKING:

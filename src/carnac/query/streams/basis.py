@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from carnac.ports.memo import Memo, key_of_values
 from carnac.ports.queries import QueryBasis
-from carnac.query.bucketing import without_floor_to
 from carnac.query.functions import is_volatile
+from carnac.query.rewriting.bucketing import without_floor_to
 from carnac.query.syntax import Node, parse, unparse, walk
 
 if TYPE_CHECKING:
