@@ -14,6 +14,7 @@ from carnac.core.segments.segment import Segment
 from carnac.core.time.intervals import Interval, IntervalSet, interval_set
 from carnac.errors import Corrupt, Invalid, NotFound
 from carnac.ports import Head, Published
+from carnac.store.writing.shown import unite
 
 if TYPE_CHECKING:
     from carnac.metadata.store import MetadataStore
@@ -220,11 +221,7 @@ def _diff(
 
 
 def _shown(visible: Sequence[VisibleSegment]) -> dict[str, IntervalSet]:
-    shown: dict[str, IntervalSet] = {}
-    for item in visible:
-        key = item.segment.segment_id
-        shown[key] = shown.get(key, IntervalSet()).union(item.entry.visible)
-    return shown
+    return {segment_id: pieces for segment_id, (_, pieces) in unite(visible).items()}
 
 
 def _require_texts(change: LookupChange) -> None:

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from carnac.ports.places import Allocator
     from carnac.query.engine import QueryEngine
     from carnac.specs.ingest.spec import IngestSpec
-    from carnac.store.compacting.compactor import Compactor
     from carnac.store.compacting.reports import CompactionReport, GroupReport
+    from carnac.store.compacting.store_view import CompactionStore
     from carnac.store.upkeep.maintenance import GcReport, Maintenance
     from carnac.store.upkeep.verifying import Finding, ScrubStatus
     from carnac.store.writing.outcome import WriteOutcome
@@ -242,7 +242,10 @@ class Store(StoreReading, Closing):
             Invalid: Two groups share an id. What goes wrong with one group is in its report.
             Unavailable: As everywhere; what was committed stays.
         """
-        return self._compactor.run(
+        from carnac.store.compacting.compactor import run_groups
+
+        return run_groups(
+            self._compacting,
             groups,
             guard=guard,
             batch=batch,
@@ -268,9 +271,11 @@ class Store(StoreReading, Closing):
         Raises:
             NotFound: There is no such datasource, or a named segment is not visible.
         """
+        from carnac.store.compacting.compactor import plan_interval
+
         parsed = as_interval(interval)
-        return self._compactor.plan_interval(
-            datasource, parsed, segments, target or CompactionTarget()
+        return plan_interval(
+            self._metadata, datasource, parsed, segments, target or CompactionTarget()
         )
 
     def compact_interval(
@@ -293,7 +298,7 @@ class Store(StoreReading, Closing):
         groups = self.plan_compaction(
             datasource, interval=interval, segments=segments, target=target
         )
-        return self._compactor.run(groups, on_progress=on_progress)
+        return self.compact(groups, on_progress=on_progress)
 
     def revert(self, at: int | str | datetime) -> Published:
         """Undo one commit and keep all later appends; metadata only.
@@ -391,18 +396,17 @@ class Store(StoreReading, Closing):
         )
 
     @cached_property
-    def _compactor(self) -> Compactor:
-        from carnac.store.compacting.compactor import Compactor
+    def _compacting(self) -> CompactionStore:
         from carnac.store.compacting.store_view import CompactionStore
 
-        store = CompactionStore(
+        return CompactionStore(
             metadata=self._metadata,
             deep_storage=self._deep_storage,
+            pipeline=self._pipeline,
             leases=self._leases,
             clock=self._clock,
             segment_granularity=self._writer.segment_granularity,
         )
-        return Compactor(store, self._pipeline)
 
     @cached_property
     def _maintenance(self) -> Maintenance:

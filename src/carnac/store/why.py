@@ -246,14 +246,11 @@ class WhyFinder:
         found = []
         for commit in commits:
             added, dropped = self._differing(commit, datasource)
-            deltas: Counter[tuple[Key, int]] = Counter()
-            for items, sign in ((added, 1), (dropped, -1)):
-                if items:
-                    table = self._run(_Some(whole, items, schema))[1]
-                    for key, values in _answer(table, numbers).items():
-                        for place, value in enumerate(values):
-                            deltas[key, place] += sign * value  # type: ignore[assignment]
-            found.append(Why(commit=commit, deltas=_nonzero(deltas, len(numbers))))
+            after, before = (
+                _answer(self._run(_Some(whole, items, schema))[1], numbers) if items else {}
+                for items in (added, dropped)
+            )
+            found.append(Why(commit=commit, deltas=_deltas(before, after, len(numbers))))
         return found
 
     def _differing(
@@ -300,12 +297,7 @@ class WhyFinder:
         found = []
         for commit in commits:
             after = self._answer_at(basis, numbers, commit.revision)
-            deltas: Counter[tuple[Key, int]] = Counter()
-            for answer, sign in ((after, 1), (before, -1)):
-                for key, values in answer.items():
-                    for place, value in enumerate(values):
-                        deltas[key, place] += sign * value  # type: ignore[assignment]
-            found.append(Why(commit=commit, deltas=_nonzero(deltas, len(numbers))))
+            found.append(Why(commit=commit, deltas=_deltas(before, after, len(numbers))))
             before = after
         return found
 
@@ -355,9 +347,16 @@ def _answer(table: pa.Table, numbers: Sequence[int]) -> Answer:
     return found
 
 
-def _nonzero(deltas: Mapping[tuple[Key, int], Number], width: int) -> Answer:
-    keys = dict.fromkeys(key for key, _ in deltas)
-    found = {key: [deltas.get((key, index), 0) for index in range(width)] for key in keys}
+def _deltas(before: Answer, after: Answer, width: int) -> Answer:
+    """Return by how much the numbers of each group differ, if any does."""
+    zeros: Sequence[Number] = [0] * width
+    found = {
+        key: [
+            now - was  # type: ignore[operator]  # of one column, and so of one kind
+            for was, now in zip(before.get(key, zeros), after.get(key, zeros), strict=True)
+        ]
+        for key in {**after, **before}
+    }
     return {key: values for key, values in found.items() if any(values)}
 
 

@@ -12,7 +12,6 @@ from carnac.core.log import laws
 from carnac.core.log.commits import Change, CommitKind, Drop, LockHeld, Publication
 from carnac.core.log.entries import VisibleSegment
 from carnac.core.log.late_ledger import carry_over
-from carnac.core.segments.segment import Segment
 from carnac.core.time.intervals import Interval, IntervalSet, interval_text
 from carnac.core.time.leases import is_over
 from carnac.errors import CarnacError, Conflict, Corrupt, DiskFull, Invalid, NotFound, Revoked
@@ -20,6 +19,7 @@ from carnac.ports import Lease, RewriteJob, RewriteResult, SegmentInput, WriteGu
 from carnac.store.compacting.reports import GroupOutcome, GroupReport
 from carnac.store.compacting.store_view import CompactionStore
 from carnac.store.writing.guarding import publishing
+from carnac.store.writing.shown import unite
 
 WATCH_PERIOD_MS = 1_000
 """Inputs of running groups are looked up again at most so often."""
@@ -271,14 +271,8 @@ class CompactionRun:
 
 def _as_inputs(entries: Sequence[VisibleSegment], interval: Interval) -> tuple[SegmentInput, ...]:
     """Return the segments with all that their entries show inside of the interval."""
-    shown: dict[str, IntervalSet] = defaultdict(IntervalSet)
-    segments: dict[str, Segment] = {}
     where = IntervalSet((interval,))
-    for item in entries:
-        segment_id = item.segment.segment_id
-        segments[segment_id] = item.segment
-        shown[segment_id] = shown[segment_id].union(item.entry.visible.intersect(where))
     return tuple(
-        SegmentInput(segment=segment, visible=shown[segment_id])
-        for segment_id, segment in segments.items()
+        SegmentInput(segment=segment, visible=pieces.intersect(where))
+        for segment, pieces in unite(entries).values()
     )

@@ -18,6 +18,7 @@ from carnac.ports import Clock, DeepStorage, Lease
 from carnac.store.leases import LeaseKeeper
 
 if TYPE_CHECKING:
+    from carnac.jobs.pipeline import SparkPipeline
     from carnac.metadata.store import MetadataStore
 
 
@@ -31,6 +32,7 @@ class CompactionStore:
 
     metadata: MetadataStore
     deep_storage: DeepStorage
+    pipeline: Callable[[], SparkPipeline]
     leases: LeaseKeeper
     clock: Clock
     segment_granularity: Callable[[str], str]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from carnac.core.log.commits import Drop
@@ -31,10 +31,14 @@ def shown_within(
     metadata: MetadataStore, datasource: str, revision: int, intervals: IntervalSet | None
 ) -> Shown:
     """Return the segments with an entry that shows something within `intervals`, and what those entries show."""
-    found = metadata.visible(datasource, revision=revision, intervals=intervals)
+    return unite(metadata.visible(datasource, revision=revision, intervals=intervals))
+
+
+def unite(entries: Iterable[VisibleSegment]) -> Shown:
+    """Return the segments of entries, each with all that its entries show."""
     shown: dict[str, IntervalSet] = defaultdict(IntervalSet)
     segments: dict[str, Segment] = {}
-    for item in found:
+    for item in entries:
         segment_id = item.segment.segment_id
         segments[segment_id] = item.segment
         shown[segment_id] = shown[segment_id].union(item.entry.visible)
