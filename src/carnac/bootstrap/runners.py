@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Callable, Mapping, MutableMapping
+from typing import Any
 
 from carnac.bootstrap.store import beside_store, locate_store
 from carnac.config import Settings, to_environ
@@ -32,16 +33,15 @@ def open_runners(
         Invalid, Unavailable: The settings want `spark_submit`, and there is none, or it cannot run drivers that way.
     """
     host = socket.gethostname()
-    environ = {**os.environ, **to_environ(settings)}
-    process = ProcessRunner(
-        attempt_command,
-        environ=environ,
-        spark_conf=settings.spark_conf.get_secret_value(),
-        logs=beside_store(settings.task_logs, LOG_FOLDER, settings),
-        host=host,
-        grace_ms=settings.task_stop_grace_ms,
-        log_limit_bytes=settings.task_log_limit_bytes,
-    )
+    how: dict[str, Any] = {
+        "environ": {**os.environ, **to_environ(settings)},
+        "spark_conf": settings.spark_conf.get_secret_value(),
+        "logs": beside_store(settings.task_logs, LOG_FOLDER, settings),
+        "host": host,
+        "grace_ms": settings.task_stop_grace_ms,
+        "log_limit_bytes": settings.task_log_limit_bytes,
+    }
+    process = ProcessRunner(attempt_command, **how)
     runners: dict[str, TaskRunner] = {process.name: process, SparkSubmitRunner.name: process}
     if settings.task_runner == SparkSubmitRunner.name:
         runners[SparkSubmitRunner.name] = SparkSubmitRunner(
@@ -49,12 +49,7 @@ def open_runners(
             master=settings.spark_master,
             deploy_mode=settings.spark_deploy_mode,
             prepare_java=_prepare_java,
-            environ=environ,
-            spark_conf=settings.spark_conf.get_secret_value(),
-            logs=beside_store(settings.task_logs, LOG_FOLDER, settings),
-            host=host,
-            grace_ms=settings.task_stop_grace_ms,
-            log_limit_bytes=settings.task_log_limit_bytes,
+            **how,
         )
         _require_reachable_store(settings)
     if run is not None:

@@ -228,8 +228,6 @@ def open_lockbox(
     store: str | os.PathLike[str] | None = None,
     *,
     settings: Settings | None = None,
-    clock: Clock | None = None,
-    ids: IdSource | None = None,
 ) -> Lockbox:
     """Open the lockbox of a store that is there; arguments as for `open_store`.
 
@@ -237,10 +235,8 @@ def open_lockbox(
         NotFound, Invalid, Unavailable: As `open_store`.
     """
     settings = settings or load_settings(os.environ, directory=Path.cwd())
-    clock = clock or StoreClock()
-    return make_lockbox(
-        open_records(store, settings=settings, clock=clock, ids=ids), settings, clock
-    )
+    clock = StoreClock()
+    return make_lockbox(open_records(store, settings=settings, clock=clock), settings, clock)
 
 
 def make_lockbox(metadata: MetadataStore, settings: Settings, clock: Clock) -> Lockbox:

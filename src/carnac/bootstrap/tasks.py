@@ -82,21 +82,18 @@ def open_loop(
     runners: Mapping[str, TaskRunner],
     url: str = "",
     clock: Clock | None = None,
-    ids: IdSource | None = None,
-    wait: Callable[[float], bool] | None = None,
 ) -> OverlordLoop:
     """Open the loop of an overlord; `run` or `start` it, `stop` and `close` it.
 
     Args:
         runners: By name; `Settings.task_runner` among them starts attempts.
         url: Where this overlord's HTTP interface is.
-        wait: In place of waiting on the machine's clock, for tests.
 
     Raises:
         NotFound, Invalid, Unavailable: As `carnac.open`.
     """
     settings = _settings(store, settings)
-    clock, ids = clock or StoreClock(), ids or RandomIds()
+    clock, ids = clock or StoreClock(), RandomIds()
     metadata = open_records(
         settings=settings, clock=clock, ids=ids, patience_ms=settings.lease_ttl_ms
     )
@@ -128,7 +125,6 @@ def open_loop(
             ),
             open_store=partial(open_store, settings=settings, clock=clock, ids=ids),
         ),
-        wait=wait,
     )
 
 
@@ -203,7 +199,7 @@ def run_task_attempt(
     try:
         marked = [one for one in metadata.attempts(task_id) if one.number == number]
         ids = MarkedIds(mark_of_attempt(marked[0])) if marked else RandomIds()
-        make = None if pipeline is None else partial(_with_ids, pipeline, ids)
+        make = None if pipeline is None else lambda files: pipeline(files, ids)
         task = metadata.find_task(task_id)
         if task is not None and task.type == "compact":
             settings = giving_way(settings)
@@ -214,7 +210,6 @@ def run_task_attempt(
                 StoreJobs(
                     store,
                     find_payload=metadata.task_payload,
-                    interrupt=lambda: None,
                     input_roots=settings.http_input_roots or (),
                 ),
                 clock,
@@ -230,12 +225,6 @@ def run_task_attempt(
 def mark_of_attempt(attempt: Attempt) -> str:
     """Return what the ids that an attempt makes bear."""
     return mark_of(attempt.task_id, attempt.number, attempt.created_at_ms)
-
-
-def _with_ids(
-    make: Callable[[DeepStorage, IdSource], SparkPipeline], ids: IdSource, root: DeepStorage
-) -> SparkPipeline:
-    return make(root, ids)
 
 
 def load_checked(payload: Mapping[str, object]) -> AnyTask:

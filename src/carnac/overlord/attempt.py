@@ -17,7 +17,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from carnac.core.locks.choice import parse_lock_context
-from carnac.core.locks.model import Lock, describe_end
+from carnac.core.locks.model import describe_end
 from carnac.core.tasks.events import BeatAttempt, ClaimAttempt, Current, FinishAttempt, Stale
 from carnac.core.tasks.model import Attempt
 from carnac.core.time.leases import is_over
@@ -72,9 +72,15 @@ def run_attempt(
         raise _no_right(task_id, number, reply if isinstance(reply, Stale) else None)
     task, attempt = reply.task, reply.attempt
     _log.info("task %s (%s), attempt %s, by %s", task_id, task.type, number, holder)
-    pulse = _Pulse(metadata, clock, jobs, attempt, on_lost=on_lost, wait=wait)
+    pulse = _Pulse(metadata, clock, attempt, on_lost=on_lost, wait=wait)
+    keeper = LockKeeper(
+        lockbox,
+        attempt.lock_owner,
+        on_lost=lambda lock: pulse.lose(f"lock {lock.lock_id} {describe_end(lock)}"),
+        wait=wait,
+    )
     try:
-        with pulse.beating(), _keeping_locks(lockbox, attempt, pulse, wait):
+        with pulse.beating(), keeper.keeping():
             guard = TaskGuard(
                 lockbox,
                 task,
@@ -94,23 +100,6 @@ def run_attempt(
     )
     _log.info("task %s succeeded", task_id)
     return report
-
-
-@contextmanager
-def _keeping_locks(
-    lockbox: Lockbox, attempt: Attempt, pulse: _Pulse, wait: Wait | None
-) -> Iterator[None]:
-    """Renew the attempt's locks until the block ends; a lock that is taken away ends the attempt."""
-
-    def lose(lock: Lock) -> None:
-        pulse.lose(f"lock {lock.lock_id} {describe_end(lock)}")
-
-    keeper = LockKeeper(lockbox, wait=wait)
-    try:
-        with keeper.keeping(attempt.lock_owner, on_lost=lose):
-            yield
-    finally:
-        keeper.close()
 
 
 def _failure(
@@ -164,7 +153,6 @@ class _Pulse:
         self,
         metadata: MetadataStore,
         clock: Clock,
-        jobs: StoreJobs,
         attempt: Attempt,
         *,
         on_lost: Callable[[], None],
@@ -172,7 +160,6 @@ class _Pulse:
     ) -> None:
         self._metadata = metadata
         self._clock = clock
-        self._jobs = jobs
         self._attempt = attempt
         self._on_lost = on_lost
         self._loop = Loop(
@@ -238,7 +225,6 @@ class _Pulse:
                 return
             self._is_lost = True
         _log.warning("attempt %s of task %s: %s", self._attempt.number, self._attempt.task_id, why)
-        self._jobs.interrupt()
         self._on_lost()
 
     def _tell(self, news: dict[str, object]) -> None:

@@ -53,9 +53,7 @@ class StoreJobs:
 
     Args:
         find_payload: The task as it was submitted, by id.
-        interrupt: Makes the Spark jobs that run end soon; from any thread.
         input_roots: Below which tasks that came over HTTP may read.
-        on_group: Told of each group of a compaction that has ended, from any thread.
     """
 
     def __init__(
@@ -63,15 +61,11 @@ class StoreJobs:
         store: Store,
         *,
         find_payload: Callable[[str], str | None],
-        interrupt: Callable[[], None],
         input_roots: Sequence[str] = (),
-        on_group: Callable[[GroupReport], None] | None = None,
     ) -> None:
         self._store = store
         self._find_payload = find_payload
-        self._interrupt = interrupt
         self._input_roots = tuple(input_roots)
-        self._on_group = on_group
         self._head: dict[str, object] = {}
         self._groups: list[GroupReport] = []
         self._groups_asked = 0
@@ -106,14 +100,6 @@ class StoreJobs:
             report["bytesWasted"],
         )
         return {**self._head, **report, "groupsGivenUp": given_up}
-
-    def interrupt(self) -> None:
-        """Make the run that is under way end soon, if it can. From another thread."""
-        self._interrupt()
-
-    def close(self) -> None:
-        """Release what the store holds. Idempotent."""
-        self._store.close()
 
     def _do(
         self,
@@ -162,7 +148,7 @@ class StoreJobs:
                     guard=guard,
                     batch=batch,
                     message=message,
-                    on_group=self._note_group,
+                    on_group=self._groups.append,
                     on_progress=on_progress,
                 )
                 return _compaction(report, is_planned=spec.groups is not None)
@@ -172,11 +158,6 @@ class StoreJobs:
                 return outcome_report(
                     self._store.clean(spec.datasource, interval=spec.interval, guard=guard)
                 )
-
-    def _note_group(self, report: GroupReport) -> None:
-        self._groups.append(report)
-        if self._on_group is not None:
-            self._on_group(report)
 
 
 def _ignored(spec: AnyTask) -> Mapping[str, object]:

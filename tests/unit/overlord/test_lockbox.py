@@ -167,8 +167,8 @@ class TestPublishing:
 
 class TestKeeper:
     def test_it_keeps_locks_and_gives_them_back(self, lockbox: Lockbox, clock: FakeClock) -> None:
-        keeper = LockKeeper(lockbox, wait=lambda _seconds: True)
-        with keeper.keeping("a", on_lost=lambda _lock: None):
+        keeper = LockKeeper(lockbox, "a", on_lost=lambda _lock: None, wait=lambda _seconds: True)
+        with keeper.keeping():
             lockbox.acquire(wants("a", DAY))
             for _ in range(5):
                 clock.advance_ms(LEASE_MS - 1)
@@ -176,19 +176,17 @@ class TestKeeper:
             with pytest.raises(Unavailable):
                 lockbox.acquire(wants("b", DAY, timeout_ms=0))
         assert lockbox.explain() == ()
-        keeper.close()
 
     def test_it_tells_once_of_a_lost_lock(self, lockbox: Lockbox) -> None:
         told: list[Lock] = []
-        keeper = LockKeeper(lockbox, wait=lambda _seconds: True)
-        with keeper.keeping("a", on_lost=told.append):
+        keeper = LockKeeper(lockbox, "a", on_lost=told.append, wait=lambda _seconds: True)
+        with keeper.keeping():
             lock = lockbox.acquire(wants("a", DAY))
             keeper.renew_once()
             lockbox.break_lock(lock.lock_id)
             keeper.renew_once()
             keeper.renew_once()
         assert [one.revocation.reason for one in told if one.revocation] == [Reason.BROKEN]
-        keeper.close()
 
 
 class TestOperators:

@@ -88,7 +88,6 @@ class Office:
         jobs = StoreJobs(
             self.store,
             find_payload=self.metadata.task_payload,
-            interrupt=lambda: None,
             input_roots=self.input_roots,
         )
         try:
@@ -163,7 +162,7 @@ def _run_and_die(office: Office, task: Task) -> None:
             super().run(*args, **more)
             raise KeyboardInterrupt
 
-    jobs = Dying(office.store, find_payload=office.metadata.task_payload, interrupt=lambda: None)
+    jobs = Dying(office.store, find_payload=office.metadata.task_payload)
     run_attempt(
         office.metadata,
         office.lockbox,
@@ -283,9 +282,7 @@ def test_a_deletion_waits_for_whoever_replaces_the_same_segments(office: Office)
         type="delete", interval=DAY, context={"taskLockTimeout": 5_000, "retries": 0}
     )
     office.loop.run_round()
-    jobs = StoreJobs(
-        office.store, find_payload=office.metadata.task_payload, interrupt=lambda: None
-    )
+    jobs = StoreJobs(office.store, find_payload=office.metadata.task_payload)
     with pytest.raises(Unavailable, match="kept out by lock 1 of other"):
         run_attempt(
             office.metadata,

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import threading
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from prometheus_client import Gauge
 
 from carnac.api.coordinator import make_routers
-from carnac.bootstrap.store import open_records, open_store, process_name
+from carnac.bootstrap.store import Once, open_records, open_store, process_name
 from carnac.clock import RandomIds
 from carnac.coordinator.coordinator import Coordinator, CoordinatorSettings
 from carnac.coordinator.view import ClusterView
 from carnac.core.balancing.plan.limits import Throttles
-from carnac.ports.closing import Closing
 from carnac.ports.serving import Role
 
 if TYPE_CHECKING:
@@ -28,7 +26,6 @@ if TYPE_CHECKING:
     from carnac.flight import FlightSegmentServer
     from carnac.ports import Clock
     from carnac.ports.serving import ServerRecord
-    from carnac.store import Store
 
 
 def add(assembly: Assembly) -> None:
@@ -40,8 +37,12 @@ def add(assembly: Assembly) -> None:
     settings, clock = assembly.settings, assembly.clock
     metadata = open_records(settings=settings, clock=clock)
     assembly.steps.callback(metadata.close)
-    deleting = Deleting(settings, clock)
-    assembly.steps.callback(deleting.close)
+    store = Once(partial(open_store, settings=settings, clock=clock))  # for the first deletion
+    assembly.steps.callback(store.close)
+
+    def delete(datasource: str, interval: Interval, message: str) -> int | None:
+        return store().delete(datasource, interval=interval, message=message).revision
+
     coordinator = Coordinator(
         metadata,
         clock,
@@ -50,14 +51,14 @@ def add(assembly: Assembly) -> None:
         connect=partial(connect, metadata.store_id),
         disconnect=lambda server: cast("FlightSegmentServer", server).close(),
         settings=settings_of(settings, url=assembly.url),
-        delete=deleting.delete,
+        delete=delete,
     )
     view = ClusterView(
         metadata,
         coordinator,
         url=assembly.url,
         serves_itself=Role.BROKER in assembly.roles,
-        delete=deleting.delete,
+        delete=delete,
     )
     assembly.leaves.callback(coordinator.stop)
     assembly.routers.extend(make_routers(view))
@@ -120,31 +121,3 @@ def _show(registry: CollectorRegistry, coordinator: Coordinator, view: ClusterVi
     }
     for name, (help_text, value) in shown.items():
         Gauge(f"carnac_coordinator_{name}", help_text, registry=registry).set_function(value)
-
-
-class Deleting(Closing):
-    """Deletes by interval; the store is opened for the first deletion. Safe for threads."""
-
-    def __init__(self, settings: Settings, clock: Clock) -> None:
-        self._settings, self._clock = settings, clock
-        self._mutex = threading.Lock()
-        self._store: Store | None = None
-
-    def delete(self, datasource: str, interval: Interval, message: str) -> int | None:
-        """Delete what is visible in the interval; return the revision, None if there was nothing.
-
-        Raises:
-            CarnacError: As `Store.delete`.
-        """
-        with self._mutex:
-            if self._store is None:
-                self._store = open_store(settings=self._settings, clock=self._clock)
-            store = self._store
-        return store.delete(datasource, interval=interval, message=message).revision
-
-    def close(self) -> None:
-        """Close the store, if it was opened."""
-        with self._mutex:
-            store, self._store = self._store, None
-        if store is not None:
-            store.close()

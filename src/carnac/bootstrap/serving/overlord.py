@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from carnac.jobs.pipeline import SparkPipeline
     from carnac.metadata.store import MetadataStore
     from carnac.ports import Clock, DeepStorage, IdSource
+    from carnac.spark.session import SparkHolder
 
 COMPACTION_STALE_MS = 1_800_000
 """How long a round of compaction may take: the first one looks at every segment of the store."""
@@ -55,9 +56,9 @@ def add(assembly: Assembly) -> None:
     """
     steps, clock = assembly.steps, assembly.clock
     settings = _with_input_roots(assembly.settings, assembly.host)  # for attempts, too
-    shared = _SharedSpark(settings)
-    steps.callback(shared.close)
-    runners = open_runners(settings, run=_attempts_here(settings, shared))
+    spark = make_spark(settings)
+    steps.callback(spark.close)
+    runners = open_runners(settings, run=_attempts_here(settings, spark))
     for runner in {id(one): one for one in runners.values()}.values():
         steps.callback(runner.close)
     tasks = steps.enter_context(open_tasks(settings=settings, runners=runners))
@@ -131,32 +132,18 @@ def _scrub_loop(
     )
 
 
-def _attempts_here(settings: Settings, shared: _SharedSpark) -> Callable[[str, int], object] | None:
-    """Return what runs attempts in this process, if the settings say so."""
+def _attempts_here(settings: Settings, spark: SparkHolder) -> Callable[[str, int], object] | None:
+    """Return what runs attempts in this process, all on one Spark, if the settings say so."""
     if settings.task_runner != InProcessRunner.name:
         return None
 
+    def lend(files: DeepStorage, ids: IdSource) -> SparkPipeline:
+        return make_spark_pipeline(files, settings, SystemClock(), ids, spark=spark)
+
     def run(task_id: str, number: int) -> object:
-        return run_task_attempt(task_id, number, settings=settings, pipeline=shared.lend)
+        return run_task_attempt(task_id, number, settings=settings, pipeline=lend)
 
     return run
-
-
-class _SharedSpark:
-    """One Spark for all attempts in this process."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._spark = make_spark(settings)
-
-    def lend(self, deep_storage: DeepStorage, ids: IdSource) -> SparkPipeline:
-        """Return a pipeline; whoever borrows it does not stop Spark."""
-        clock = SystemClock()
-        return make_spark_pipeline(deep_storage, self._settings, clock, ids, spark=self._spark)
-
-    def close(self) -> None:
-        """Stop Spark, if it was started."""
-        self._spark.close()
 
 
 def make_routers(services: Services) -> list[APIRouter]:
