@@ -194,6 +194,12 @@ def one_line(text: str) -> str:
     return "".join(one if one.isprintable() else ascii(one)[1:-1] for one in line)[:LINE_MAX]
 
 
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's text, or its type if it has none."""
+    lines = str(error).strip().splitlines()
+    return lines[0].strip() if lines else type(error).__name__
+
+
 _ESCAPES = {"\n": r"\n", "\r": r"\r", "\t": r"\t", "\f": r"\f"}
 _IN_NAME = re.compile(r"[\\\s:=#!]")
 _IN_VALUE = re.compile(r"\\|[\n\r\t\f]|^ ")

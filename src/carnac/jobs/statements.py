@@ -20,7 +20,7 @@ from carnac.ports import Clock, SegmentInput
 from carnac.spark.failures import of_spark
 from carnac.spark.interrupts import hold_signals
 from carnac.spark.progress import Phase, Watch
-from carnac.spark.session import SparkHolder, reason_of
+from carnac.spark.session import SparkHolder, own_session, reason_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -150,7 +150,7 @@ class _Run:
 
         started = self._holder.session()
         try:
-            session = _own_session(started)
+            session = own_session(started, _SETTINGS)
         except Exception as error:
             raise of_spark(error, self._holder.keep_log) from error
         phase = Phase(name="statement", total=None, stop_when=lambda _: self._verdict())
@@ -181,14 +181,6 @@ class _Run:
         for name, table in self._plan.tables.items():
             session.createDataFrame(table).createOrReplaceTempView(name)
         return session.sql(self._plan.sql)
-
-
-def _own_session(session: SparkSession) -> SparkSession:
-    """Return a new session over the same context."""
-    own = session.newSession()
-    for key, value in _SETTINGS.items():
-        own.conf.set(key, value)
-    return own
 
 
 def _pieces(frame: DataFrame) -> Iterator[pa.RecordBatch]:

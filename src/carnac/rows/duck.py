@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from carnac.core.texts import first_line
 from carnac.errors import Corrupt, Invalid, Unavailable
 from carnac.ports.temporary import make_private
 from carnac.rows.normalise.projection import LOADED, run
@@ -139,7 +140,7 @@ def translated(what: str) -> Iterator[None]:
                 f"the sum of metric '{metric}' does not fit into its type; use a double sum",
                 metric=metric,
             ) from error
-        reason = next(iter(text.splitlines()), type(error).__name__)
+        reason = first_line(error)
         if isinstance(error, duckdb.OutOfMemoryException):
             raise Unavailable(
                 f"{what} needs more memory or temporary disk space: {reason}"

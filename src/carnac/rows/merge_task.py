@@ -95,7 +95,6 @@ class MergeTask:
     target_bytes: int | None = None
     is_perfect: bool = True
     memory_bytes: int = DEFAULT_MEMORY_BYTES
-    threads: int = 1
     numbers: Ask | Given | Own | None = None
 
 

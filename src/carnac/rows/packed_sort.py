@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from carnac.core.segments.segment import ColumnType
+from carnac.rows.value_codes import filled
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -153,7 +154,7 @@ def as_uint64(column: pa.Array) -> Codes:
     kind = column.type
     if pa.types.is_floating(kind):
         column = column.cast(pa.float64())
-        numbers: Any = _filled(column, 0.0).to_numpy(zero_copy_only=False)
+        numbers: Any = filled(column, 0.0).to_numpy(zero_copy_only=False)
         numbers = np.where(np.isnan(numbers), np.nan, numbers + 0.0)  # one NaN, one zero
         bits = numbers.view(np.int64)
         flipped = np.where(bits < 0, ~bits, bits | np.int64(-(1 << 63)))
@@ -161,13 +162,9 @@ def as_uint64(column: pa.Array) -> Codes:
         return words
     if pa.types.is_boolean(kind):
         column = column.cast(pa.uint8())
-    whole: Any = _filled(column.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
+    whole: Any = filled(column.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
     shifted: Codes = whole.view(np.uint64) ^ np.uint64(1 << 63)
     return shifted
-
-
-def _filled(column: pa.Array, value: float) -> pa.Array:
-    return pc.fill_null(column, value) if column.null_count else column
 
 
 def _compact(values: Codes, is_null: NDArray[np.bool_] | None) -> tuple[Codes, int]:

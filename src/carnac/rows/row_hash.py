@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow as pa
 
-from carnac.rows.value_codes import FOLD, codes_of, mix, number_codes, numpy_of
+from carnac.rows.value_codes import FOLD, codes_of, mix, number_codes, numpy_of, one_array
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -170,10 +170,10 @@ def _ready(column: pa.Array | pa.ChunkedArray) -> pa.Array:
     """Return a column as one array; texts as a dictionary, because most repeat, but not if they do not or are few."""
     kind = column.type
     if pa.types.is_dictionary(kind) and (not _has_texts(kind) or _is_rare(column)):
-        return _one_array(_decoded(column))
+        return one_array(_decoded(column))
     if pa.types.is_string(kind) and len(column) > FEW_ROWS:
         column = column.dictionary_encode()
-    return _one_array(column)
+    return one_array(column)
 
 
 def _has_texts(kind: pa.DataType) -> bool:
@@ -246,15 +246,6 @@ def _constants(names: tuple[str, ...]) -> tuple[Codes, Codes]:
     """Return the seeds and factors of columns, one below the other."""
     seeds, factors = np.array([_constant(name) for name in names], np.uint64).T[..., np.newaxis]
     return seeds, factors
-
-
-def _one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    if isinstance(column, pa.Array):
-        return column
-    if column.num_chunks == 1:
-        return column.chunk(0)
-    combined = column.combine_chunks()
-    return combined.combine_chunks() if isinstance(combined, pa.ChunkedArray) else combined
 
 
 def _is_rare(column: pa.Array | pa.ChunkedArray) -> bool:

@@ -306,14 +306,6 @@ def _with_field_ids(fields: tuple[pa.Field, ...]) -> pa.Schema:
     return pa.schema([column(field) for field in fields])
 
 
-def one_array(column: pa.ChunkedArray) -> pa.Array:
-    """Return a column as one array; copies only if it has several chunks."""
-    if column.num_chunks == 1:
-        return column.chunk(0)
-    combined = column.combine_chunks()
-    return pa.concat_arrays(combined.chunks) if isinstance(combined, pa.ChunkedArray) else combined
-
-
 def _united(columns: list[pa.ChunkedArray], kind: ColumnType | None) -> pa.Array:
     """Return pieces of a column as one array; texts as a dictionary of which every word is used."""
     if len(columns) == 1 and columns[0].num_chunks == 1:

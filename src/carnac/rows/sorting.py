@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from carnac.core.quoting import quote
 from carnac.core.segments.segment import TIME_COLUMN, ColumnType
+from carnac.core.texts import first_line
 from carnac.errors import Corrupt, Invalid
 from carnac.rows.cutting import (
     BUCKET_COLUMN,
@@ -33,7 +34,8 @@ from carnac.rows.output import local_root
 from carnac.rows.packed_sort import SORTABLE, is_in_order, sorted_order
 from carnac.rows.parts import FEW_BYTES
 from carnac.rows.rollup import may_leave_chunk, merge_sql
-from carnac.rows.segment_writer import DICTIONARY_FRACTION, ROW_GROUP_ROWS, one_array
+from carnac.rows.segment_writer import DICTIONARY_FRACTION, ROW_GROUP_ROWS
+from carnac.rows.value_codes import one_array
 
 if TYPE_CHECKING:
     import duckdb
@@ -90,9 +92,7 @@ def open_rows(task: MergeTask, resources: ExitStack, *, temp_dir: str) -> OpenRo
         batches = _range_by_range(ranges, shape, sort)
         return OpenRows(pieces=_cut(batches, task, even_rows(total, limit)), sort_columns=sort)
     parts = _Parts(task.parts)
-    con = resources.enter_context(
-        connect(temp_dir=temp_dir, memory_bytes=task.memory_bytes, threads=task.threads)
-    )
+    con = resources.enter_context(connect(temp_dir=temp_dir, memory_bytes=task.memory_bytes))
     held = max(task.memory_bytes, MIN_MEMORY_BYTES)
     slices = max(1, math.ceil(SORTED_COPIES * parts.memory_bytes / held))
     source = merge_sql(shape, parts.attach(con, shape), not_before_ms=task.chunk.start_ms)
@@ -303,7 +303,7 @@ def _read(part: Part) -> pa.Table:
 
 
 def _unreadable(paths: Sequence[str], error: Exception) -> Corrupt:
-    reason = next(iter(str(error).splitlines()), type(error).__name__)
+    reason = first_line(error)
     return Corrupt(f"part files {', '.join(paths)} cannot be read: {reason}")
 
 

@@ -221,6 +221,16 @@ def _list_codes(array: pa.Array) -> Codes:
     return codes
 
 
+def one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """Return a column as one array; copies only if it has several chunks."""
+    if isinstance(column, pa.Array):
+        return column
+    if column.num_chunks == 1:
+        return column.chunk(0)
+    combined = column.combine_chunks()
+    return pa.concat_arrays(combined.chunks) if isinstance(combined, pa.ChunkedArray) else combined
+
+
 def numpy_of(array: pa.Array | pa.ChunkedArray) -> NDArray[Any]:
     """Return the values of an array that has no nulls, without a copy where that can be."""
     numbers: NDArray[Any] = array.to_numpy(zero_copy_only=False)

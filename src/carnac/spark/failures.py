@@ -12,6 +12,7 @@ import re
 import tempfile
 from collections.abc import Callable
 
+from carnac.core.texts import first_line
 from carnac.errors import (
     CarnacError,
     Conflict,
@@ -26,7 +27,6 @@ from carnac.errors import (
 from carnac.rows.normalise.coerce import SeveralValues
 from carnac.rows.output import MAKE_ROOM, NO_SPACE, NO_TEMPORARY_ROOM
 from carnac.spark.interrupts import interruption_behind
-from carnac.spark.session import first_line
 
 _KINDS: dict[str, type[CarnacError]] = {
     kind.kind: kind

@@ -25,6 +25,7 @@ from threading import Event, RLock
 from typing import TYPE_CHECKING
 
 from carnac.core.redaction import hide_secrets, show_url
+from carnac.core.texts import first_line
 from carnac.errors import CarnacError, Unavailable
 from carnac.spark import startup
 from carnac.spark.class_archive import use_archive
@@ -367,12 +368,6 @@ def _forget_ended_jvm() -> None:
     SparkSession._instantiatedSession = SparkSession._activeSession = None  # noqa: SLF001
 
 
-def first_line(error: BaseException) -> str:
-    """Return the first line of an error's text, or its type if it has none."""
-    lines = str(error).strip().splitlines()
-    return lines[0].strip() if lines else type(error).__name__
-
-
 def reason_of(error: BaseException) -> str:
     """Return the first line of what Spark says, without its codes and its full stop."""
     return _CODE.sub("", _CODE.sub("", first_line(error))).strip().rstrip(".")
@@ -386,6 +381,14 @@ def _with_defaults(conf: SparkConf) -> SparkConf:
     for key, value in conf.getAll():
         whole.set(key, value)
     return whole
+
+
+def own_session(session: SparkSession, settings: Mapping[str, str]) -> SparkSession:
+    """Return a new session over the same context, with settings of its own."""
+    own = session.newSession()
+    for key, value in settings.items():
+        own.conf.set(key, value)
+    return own
 
 
 def _is_stopped(session: SparkSession) -> bool:

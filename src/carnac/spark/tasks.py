@@ -30,6 +30,7 @@ from carnac.spark.session import SparkHolder
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -80,8 +81,8 @@ def run_tasks(
             watch = Watch(session, phase, clock, on_progress)
             context = classic_context(session)
             if context is None:
-                job: Any = session.range(0, len(packed), 1, len(packed)).mapInArrow(
-                    _runner(work, packed, watch.tally), RESULT_SCHEMA
+                job: Any = batches_of(
+                    session, list(enumerate(packed)), _runner(work, watch.tally), RESULT_SCHEMA
                 )
             else:
                 numbered = context.parallelize(list(enumerate(packed)), len(packed))
@@ -119,16 +120,36 @@ def _in_order(rows: Sequence[Any], count: int) -> Iterator[bytes]:
         yield by_task[index]
 
 
-def _runner(
-    work: Work[T, R], packed: Sequence[bytes], tally: Tally
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return what Spark calls for each partition: one partition is one task."""
+def batches_of(
+    session: SparkSession,
+    tasks: Sequence[T],
+    read: Callable[[T], Iterable[pa.RecordBatch]],
+    schema: str,
+) -> DataFrame:
+    """Return a DataFrame of the batches that `read` gives of each task; one partition is one task."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for index in batch.column("id").to_pylist():
-                task = pickle.loads(zlib.decompress(packed[index]))  # noqa: S301 - our own bytes
-                yield result_batch(index, *guarded(work, task, tally))
+                try:
+                    yield from read(tasks[index])
+                except TaskFailure:
+                    raise
+                except Exception as error:
+                    raise TaskFailure(of_task(error)) from error
+
+    return session.range(0, len(tasks), 1, len(tasks)).mapInArrow(run, schema)
+
+
+def _runner(
+    work: Work[T, R], tally: Tally
+) -> Callable[[tuple[int, bytes]], Iterator[pa.RecordBatch]]:
+    """Return what gives the result of a numbered task, in one row of `RESULT_SCHEMA`."""
+
+    def run(numbered: tuple[int, bytes]) -> Iterator[pa.RecordBatch]:
+        index, packed = numbered
+        task = pickle.loads(zlib.decompress(packed))  # noqa: S301 - our own bytes
+        yield result_batch(index, *guarded(work, task, tally))
 
     return run
 

@@ -23,8 +23,8 @@ from carnac.ports import SegmentInput
 from carnac.rows.cutting import bucket_sql
 from carnac.rows.normalise.shape import RowShape
 from carnac.rows.packed_sort import as_uint64
-from carnac.rows.segment_writer import one_array
 from carnac.rows.sorting import sort_order
+from carnac.rows.value_codes import one_array
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

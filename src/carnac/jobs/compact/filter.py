@@ -36,9 +36,9 @@ from carnac.jobs.ingest.spark_rows import SETTINGS, map_batches, one_sentence, w
 from carnac.jobs.read_back import SPARK_TYPE
 from carnac.rows.row_hash import hash_rows
 from carnac.rows.segment_writer import segment_schema
-from carnac.spark.failures import TaskFailure, of_task
 from carnac.spark.progress import Phase, Tally, Watch, classic_context
-from carnac.spark.tasks import RESULT_SCHEMA, Attempt, collect, guarded, result_batch
+from carnac.spark.session import own_session
+from carnac.spark.tasks import RESULT_SCHEMA, Attempt, batches_of, collect, guarded, result_batch
 from carnac.specs.druid.filters import read_condition
 
 if TYPE_CHECKING:
@@ -71,9 +71,7 @@ def scatter_filtered(
     unit = tasks[0].unit
     with _session(context) as session:
         watch = Watch(session, phase, context.clock, None)
-        frame = session.range(0, len(tasks), 1, len(tasks)).mapInArrow(
-            _reader(tasks), _declared(tasks[0])
-        )
+        frame = batches_of(session, tasks, _read, _declared(tasks[0]))
         line = map_batches(_judged(frame, unit), _cutter(tasks, watch.tally), RESULT_SCHEMA)
         rows = collect(context.holder, line, watch)
     if len({row["task"] for row in rows}) != len(tasks):
@@ -89,10 +87,7 @@ def _session(context: SparkJobContext) -> Iterator[SparkSession]:
         with with_settings(session):
             yield session
         return
-    own = session.newSession()
-    for key, value in SETTINGS.items():
-        own.conf.set(key, value)
-    yield own
+    yield own_session(session, SETTINGS)
 
 
 def _declared(task: ScatterTask) -> str:
@@ -153,20 +148,6 @@ def _unresolved(error: AnalysisException) -> str | None:
 
 
 # ----------------------------------------------------------------------------- inside of tasks
-
-
-def _reader(tasks: Sequence[ScatterTask]) -> Callable[[Batches], Batches]:
-    """Return the function for `mapInArrow` over the numbers of the tasks: it gives the visible rows."""
-
-    def run(batches: Batches) -> Batches:
-        for batch in batches:
-            for index in batch.column("id").to_pylist():
-                try:
-                    yield from _read(tasks[index])
-                except Exception as error:
-                    raise TaskFailure(of_task(error)) from error
-
-    return run
 
 
 def _read(task: ScatterTask) -> Batches:

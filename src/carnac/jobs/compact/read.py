@@ -23,6 +23,7 @@ import pyarrow.parquet as pq
 from carnac.core.quoting import quote
 from carnac.core.segments.segment import TIME_COLUMN, ColumnType, Segment
 from carnac.core.segments.sql_columns import SQL_TYPE
+from carnac.core.texts import first_line
 from carnac.core.time.granularity import NONE, parse_granularity
 from carnac.core.time.intervals import Interval, IntervalSet
 from carnac.errors import CarnacError, Unavailable
@@ -244,7 +245,7 @@ def _failure(output_url: str, segment: Segment, error: Exception) -> CarnacError
             require_storage(segment, root / segment.path)
         return damaged(segment, NOT_THERE)
     name = f"file {segment.path} of segment {segment.segment_id} of {segment.datasource}"
-    reason = next(iter(str(error).splitlines()), type(error).__name__)
+    reason = first_line(error)
     number = error.errno if isinstance(error, OSError) else None
     if number is None or number == errno.EIO:
         return damaged(segment, f"cannot be read: {reason}")

@@ -22,7 +22,7 @@ from carnac.rows.normalise.shape import (
     InputColumn,
     RowShape,
 )
-from carnac.rows.segment_writer import one_array
+from carnac.rows.value_codes import one_array
 
 
 def as_parts(unit: ReadUnit, table: pa.Table) -> pa.Table:

@@ -25,8 +25,9 @@ from carnac.rows.merge import SinkWatch, write_rows
 from carnac.rows.merge_task import MergeTask
 from carnac.rows.parts import CHUNK_COLUMN, split_by_chunk
 from carnac.rows.row_hash import add_hashes
-from carnac.rows.segment_writer import SegmentWriter, one_array
+from carnac.rows.segment_writer import SegmentWriter
 from carnac.rows.sorting import is_sortable, sort_order
+from carnac.rows.value_codes import one_array
 from carnac.spark.tasks import Attempt
 from carnac.specs.ingest.layout import (
     DynamicPartitions,

@@ -64,7 +64,6 @@ class DeleteTask:
     created_at_ms: int
     temp_dir: str
     memory_bytes: int = 1 << 30
-    threads: int = 1
 
     def plan(self, columns: tuple[tuple[str, ColumnType], ...]) -> ReadPlan:
         """Return how these columns of the segment are read."""
@@ -81,9 +80,7 @@ def judging(task: DeleteTask, *, attempt: int = 0) -> Iterator[Any]:
 
     folder = Path(task.temp_dir) / f"{task.id_prefix}a{attempt}"
     try:
-        with connect(
-            temp_dir=str(folder), memory_bytes=task.memory_bytes, threads=task.threads
-        ) as judge:
+        with connect(temp_dir=str(folder), memory_bytes=task.memory_bytes) as judge:
             for setting in (
                 "enable_external_access = false",
                 "preserve_insertion_order = true",

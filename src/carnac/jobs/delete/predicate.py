@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from carnac.core.quoting import quote
 from carnac.core.segments.segment import TIME_COLUMN, ColumnType
 from carnac.core.segments.sql_columns import SQL_TYPE
-from carnac.core.texts import cut
+from carnac.core.texts import cut, first_line
 from carnac.errors import Invalid
 from carnac.rows.normalise.shape import ORDER_PREFIX
 
@@ -167,8 +167,7 @@ def _nodes(tree: Any) -> Iterator[dict[str, Any]]:
 
 
 def _reason(error: Exception) -> str:
-    line = next(iter(str(error).splitlines()), type(error).__name__)
-    return line.split(": ", 1)[-1]
+    return first_line(error).split(": ", 1)[-1]
 
 
 def _invalid(predicate: str, reason: str) -> Invalid:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,6 @@ from carnac.rows.read.columnar import describe
 from carnac.rows.read.discover import SeenFields, type_of
 from carnac.rows.read.reading import load_rows
 from carnac.rows.read.rejections import Rejections
-from carnac.spark.failures import TaskFailure, of_task
 from carnac.spark.progress import Tally
 from carnac.spark.tasks import attempt_number
 from carnac.specs.ingest.schema import TimestampSpec
@@ -100,33 +99,20 @@ class Parsed:
     changed: Mapping[str, int]
 
 
-def parse_split(
-    tasks: Sequence[SplitTask], shape: RowShape, tally: Tally
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Return the function for `mapInArrow` over the numbers of the tasks: it gives the rows that could be parsed."""
+def parse_split(shape: RowShape, tally: Tally) -> Callable[[SplitTask], Iterator[pa.RecordBatch]]:
+    """Return the function that gives the rows of a task which could be parsed; it runs in a task of Spark."""
 
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for index in batch.column("id").to_pylist():
-                try:
-                    yield from _parse(tasks[index], shape, tally)
-                except TaskFailure:
-                    raise
-                except Exception as error:
-                    raise TaskFailure(of_task(error)) from error
+    def run(task: SplitTask) -> Iterator[pa.RecordBatch]:
+        common, number = task.common, attempt_number()
+        with connect(
+            temp_dir=common.scratch_dir(), memory_bytes=common.memory_bytes, threads=common.threads
+        ) as con:
+            parsed, relation = parsed_rows(con, task, shape, f"{task.index}-{number}")
+            tally.add(rows=parsed.rows_read, rejected=parsed.rejections.count)
+            save_parsed(common, number, parsed)
+            yield from con.sql(f"FROM {relation}").to_arrow_reader(BATCH_ROWS)
 
     return run
-
-
-def _parse(task: SplitTask, shape: RowShape, tally: Tally) -> Iterator[pa.RecordBatch]:
-    common, number = task.common, attempt_number()
-    with connect(
-        temp_dir=common.scratch_dir(), memory_bytes=common.memory_bytes, threads=common.threads
-    ) as con:
-        parsed, relation = parsed_rows(con, task, shape, f"{task.index}-{number}")
-        tally.add(rows=parsed.rows_read, rejected=parsed.rejections.count)
-        save_parsed(common, number, parsed)
-        yield from con.sql(f"FROM {relation}").to_arrow_reader(BATCH_ROWS)
 
 
 def parsed_rows(

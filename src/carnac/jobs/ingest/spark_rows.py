@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from carnac.core.quoting import quote_for_spark
 from carnac.core.segments.segment import TIME_COLUMN
+from carnac.core.texts import first_line
 from carnac.errors import Invalid
 from carnac.jobs.context import SparkJobContext
 from carnac.jobs.ingest.here_expressions import means_the_same
@@ -45,8 +46,8 @@ from carnac.rows.read.discover import SeenFields, needs_discovery, unite_seen
 from carnac.rows.read.tables import arrow_table
 from carnac.spark.interrupts import hold_signals
 from carnac.spark.progress import Watch
-from carnac.spark.session import SparkHolder, first_line, reason_of
-from carnac.spark.tasks import RESULT_SCHEMA, collect
+from carnac.spark.session import SparkHolder, reason_of
+from carnac.spark.tasks import RESULT_SCHEMA, batches_of, collect
 from carnac.specs.ingest.transforms import Transforms, compile_transforms
 
 if TYPE_CHECKING:
@@ -164,9 +165,7 @@ def _files_line(
         f"{quote_for_spark(name)} {'timestamp' if name.startswith(ORDER_PREFIX) else SPARK_TYPE[kind]}"
         for name, kind in shape.normalised_columns
     ]
-    parsed = session.range(0, len(tasks), 1, len(tasks)).mapInArrow(
-        parse_split(tasks, shape, watch.tally), ", ".join(columns)
-    )
+    parsed = batches_of(session, tasks, parse_split(shape, watch.tally), ", ".join(columns))
     frame, transforms = _transformed(job, parsed)
     made = {name for name, _ in transforms.columns}
     if made and needs_discovery(job.spec):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from carnac.core.quoting import quote, quote_text
-from carnac.core.texts import check_keepable
+from carnac.core.texts import check_keepable, first_line
 from carnac.core.words import first_of
 from carnac.errors import Invalid
 from carnac.rows.normalise.coerce import Field
@@ -341,36 +342,28 @@ def describe(con: duckdb.DuckDBPyConnection, relation: str) -> dict[str, Any]:
     return described
 
 
-class unreadable:  # noqa: N801 - a context manager reads like a word
-    """Turns DuckDB's errors about a damaged file into ours.
+@contextmanager
+def unreadable(name: str, kind: str) -> Iterator[None]:
+    """Turn DuckDB's errors about a damaged file into ours.
 
     Args:
         name: Of the file.
         kind: What it should have been.
+
+    Raises:
+        Invalid: There was such an error.
     """
+    import duckdb
 
-    def __init__(self, name: str, kind: str) -> None:
-        self._name = name
-        self._kind = kind
-
-    def __enter__(self) -> None:
-        """Do nothing."""
-
-    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
-        """Raise Invalid in place of an error of the engine.
-
-        Raises:
-            Invalid: There was such an error.
-        """
-        import duckdb
-
-        if isinstance(error, duckdb.OutOfMemoryException):
-            return
-        if isinstance(error, duckdb.Error):
-            raise _not_readable(self._name, self._kind, error) from error
+    try:
+        yield
+    except duckdb.OutOfMemoryException:
+        raise
+    except duckdb.Error as error:
+        raise _not_readable(name, kind, error) from error
 
 
 def _not_readable(name: str, kind: str, error: BaseException) -> Invalid:
-    text = next(iter(str(error).splitlines()), type(error).__name__)
+    text = first_line(error)
     what = "input" if kind == "input" else f"{kind} file"
     return Invalid(f"{what} {name} cannot be read: {text}", url=name)

@@ -13,6 +13,7 @@ from fnmatch import fnmatch, fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal
 
+from carnac.core.texts import first_line
 from carnac.errors import Invalid, NotFound, Unavailable
 from carnac.ports.temporary import make_private
 from carnac.rows.read.arrays import HEAD_BYTES, begins_array
@@ -184,7 +185,7 @@ def _copy(url: str, target: Path) -> None:
     except FileNotFoundError:
         raise NotFound(f"input file {url} does not exist any more", url=url) from None
     except Exception as error:  # clients of object stores have errors of their own
-        raise Unavailable(f"copying {url} failed: {_first_line(error)}", url=url) from error
+        raise Unavailable(f"copying {url} failed: {first_line(error)}", url=url) from error
 
 
 def _find(pattern: str, name_filter: str | None) -> Iterator[InputFile]:
@@ -251,7 +252,7 @@ def _find_remote(pattern: str, name_filter: str | None) -> Iterator[InputFile]:
     except FileNotFoundError:
         return
     except Exception as error:  # clients of object stores have errors of their own
-        raise Unavailable(f"listing {pattern} failed: {_first_line(error)}", url=pattern) from error
+        raise Unavailable(f"listing {pattern} failed: {first_line(error)}", url=pattern) from error
     for name, info in sorted(found.items()):
         is_glob = bool(GLOB.search(path))
         if is_glob and _is_hidden_from(path, PurePosixPath(name).parts):
@@ -281,9 +282,9 @@ def _filesystem(url: str) -> tuple[Any, str]:
     try:
         system, path = fsspec.core.url_to_fs(url)
     except (ImportError, ValueError) as error:
-        raise Invalid(f"{url} cannot be opened: {_first_line(error)}", url=url) from None
+        raise Invalid(f"{url} cannot be opened: {first_line(error)}", url=url) from None
     except OSError as error:
-        raise Unavailable(f"opening {url} failed: {_first_line(error)}", url=url) from error
+        raise Unavailable(f"opening {url} failed: {first_line(error)}", url=url) from error
     return system, str(path)
 
 
@@ -333,7 +334,3 @@ def _common_format(files: Sequence[InputFile]) -> InputFormat:
         mixed = ", ".join(f"{kind} ({url})" for kind, url in sorted(first_of.items()))
         raise Invalid(f"the input files are of several formats: {mixed}; ingest each by itself")
     return formats[0]
-
-
-def _first_line(error: BaseException) -> str:
-    return next(iter(str(error).splitlines()), type(error).__name__)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from carnac.core.texts import first_line
 from carnac.errors import Invalid
 
 if TYPE_CHECKING:
@@ -236,7 +237,7 @@ def read_bytes(stream: Any, size: int, name: str) -> bytes:
     try:
         return bytes(stream.read(size))
     except (OSError, EOFError) as error:
-        text = next(iter(str(error).splitlines()), type(error).__name__)
+        text = first_line(error)
         raise Invalid(f"input file {name} cannot be read: {text}", url=name) from error
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from carnac.core.texts import first_line
 from carnac.errors import Invalid
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def _words_of(error: Exception) -> str:
     """Return what an error says; Arrow's may say it in two parts, the second one of which column."""
     if len(error.args) > 1 and all(isinstance(part, str) for part in error.args):
         return ": ".join(part.splitlines()[0] for part in reversed(error.args) if part)
-    return next(iter(str(error).splitlines()), type(error).__name__)
+    return first_line(error)
 
 
 def _as_table(rows: Any) -> pa.Table:
