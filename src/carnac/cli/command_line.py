@@ -11,16 +11,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from carnac.cli.app import ReaderGone
-from carnac.cli.completion.line import command_in, words_before
+from carnac.cli.completion.line import FLAGS, VALUED, first_word, words_before
 from carnac.cli.session import NO_SPACE, Session
 from carnac.core.texts import check_text
 from carnac.errors import Invalid
 
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
-
-_FLAGS = ("--debug", "--no-color")
-_VALUED = ("--store", "--overlord")
 
 
 def run(args: Sequence[str], *, owns_process: bool) -> int:
@@ -105,7 +102,7 @@ def _run(args: Sequence[str], session: Session) -> int:
     for arg in args:
         check_text(arg, "an argument of the command line")
     completed = words_before(os.environ)
-    app = load(_first_word(args) if completed is None else command_in(completed))
+    app = load(first_word(args if completed is None else completed))
     try:
         code = app(args=list(args), prog_name="carnac", obj=session, standalone_mode=False)
     except SystemExit as exit_:
@@ -162,27 +159,11 @@ def _hoist(args: Sequence[str]) -> list[str]:
             rest += [arg, *left]
             break
         name, equals, _ = arg.partition("=")
-        if arg in _FLAGS or (equals and name in _VALUED):
+        if arg in FLAGS or (equals and name in VALUED):
             front.append(arg)
-        elif arg in _VALUED:
+        elif arg in VALUED:
             front += [arg, *left[:1]]
             left = left[1:]
         else:
             rest.append(arg)
     return front + rest
-
-
-def _first_word(args: Sequence[str]) -> str | None:
-    """Return the first word of the command; None if help or nothing is asked for before it.
-
-    Args:
-        args: As `_hoist` orders them.
-    """
-    left = list(args)
-    while left and left[0].startswith("-"):
-        option = left.pop(0)
-        if option in _VALUED:
-            left = left[1:]
-        elif option not in _FLAGS and "=" not in option:
-            return None
-    return left[0] if left else None

@@ -163,17 +163,6 @@ def _listening(
 
 
 @contextmanager
-def count_progress(session: Session, what: str) -> Iterator[Callable[[int, int], None]]:
-    """Yield a listener of (done, total) for work that is counted in files."""
-    with job_progress(session, unit="files") as on_progress:
-
-        def tell(done: int, total: int) -> None:
-            on_progress(JobProgress(phase=what, done=done, total=total))
-
-        yield tell
-
-
-@contextmanager
 def phase_progress(session: Session, *, unit: str) -> Iterator[Callable[[str, int, int], None]]:
     """Yield a listener of (phase, done, total); the time to the end of a phase goes by its pace so far."""
     with job_progress(session, unit=unit) as on_progress:

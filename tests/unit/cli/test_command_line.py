@@ -6,7 +6,8 @@ import os
 import pytest
 
 from carnac import __version__
-from carnac.cli.command_line import _first_word, _hoist, run
+from carnac.cli.command_line import _hoist, run
+from carnac.cli.completion.line import first_word
 from carnac.cli.session import known_failure
 from carnac.errors import Invalid, Unavailable
 
@@ -45,7 +46,7 @@ def test_options_of_all_commands_may_stand_anywhere(given: list[str], hoisted: l
 def test_a_command_line_says_by_its_first_word_which_commands_to_load(
     given: list[str], word: str | None
 ) -> None:
-    assert _first_word(_hoist(given)) == word
+    assert first_word(_hoist(given)) == word
 
 
 @pytest.mark.parametrize("given", [["--version"], ["--debug", "--version", "log"]])

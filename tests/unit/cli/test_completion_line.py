@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from carnac.cli.completion.line import command_in, option_in, words_before
+from carnac.cli.completion.line import first_word, option_in, words_before
 
 
 def bash(line: str, place: int) -> dict[str, str]:
@@ -34,9 +34,9 @@ def test_the_words_before_the_cursor(environ: dict[str, str], words: list[str] |
 
 
 def test_the_command_and_the_store_are_found_wherever_they_stand() -> None:
-    assert command_in(["--store", "a", "--debug", "segments", "x"]) == "segments"
-    assert command_in(["--store=a", "sql"]) == "sql"
-    assert command_in(["--store", "a"]) is None
+    assert first_word(["--store", "a", "--debug", "segments", "x"]) == "segments"
+    assert first_word(["--store=a", "sql"]) == "sql"
+    assert first_word(["--store", "a"]) is None
     assert option_in(["sql", "--store", "a"], "--store") == "a"
     assert option_in(["sql", "--store=b"], "--store") == "b"
     assert option_in(["sql", "--store"], "--store") is None

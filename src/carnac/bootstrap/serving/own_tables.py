@@ -25,30 +25,18 @@ _TRUE = {"true", "1", "yes"}
 _BYTES = re.compile("[0-9]{1,18}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OwnCluster:
-    """The cluster as the files describe it.
-
-    Attributes:
-        rules: Those of a file; else each tier keeps as many copies as it has at most of a segment.
-    """
-
-    live: Sequence[LiveSegment]
-    servers: Sequence[ServerView]
-    rules: RuleSet
-
-
 def load_own_cluster(
     segments: Path, servers: Path | None = None, rules: Path | None = None
-) -> OwnCluster:
-    """Return a cluster of files.
+) -> tuple[Sequence[LiveSegment], Sequence[ServerView], RuleSet]:
+    """Return the segments, servers and rules of a cluster as files describe it.
 
     Args:
         segments: A table with a row for each segment on each server (`SEGMENT_COLUMNS`; no server: it is on none), or
             the JSON of Druid's `serverview`.
         servers: A table with `SERVER_COLUMNS`, and `tier` and `decommissioning` if there are such; None: as the server
             view says.
-        rules: A JSON list of rules, or an object of such lists by datasource.
+        rules: A JSON list of rules, or an object of such lists by datasource; None: each tier keeps as many copies as
+            it has at most of a segment.
 
     Raises:
         NotFound: There is no such file.
@@ -77,7 +65,7 @@ def load_own_cluster(
         for name, facts in sorted(known.items())
     ]
     chosen = _copies_as_they_are(views) if rules is None else load_rules(rules)
-    return OwnCluster(live=list(live.values()), servers=views, rules=chosen)
+    return list(live.values()), views, chosen
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

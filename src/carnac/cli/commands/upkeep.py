@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,7 +10,7 @@ import typer
 
 from carnac.cli.app import TIDY, command, session_of
 from carnac.cli.options import DryRun, argument, flag
-from carnac.cli.progress import count_progress
+from carnac.cli.progress import phase_progress
 from carnac.cli.tables import bytes_text, columns_of, counted, number_text
 from carnac.core.json_form import some_of, to_json
 
@@ -92,8 +93,8 @@ def verify(ctx: typer.Context) -> None:
     The versions of segments must show what the log shows. Exits with 7 if something is wrong.
     """
     session = session_of(ctx)
-    with session.open_store() as store, count_progress(session, "verify") as on_progress:
-        findings = list(store.verify(on_progress=on_progress))
+    with session.open_store() as store, phase_progress(session, unit="files") as tell:
+        findings = list(store.verify(on_progress=partial(tell, "verify")))
         head = store.head()
     if session.output.is_json:
         session.output.json({"revision": head.revision, "findings": to_json(findings)})

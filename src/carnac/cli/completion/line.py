@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 INSTRUCTION = "_CARNAC_COMPLETE"
 """Set by the scripts that `--show-completion` prints: a line is to be completed, not run."""
 _BASH, _BASH_AT = "COMP_WORDS", "COMP_CWORD"
 _OTHERS = "_TYPER_COMPLETE_ARGS"
 """The variables that hold the line, for bash and for the other shells."""
-_VALUED = ("--store", "--overlord")
+FLAGS = ("--debug", "--no-color")
+VALUED = ("--store", "--overlord")
+"""The options that every command takes: those without a value, and those with one."""
 
 
 def words_before(environ: Mapping[str, str]) -> list[str] | None:
@@ -34,11 +36,19 @@ def option_in(words: list[str], name: str) -> str | None:
     return None
 
 
-def command_in(words: list[str]) -> str | None:
-    """Return the first word of the command; None: there is none yet."""
+def first_word(words: Sequence[str]) -> str | None:
+    """Return the first word of the command; None if help or nothing is asked for before it.
+
+    Args:
+        words: Without the program; options that every command takes stand before the command.
+    """
     left = list(words)
     while left and left[0].startswith("-"):
-        left = left[2:] if left[0] in _VALUED else left[1:]
+        option = left.pop(0)
+        if option in VALUED:
+            left = left[1:]
+        elif option not in FLAGS and "=" not in option:
+            return None
     return left[0] if left else None
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from carnac.cli.charts import make_chart
-from carnac.cli.demo.checks import MONTHS_SQL, DemoCheck, Revisions, compare_counts
+from carnac.cli.demo.checks import MONTHS_SQL, DemoCheck, compare_counts
 from carnac.cli.demo.flights import DATASOURCE, DemoFiles, load_flights, make_spec, write_files
 from carnac.cli.output import Output
 from carnac.cli.progress import job_progress
@@ -221,7 +221,7 @@ class Story:
         self.checks = compare_counts(
             store,
             flights,
-            Revisions(**self.revisions),
+            self.revisions,
             deleted_days=DELETED_DAYS,
             later=self.reports["later"],
         )

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -34,8 +33,7 @@ _WHY = {
 _COLUMNS = columns_of("run# | what! | segment | from | to | size# | what for")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class Line(NamedTuple):
     """Something that a run does."""
 
     run: int
@@ -127,11 +125,11 @@ def _facts_of_files(
     from carnac.bootstrap.serving.own_tables import load_own_cluster
     from carnac.core.balancing.live.planning import ClusterFacts
 
-    own = load_own_cluster(segments, servers, rules)
+    live, views, chosen = load_own_cluster(segments, servers, rules)
     return ClusterFacts(
-        live=own.live,
-        servers=own.servers,
-        rules=own.rules,
+        live=live,
+        servers=views,
+        rules=chosen,
         now_ms=session.clock.now_ms(),
         throttles=throttles_of(session.settings),
     )
@@ -139,35 +137,16 @@ def _facts_of_files(
 
 def _lines(run: int, plan: ClusterPlan, sizes: dict[str, int]) -> Iterator[Line]:
     for server_id, segment_id, why in plan.surplus:
-        yield Line(
-            run=run,
-            what="drop",
-            segment_id=segment_id,
-            source=server_id,
-            target="",
-            size_bytes=sizes.get(segment_id, 0),
-            why=_WHY.get(why, why),
-        )
-    for load in plan.loads:
-        yield Line(
-            run=run,
-            what="load",
-            segment_id=load.segment_id,
-            source="",
-            target=load.server_id,
-            size_bytes=sizes.get(load.segment_id, 0),
-            why=_WHY.get(load.why, load.why),
-        )
+        size = sizes.get(segment_id, 0)
+        yield Line(run, "drop", segment_id, server_id, "", size, _WHY.get(why, why))
+    for one in plan.loads:
+        size = sizes.get(one.segment_id, 0)
+        yield Line(run, "load", one.segment_id, "", one.server_id, size, _WHY.get(one.why, one.why))
     for move in plan.moves:
         is_saving = str(move.reason) == "save"
+        why = f"saves {move.saving:.4g} h²" if is_saving else "its server is decommissioning"
         yield Line(
-            run=run,
-            what="move",
-            segment_id=move.segment_id,
-            source=move.source_id,
-            target=move.target_id,
-            size_bytes=move.size_bytes,
-            why=f"saves {move.saving:.4g} h²" if is_saving else "its server is decommissioning",
+            run, "move", move.segment_id, move.source_id, move.target_id, move.size_bytes, why
         )
 
 
