@@ -70,7 +70,7 @@ def test_it_settles_if_less_arrives_than_is_done(
 
 
 def test_a_clock_that_is_set_back_makes_no_endless_backlog() -> None:
-    flow = Flow(window_ms=1_000)
+    flow = Flow()
     flow.note_arrival(10_000, 500)
     flow.note_run(10_500, 100, 100)
     assert flow.arrival_rate(2_000) == 0.0

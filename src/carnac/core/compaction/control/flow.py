@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 WINDOW_MS = 3_600_000
-"""How far back arrivals and runs are remembered, unless told otherwise."""
+"""How far back arrivals and runs are remembered."""
 
 
 class Outlook(StrEnum):
@@ -50,8 +50,7 @@ class Verdict:
 class Flow:
     """Remembers arrivals and runs of the last while."""
 
-    def __init__(self, window_ms: int = WINDOW_MS) -> None:
-        self._window_ms = window_ms
+    def __init__(self) -> None:
         self._arrivals: deque[tuple[int, int]] = deque()
         self._runs: deque[tuple[int, int, int]] = deque()
         self._since_ms: int | None = None
@@ -77,7 +76,7 @@ class Flow:
         self._trim(now_ms)
         if self._since_ms is None:
             return 0.0
-        length_ms = min(now_ms - self._since_ms, self._window_ms)
+        length_ms = min(now_ms - self._since_ms, WINDOW_MS)
         return sum(cost for _, cost in self._arrivals) / max(length_ms, 1)
 
     def dispatch_rate(self, now_ms: int, slots: int) -> float | None:
@@ -93,9 +92,9 @@ class Flow:
             self._since_ms = now_ms
             self._arrivals.clear()
             self._runs.clear()
-        while self._arrivals and self._arrivals[0][0] < now_ms - self._window_ms:
+        while self._arrivals and self._arrivals[0][0] < now_ms - WINDOW_MS:
             self._arrivals.popleft()
-        while self._runs and self._runs[0][0] < now_ms - self._window_ms:
+        while self._runs and self._runs[0][0] < now_ms - WINDOW_MS:
             self._runs.popleft()
 
 

@@ -72,11 +72,6 @@ class Candidate(NamedTuple):
     choice: Choice
     revision: int
 
-    @property
-    def cost(self) -> int:
-        """The cost, in bytes of the cost model."""
-        return self.choice.cost
-
     def group(self) -> CompactionGroup:
         """Return the group, as a job wants it."""
         choice = self.choice

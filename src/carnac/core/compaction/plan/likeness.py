@@ -14,7 +14,7 @@ from carnac.core.compaction.plan.inputs import PlanSegment, SegmentLayout
 from carnac.core.compaction.plan.notes import cut_text, most_bytes, most_rows
 from carnac.core.compaction.plan.settings import DEFAULT_TARGET_BYTES
 from carnac.core.segments.segment import TIME_COLUMN
-from carnac.core.time.granularity import Granularity, parse_granularity
+from carnac.core.time.granularity import parse_granularity
 from carnac.core.time.nesting import is_finer_or_equal
 from carnac.core.words import granularity_text
 
@@ -147,7 +147,7 @@ class TargetView:
         target = self.target
         if self._query_granularity is not None:
             found = parse_granularity(layout.query_granularity)
-            if not _is_coarse_enough(found, self._query_granularity):
+            if not is_finer_or_equal(self._query_granularity, found):
                 wanted = granularity_text(str(self._query_granularity))
                 return f"query granularity {granularity_text(str(found))}, not {wanted}"
         if target.metrics is not None and not layout.is_rolled_up:
@@ -190,7 +190,3 @@ def _wanted_order(
     first = target.partitioning.dimensions if target.partitioning.kind == "range" else ()
     rest = [name for name in sort_by if name in present]
     return tuple(dict.fromkeys([*(name for name in first if name in present), *rest]))
-
-
-def _is_coarse_enough(found: Granularity, asked: Granularity) -> bool:
-    return is_finer_or_equal(asked, found)
