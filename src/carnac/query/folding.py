@@ -9,7 +9,16 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from carnac.query.syntax import Node, arguments, call, select_of, unparse, walk
+from carnac.query.syntax import (
+    ROW_EXPRESSIONS,
+    Node,
+    arguments,
+    call,
+    cast,
+    select_of,
+    unparse,
+    walk,
+)
 
 if TYPE_CHECKING:
     import duckdb
@@ -19,17 +28,6 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _CLOCK_WORDS = {"current_date", "current_timestamp", "current_localtimestamp", "localtimestamp"}
 _VOLATILE = {"random", "uuid", "uuidv4", "uuidv7", "gen_random_uuid"}
-_CONSTANT = {
-    "BETWEEN",
-    "CASE",
-    "CAST",
-    "COMPARISON",
-    "CONJUNCTION",
-    "CONSTANT",
-    "FUNCTION",
-    "OPERATOR",
-    "TYPE",
-}
 
 
 class Constants:
@@ -70,17 +68,7 @@ class Constants:
                 return _cut_to_day(node, _instant_of_text(text))
         if not _is_constant(node):
             return None
-        as_instant = {
-            "class": "CAST",
-            "type": "OPERATOR_CAST",
-            "alias": "",
-            "query_location": 0,
-            "query_location_length": 0,
-            "child": node,
-            "try_cast": False,
-            "type_expr": _TIMESTAMPTZ,
-        }
-        found = self._evaluate(call("epoch_us", [as_instant]))
+        found = self._evaluate(call("epoch_us", [cast(node, "TIMESTAMP WITH TIME ZONE")]))
         return found if isinstance(found, int) else None
 
     def _parameter(self, node: Node) -> object:
@@ -137,7 +125,7 @@ def _is_constant(node: Node) -> bool:
         kind = part.get("class")
         if kind == "COLUMN_REF" and str(part["column_names"][0]).lower() in _CLOCK_WORDS:
             continue
-        if kind is not None and kind not in _CONSTANT:
+        if kind is not None and kind not in ROW_EXPRESSIONS:
             return False
         if kind == "FUNCTION" and (
             str(part["function_name"]).lower() in _VOLATILE or len(arguments(part)) > 8
@@ -163,17 +151,3 @@ def _instant_of(value: object) -> int | None:
     if isinstance(value, date):
         return (datetime(value.year, value.month, value.day, tzinfo=UTC) - _EPOCH) // _MICROSECOND
     return None
-
-
-_TIMESTAMPTZ: Node = {
-    "class": "TYPE",
-    "type": "TYPE",
-    "alias": "",
-    "query_location": 0,
-    "query_location_length": 0,
-    "catalog": "",
-    "schema": "",
-    "type_name": "TIMESTAMP WITH TIME ZONE",
-    "children": [],
-    "qualified_name": {"path": ["TIMESTAMP WITH TIME ZONE"]},
-}

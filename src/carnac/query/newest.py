@@ -18,7 +18,7 @@ from carnac.core.time.intervals import MAX_MS, MIN_MS, Interval, IntervalSet
 from carnac.ports.queries import LeafSlice
 from carnac.query.relations import Scope
 from carnac.query.rewriting.bucketing import ROW_FUNCTIONS
-from carnac.query.syntax import Node, arguments, call, walk
+from carnac.query.syntax import ROW_EXPRESSIONS, Node, arguments, call, walk
 
 MAX_ROWS = 10_000
 """Statements that want more rows are run as they are."""
@@ -26,21 +26,8 @@ NEAR_ROWS, NEAR_SHARE = 16_384, 16
 """About so many rows are looked at first, or so many for each that is wanted; files of fewer rows as a whole."""
 MAX_SHARE = 4
 """At most one in so many rows is looked at before the statement runs."""
-_ROW_EXPRESSIONS = frozenset(
-    {
-        "BETWEEN",
-        "CASE",
-        "CAST",
-        "COLUMN_REF",
-        "COMPARISON",
-        "CONJUNCTION",
-        "CONSTANT",
-        "OPERATOR",
-        "STAR",
-        "TYPE",
-    }
-)
-"""Expressions that give one value for each row, always the same."""
+_EXPRESSIONS = ROW_EXPRESSIONS | {"COLUMN_REF", "STAR"}
+"""Expressions that give one value for each row, always the same if their functions do."""
 _ROW_OPERATORS = frozenset({"~~", "!~~", "~~*", "!~~*", "+", "-", "*", "/", "//", "%", "||"})
 _PLAIN_FUNCTIONS = ROW_FUNCTIONS | _ROW_OPERATORS | {"lower", "upper", "starts_with", "contains"}
 
@@ -183,7 +170,7 @@ def _is_by_row(node: Node) -> bool:
         return name in _PLAIN_FUNCTIONS and not node["schema"] and bool(arguments(node))
     if node["class"] == "STAR" and (node["replace_list"] or node["rename_list"]):
         return False
-    return node["class"] in _ROW_EXPRESSIONS
+    return node["class"] in _EXPRESSIONS
 
 
 def _is_time(node: Node, select: Node, scope: Scope) -> bool:

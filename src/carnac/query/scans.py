@@ -106,6 +106,11 @@ def slices_of(entries: Iterable[VisibleSegment]) -> list[LeafSlice]:
     return list(found.values())
 
 
+def rows_in(slices: Iterable[LeafSlice]) -> int:
+    """Return the rows of the segments."""
+    return sum(one.segment.rows for one in slices)
+
+
 def scan_sql(
     columns: Mapping[str, ColumnType],
     slices: Sequence[LeafSlice],

@@ -10,7 +10,7 @@ from __future__ import annotations
 import atexit
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec.json import Encoder
@@ -51,6 +51,10 @@ _PARSED: Memo[str, duckdb.Statement] = Memo(
 atexit.register(_PARSED.clear)  # DuckDB complains of what outlives it
 _ENCODER = Encoder()
 _HOLDERS = frozenset({dict, list})
+ROW_EXPRESSIONS = frozenset(
+    ("BETWEEN", "CASE", "CAST", "COMPARISON", "CONJUNCTION", "CONSTANT", "FUNCTION", "OPERATOR", "TYPE")
+)  # fmt: skip
+"""Classes of expressions that are computed from their parts alone, as far as the functions among them are."""
 
 _TREES = _texts()
 """JSON of trees, by statement."""
@@ -111,6 +115,11 @@ def unparse(cursor: duckdb.DuckDBPyConnection, statement: Node) -> str:
         return str(found)
 
     return _TEXTS.get(tree, printed)
+
+
+def text_of(cursor: duckdb.DuckDBPyConnection, expression: Node) -> str:
+    """Return the SQL text of an expression, without its name."""
+    return unparse(cursor, select_of([expression | {"alias": ""}])).removeprefix("SELECT ")
 
 
 def walk(node: Any) -> Iterator[Node]:
@@ -195,8 +204,34 @@ def constant(kind: str, text: str) -> Node:
     return {"class": "CONSTANT", "type": "VALUE_CONSTANT", **NOWHERE, "literal": literal}
 
 
+def null() -> Node:
+    """Return NULL."""
+    return constant("NULL_LITERAL", "") | {"literal": {"kind": "NULL_LITERAL"}}
+
+
+def or_zero(node: Node) -> Node:
+    """Return an expression, or 0 where it is null."""
+    zero = constant("INTEGER", "0")
+    return {"class": "OPERATOR", "type": "OPERATOR_COALESCE", **NOWHERE, "children": [node, zero]}
+
+
+def conjunction(conditions: Sequence[Node], word: str = "AND") -> Node | None:
+    """Return conditions joined by AND, or by OR; None: there is none."""
+    if len(conditions) <= 1:
+        return conditions[0] if conditions else None
+    kind = f"CONJUNCTION_{word}"
+    return {"class": "CONJUNCTION", "type": kind, **NOWHERE, "children": list(conditions)}
+
+
+def cast_to(cursor: duckdb.DuckDBPyConnection, node: Node, type_text: str) -> Node:
+    """Return a cast to a type, which may have parts."""
+    _, found = parse(cursor, f"SELECT CAST('' AS {type_text})")
+    item: Node = found["node"]["select_list"][0]
+    return item | NOWHERE | {"child": node | {"alias": ""}}
+
+
 def cast(node: Node, type_name: str) -> Node:
-    """Return a cast to a type."""
+    """Return a cast to a type that has no parts."""
     named = {
         "class": "TYPE",
         "type": "TYPE",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from carnac.errors import Invalid
 from carnac.query.dialect.times import STEPPING, TIMES, stepped
-from carnac.query.syntax import NOWHERE, Node, arguments, parse, select_of, unparse, walk
+from carnac.query.syntax import NOWHERE, Node, arguments, parse, text_of, walk
 
 if TYPE_CHECKING:
     import duckdb
@@ -118,7 +118,7 @@ def without_druid_calls(cursor: duckdb.DuckDBPyConnection, statement: Node) -> N
     for node in list(walk(statement["node"])):
         for item in node.get("select_list") or ():
             if not item["alias"] and any(map(_is_druids, walk(item))):
-                item["alias"] = unparse(cursor, select_of([item])).removeprefix("SELECT ")
+                item["alias"] = text_of(cursor, item)
     for node in reversed(list(walk(statement["node"]))):  # what is within a call first
         form = _form(node) if _is_druids(node) else None
         if form is not None:

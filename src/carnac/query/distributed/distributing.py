@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from carnac.errors import Invalid
 from carnac.ports import Catalog
 from carnac.ports.distributed import Along, Distribution, GatherLimit, Stand, Way, said_of_slices
-from carnac.ports.queries import LeafRequest, LeafSlice, QueryBasis
+from carnac.ports.queries import LeafRequest, QueryBasis
 from carnac.query.distributed.aggregates import is_aggregate
 from carnac.query.distributed.binding import Bound, bind, scan_types, show_empty
 from carnac.query.distributed.explaining import said_of_segments
@@ -33,7 +33,7 @@ from carnac.query.parameters import Parameters
 from carnac.query.planning import Plan, Planner, Scan
 from carnac.query.relations import Scope, used_columns, used_types
 from carnac.query.results import arrow_table
-from carnac.query.scans import quote, with_views
+from carnac.query.scans import quote, rows_in, with_views
 from carnac.query.streams.basis import basis_of
 from carnac.query.syntax import Node, base_table, cast, select_of, unparse, walk
 
@@ -186,7 +186,7 @@ class Distributor:
             new[id(inner)] = self._answered(plan, basis, inner, along)
         sources = sources_of(node["from_table"], views)
         scans = {scan.view: scan for scan in plan.scans}
-        rows = {id(one): _rows_of(scans[one["table_name"]].slices) for one in sources}
+        rows = {id(one): rows_in(scans[one["table_name"]].slices) for one in sources}
         why = NotOneRound(f"it joins datasources of more than {SMALL_ROWS_MAX:,} rows")
         for large in sorted(sources, key=lambda one: -rows[id(one)]):
             small = [one for one in sources if one is not large]
@@ -239,7 +239,7 @@ class Distributor:
             )
             if count is not None:
                 return count
-        return sum(_rows_of(leaf.slices) for leaf in found.leaves)
+        return sum(rows_in(leaf.slices) for leaf in found.leaves)
 
     def _gathered_along(
         self, plan: Plan, basis: QueryBasis, node: Node, scan: Scan, along: list[Along]
@@ -370,9 +370,7 @@ class Distributor:
         ]
         condition = condition_of(relations)
         if condition is None:  # so many rows will come, at least
-            self.limit.check(
-                sum(one.segment.rows for one in scan.slices if one.clip is None), size_bytes=0
-            )
+            self.limit.check(rows_in(one for one in scan.slices if one.clip is None), size_bytes=0)
         leaf = leaf_of(scan.view, sent, condition, rows_max=self.limit.rows + 1)
         return self._request(scan, leaf, {})
 
@@ -423,10 +421,6 @@ def _reason(select: Select | None) -> str:
     if select.modifiers:
         return "each server gives the rows that may matter, and the broker chooses among them"
     return "each server gives its rows, and the broker unites them"
-
-
-def _rows_of(slices: Sequence[LeafSlice]) -> int:
-    return sum(one.segment.rows for one in slices)
 
 
 def _arrow(tables: Mapping[str, Mapping[str, Sequence[Any]]]) -> dict[str, object]:

@@ -20,22 +20,17 @@ from carnac.query.distributed.aggregates import (
 from carnac.query.distributed.naming import column
 from carnac.query.relations import Relation, Scope
 from carnac.query.scans import quote
-from carnac.query.syntax import NOWHERE, Node, base_table, constant, select_of, walk
-
-_PUSHED = frozenset(
-    {
-        "BETWEEN",
-        "CASE",
-        "CAST",
-        "COLUMN_REF",
-        "COMPARISON",
-        "CONJUNCTION",
-        "CONSTANT",
-        "FUNCTION",
-        "OPERATOR",
-        "TYPE",
-    }
+from carnac.query.syntax import (
+    ROW_EXPRESSIONS,
+    Node,
+    base_table,
+    conjunction,
+    constant,
+    select_of,
+    walk,
 )
+
+_PUSHED = ROW_EXPRESSIONS | {"COLUMN_REF"}
 _NOT_PUSHED = AGGREGATES | CLOCKS | CLOCK_READERS | SPREADING | VOLATILE
 
 
@@ -45,9 +40,9 @@ def condition_of(relations: Sequence[Relation]) -> Node | None:
     Args:
         relations: All that read the scan.
     """
-    found = [_all(_sent(relation), "AND") for relation in relations]
+    found = [conjunction(_sent(relation)) for relation in relations]
     whole = [one for one in found if one is not None]
-    return _all(whole, "OR") if len(whole) == len(found) else None
+    return conjunction(whole, "OR") if len(whole) == len(found) else None
 
 
 def _sent(relation: Relation) -> list[Node]:
@@ -75,13 +70,6 @@ def _bare(condition: Node, relation: Relation, scope: Scope) -> Node | None:
                 return None
             node["column_names"] = [name]
     return condition | {"alias": ""}
-
-
-def _all(parts: Sequence[Node], word: str) -> Node | None:
-    if len(parts) <= 1:
-        return parts[0] if parts else None
-    kind = f"CONJUNCTION_{word}"
-    return {"class": "CONJUNCTION", "type": kind, **NOWHERE, "children": list(parts)}
 
 
 def leaf_of(view: str, names: Iterable[str], condition: Node | None, *, rows_max: int) -> Node:

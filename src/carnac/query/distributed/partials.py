@@ -27,7 +27,17 @@ from carnac.query.distributed.aggregates import (
 )
 from carnac.query.distributed.naming import NotOneRound, key_of
 from carnac.query.rewriting.sketching import PREFIX
-from carnac.query.syntax import NOWHERE, Node, arguments, call, cast, constant
+from carnac.query.syntax import (
+    NOWHERE,
+    Node,
+    arguments,
+    call,
+    cast,
+    conjunction,
+    constant,
+    null,
+    or_zero,
+)
 
 Part = Callable[[Node], Node]
 """Adds a partial aggregate to what servers are asked for; returns the column of their answers that holds it."""
@@ -110,7 +120,7 @@ def merged_aggregate(node: Node, part: Part) -> Node:
     if node["distinct"]:
         return _distinct(node, part)
     if name in COUNTS:
-        return cast(_or_zero(call("sum", [part(node)])), "BIGINT")
+        return cast(or_zero(call("sum", [part(node)])), "BIGINT")
     if name in SUMS:
         return call("sum", [part(node)])
     if name in MEANS and len(args) == 1:
@@ -119,10 +129,8 @@ def merged_aggregate(node: Node, part: Part) -> Node:
         )
         return call("/", [total, count]) | {"is_operator": True}
     if name in EXTREME_ROWS and len(args) == 2:
-        condition = _is_there(args[0])
-        if node["filter"] is not None:
-            condition = _all([node["filter"], condition])
-        there = node | {"filter": condition}
+        conditions = [] if node["filter"] is None else [node["filter"]]
+        there = node | {"filter": conjunction([*conditions, _is_there(args[0])])}
         extreme = part(_other(there, EXTREME_ROWS[name], args[1:]))
         return call(name, [part(node), extreme])
     if name in MOMENTS:
@@ -160,7 +168,7 @@ def _distinct(node: Node, part: Part) -> Node:
     listed = call("list", [part(_other(node, "list", args))])
     values = call("list_distinct", [call("flatten", [listed])])
     found = call("list_aggregate", [values, constant("STRING", name)])
-    return _or_zero(found) if name in COUNTS else found
+    return or_zero(found) if name in COUNTS else found
 
 
 def _moments(node: Node, part: Part) -> Node:
@@ -189,16 +197,13 @@ def _of_states(node: Node, part: Part) -> Node:
 
 def _where(conditions: list[Node], value: Node) -> Node:
     """Return a value where all conditions hold, else null."""
-    check = {"when_expr": conditions[0], "then_expr": value}
-    if len(conditions) > 1:
-        check["when_expr"] = _all(conditions)
-    null = constant("NULL_LITERAL", "") | {"literal": {"kind": "NULL_LITERAL"}}
+    check = {"when_expr": conjunction(conditions), "then_expr": value}
     return {
         "class": "CASE",
         "type": "CASE_EXPR",
         **NOWHERE,
         "case_checks": [check],
-        "else_expr": null,
+        "else_expr": null(),
     }
 
 
@@ -215,12 +220,3 @@ def with_arguments(node: Node, args: Sequence[Node]) -> Node:
 
 def _is_there(node: Node) -> Node:
     return {"class": "OPERATOR", "type": "OPERATOR_IS_NOT_NULL", **NOWHERE, "children": [node]}
-
-
-def _all(conditions: list[Node]) -> Node:
-    return {"class": "CONJUNCTION", "type": "CONJUNCTION_AND", **NOWHERE, "children": conditions}
-
-
-def _or_zero(node: Node) -> Node:
-    zero = constant("INTEGER", "0")
-    return {"class": "OPERATOR", "type": "OPERATOR_COALESCE", **NOWHERE, "children": [node, zero]}

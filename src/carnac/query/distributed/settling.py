@@ -14,10 +14,10 @@ from carnac.query.syntax import (
     arguments,
     call,
     cast,
+    cast_to,
     constant,
-    parse,
-    select_of,
-    unparse,
+    null,
+    text_of,
     walk,
 )
 
@@ -44,7 +44,7 @@ def settle(
             if not item["alias"] and any(
                 one.get("class") == "PARAMETER" or _reads_clock(one, own) for one in walk(item)
             ):
-                item["alias"] = unparse(cursor, select_of([item])).removeprefix("SELECT ")
+                item["alias"] = text_of(cursor, item)
     for one in walk(statement["node"]):
         if function_name(one) == "ago" and len(arguments(one)) == 1:
             interval = cast(arguments(one)[0], "INTERVAL")
@@ -56,13 +56,11 @@ def settle(
 def _stop_clock(cursor: duckdb.DuckDBPyConnection, found: Sequence[Node]) -> None:
     if not found:
         return
-    texts = [
-        unparse(cursor, select_of([one | {"alias": ""}])).removeprefix("SELECT ") for one in found
-    ]
+    texts = [text_of(cursor, one) for one in found]
     asked = ", ".join(f"CAST({text} AS VARCHAR), typeof({text})" for text in texts)
     values: Sequence[Any] = cursor.execute(f"SELECT {asked}").fetchall()[0]
     for one, text, kind in zip(found, values[::2], values[1::2], strict=True):
-        _put(one, _cast(cursor, str(text), str(kind)))
+        _put(one, cast_to(cursor, constant("STRING", str(text)), str(kind)))
 
 
 def _write_parameters(
@@ -83,7 +81,7 @@ def _written(cursor: duckdb.DuckDBPyConnection, place: str, value: object) -> No
     asked = "SELECT typeof($1), CAST($1 AS VARCHAR)"
     [(kind, text)] = cursor.execute(asked, [value]).fetchall()
     if text is None:
-        return constant("NULL_LITERAL", "") | {"literal": {"kind": "NULL_LITERAL"}}
+        return null()
     if kind == "VARCHAR":  # a literal, as a parameter is, fits what it is compared with
         return constant("STRING", text)
     same = f"SELECT CAST($2 AS {kind}) IS NOT DISTINCT FROM $1"
@@ -91,14 +89,7 @@ def _written(cursor: duckdb.DuckDBPyConnection, place: str, value: object) -> No
         raise Invalid(
             f"parameter {place} cannot be sent to servers; write it into the statement as a constant"
         )
-    return _cast(cursor, text, kind)
-
-
-def _cast(cursor: duckdb.DuckDBPyConnection, text: str, kind: str) -> Node:
-    """Return a text as a value of a type, which may have parts."""
-    _, found = parse(cursor, f"SELECT CAST('' AS {kind})")
-    item: Node = found["node"]["select_list"][0]
-    return item | NOWHERE | {"child": constant("STRING", text)}
+    return cast_to(cursor, constant("STRING", text), kind)
 
 
 def _own_names(statement: Node, selects: Sequence[tuple[Node, Scope]]) -> set[str]:

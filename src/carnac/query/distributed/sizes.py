@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from carnac.query.distributed.aggregates import SPREADING, function_name, is_aggregate
+from carnac.query.scans import rows_in
 from carnac.query.syntax import walk_here
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ class AnswerSize:
         """Whether the answer over slices has few rows."""
         if self.is_few:
             return True
-        return self.is_within and sum(one.segment.rows for one in slices) <= SMALL_ROWS
+        return self.is_within and rows_in(slices) <= SMALL_ROWS
 
 
 def size_of(statement: Node, selects: Sequence[tuple[Node, Scope]]) -> AnswerSize:

@@ -20,23 +20,9 @@ from carnac.query.distributed.aggregates import (
 )
 from carnac.query.distributed.naming import Names, NotOneRound, key_of, names_of
 from carnac.query.relations import Scope
-from carnac.query.syntax import Node, walk
+from carnac.query.syntax import ROW_EXPRESSIONS, Node, walk
 
-_EXPRESSIONS = frozenset(
-    {
-        "BETWEEN",
-        "CASE",
-        "CAST",
-        "COLUMN_REF",
-        "COMPARISON",
-        "CONJUNCTION",
-        "CONSTANT",
-        "FUNCTION",
-        "OPERATOR",
-        "STAR",
-        "TYPE",
-    }
-)
+_EXPRESSIONS = ROW_EXPRESSIONS | {"COLUMN_REF", "STAR"}
 _WORDS = {
     "COLLATE": "a collation",
     "LAMBDA": "a lambda",

@@ -27,11 +27,11 @@ from carnac.query.distributed.leaves import checked_leaf
 from carnac.query.distributed.merging import stand_sql
 from carnac.query.distributed.naming import NotOneRound
 from carnac.query.distributed.settling import settle
-from carnac.query.keeping.leaf import keys_of, rows_in
+from carnac.query.keeping.leaf import keys_of
 from carnac.query.keeping.whole import key_of_whole, whole_answer
 from carnac.query.planning import Plan, scan_of
 from carnac.query.results import arrow_table, tidy
-from carnac.query.scans import scan_sql, with_views
+from carnac.query.scans import rows_in, scan_sql, with_views
 from carnac.query.syntax import walk
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from carnac.query.keeping.store import KeptResult, KeptResults, Taken
-from carnac.query.scans import with_views
+from carnac.query.scans import rows_in, with_views
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,11 +25,6 @@ BLOCK_COLUMN = "__carnac_block"
 def keys_of(slices: Sequence[LeafSlice]) -> list[SliceKey]:
     """Return slices as what is kept of them is known by."""
     return [(one.segment.segment_id, one.clip) for one in slices]
-
-
-def rows_in(slices: Sequence[LeafSlice]) -> int:
-    """Return the rows of the segments."""
-    return sum(one.segment.rows for one in slices)
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 from carnac.core.pruning.predicates import EVERYTHING, time_bounds
 from carnac.core.time.intervals import IntervalSet
@@ -20,7 +20,7 @@ from carnac.query.distributed.leaves import CheckedLeaf
 from carnac.query.folding import Constants
 from carnac.query.functions import is_volatile
 from carnac.query.relations import conjuncts, used_columns
-from carnac.query.syntax import NOWHERE, Node, unparse, walk
+from carnac.query.syntax import Node, conjunction, unparse, walk
 
 if TYPE_CHECKING:
     import duckdb
@@ -160,7 +160,4 @@ def _without(statement: Node, conditions: Sequence[Node]) -> Node:
     node = statement["node"]
     gone = set(map(id, conditions))
     left = [one for one in conjuncts(node["where_clause"]) if id(one) not in gone]
-    where: Any = left[0] if left else None
-    if len(left) > 1:
-        where = {"class": "CONJUNCTION", "type": "CONJUNCTION_AND", **NOWHERE, "children": left}
-    return statement | {"node": node | {"where_clause": where}}
+    return statement | {"node": node | {"where_clause": conjunction(left)}}

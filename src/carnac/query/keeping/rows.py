@@ -7,12 +7,12 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from carnac.query.keeping.leaf import KeptLeaf, keys_of, rows_in
+from carnac.query.keeping.leaf import KeptLeaf, keys_of
 from carnac.query.keeping.pieces import Piece, pieces_of
 from carnac.query.keeping.store import KeptResults
 from carnac.query.results import run
 from carnac.query.running.query import ScanFiles
-from carnac.query.scans import with_views
+from carnac.query.scans import rows_in, with_views
 
 if TYPE_CHECKING:
     import pyarrow as pa

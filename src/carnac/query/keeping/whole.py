@@ -10,10 +10,11 @@ import hashlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from carnac.query.keeping.leaf import keys_of, rows_in
+from carnac.query.keeping.leaf import keys_of
 from carnac.query.keeping.pieces import add_tables, may_keep
 from carnac.query.keeping.store import WholeAnswer
 from carnac.query.results import arrow_table
+from carnac.query.scans import rows_in
 
 if TYPE_CHECKING:
     from carnac.ports.distributed import Distribution

@@ -27,8 +27,7 @@ from carnac.query.syntax import (
     call,
     cast,
     constant,
-    select_of,
-    unparse,
+    text_of,
     walk,
 )
 
@@ -141,7 +140,7 @@ def rewrite_buckets(
             if not found:
                 continue
             if not item["alias"]:
-                item["alias"] = unparse(cursor, select_of([item])).removeprefix("SELECT ")
+                item["alias"] = text_of(cursor, item)
             _rewrite_all(found, constants, numbers)
         for key in ("group_expressions", "having", "qualify", "modifiers"):
             _rewrite_all(_rewritable(select[key], scope), constants, numbers)

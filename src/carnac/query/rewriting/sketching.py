@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, Any
 from carnac.core.segments.segment import ColumnType
 from carnac.errors import Invalid
 from carnac.ports.memo import Memo
-from carnac.query.syntax import NO_LOCATION, NOWHERE, Node, arguments, call, cast, constant, walk
+from carnac.query.syntax import (
+    NO_LOCATION,
+    Node,
+    arguments,
+    call,
+    cast,
+    constant,
+    or_zero,
+    walk,
+)
 
 if TYPE_CHECKING:
     import duckdb
@@ -192,7 +201,7 @@ def _build(
         state = call(f"{PREFIX}build_{kind}{suffix}", [values, size])
     if name.startswith("approx_count_distinct"):
         estimate = call(f"{PREFIX}estimate_{kind}", [state])
-        return cast(call("round", [_coalesce_zero(estimate)]), "BIGINT")
+        return cast(call("round", [or_zero(estimate)]), "BIGINT")
     return call(f"{PREFIX}quantile", [state, cast(args[1], "DOUBLE")]) if is_quantile else state
 
 
@@ -227,11 +236,6 @@ def _size(kind: str, given: list[Node]) -> Node:
     else:
         size = _DEFAULT_SIZE[kind]
     return constant("INTEGER", str(size))
-
-
-def _coalesce_zero(node: Node) -> Node:
-    zero = constant("INTEGER", "0")
-    return {"class": "OPERATOR", "type": "OPERATOR_COALESCE", **NOWHERE, "children": [node, zero]}
 
 
 def register_sketches(connection: duckdb.DuckDBPyConnection) -> None:

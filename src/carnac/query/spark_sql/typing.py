@@ -11,14 +11,21 @@ from carnac.query.distributed.aggregates import SPREADING, VOLATILE, function_na
 from carnac.query.distributed.binding import Bound, bind
 from carnac.query.messages import first_sentence
 from carnac.query.spark_sql.kinds import PLAIN_TIME, TIME, Kind, NotInSpark, literal, refuse
-from carnac.query.syntax import Node, parse, select_of, unparse, walk, walk_here
+from carnac.query.syntax import (
+    ROW_EXPRESSIONS,
+    Node,
+    cast_to,
+    null,
+    select_of,
+    text_of,
+    unparse,
+    walk,
+    walk_here,
+)
 
 if TYPE_CHECKING:
     import duckdb
 
-_CONSTANT = frozenset(
-    ("BETWEEN", "CASE", "CAST", "COMPARISON", "CONJUNCTION", "CONSTANT", "FUNCTION", "OPERATOR", "TYPE")
-)  # fmt: skip
 _UNTYPED = frozenset({"TYPE", "STAR", "LAMBDA", "LAMBDA_REF"})
 
 
@@ -72,7 +79,7 @@ class Oracle:
 
     def value(self, node: Node, kind: Kind) -> object:
         """Return what a constant expression is: a text, or the microseconds of a time; None: null."""
-        text = unparse(self.cursor, select_of([node | {"alias": ""}])).removeprefix("SELECT ")
+        text = text_of(self.cursor, node)
         way = f"epoch_us({text})" if kind in {TIME, PLAIN_TIME} else f"CAST({text} AS VARCHAR)"
         found: Any = self.cursor.execute(f"SELECT {way}").fetchall()[0][0]
         return found
@@ -83,7 +90,7 @@ class Oracle:
         Raises:
             NotInSpark: It is null.
         """
-        text = unparse(self.cursor, select_of([node | {"alias": ""}])).removeprefix("SELECT ")
+        text = text_of(self.cursor, node)
         asked = (
             f"SELECT year(i) * 12 + month(i), day(i), "
             f"hour(i) * 3600000000 + minute(i) * 60000000 + microsecond(i) FROM (SELECT {text} AS i)"
@@ -127,18 +134,11 @@ class Printer(Protocol):
         ...
 
 
-def cast_to(cursor: duckdb.DuckDBPyConnection, node: Node, kind: Kind) -> Node:
-    """Return a cast to a type as DuckDB prints it."""
-    _, found = parse(cursor, f"SELECT CAST('' AS {kind})")
-    item: Node = found["node"]["select_list"][0]
-    return item | {"child": node | {"alias": ""}}
-
-
 def is_constant(node: Node) -> bool:
     """Whether an expression has one value, whatever the row."""
     for one in walk(node):
         kind = one.get("class")
-        if kind is not None and kind not in _CONSTANT:
+        if kind is not None and kind not in ROW_EXPRESSIONS:
             return False
         if is_aggregate(one) or function_name(one) in VOLATILE | SPREADING:
             return False
@@ -161,21 +161,10 @@ def kinds_of(
     aggregates = [one for one in typed if is_aggregate(one)]
     found: dict[int, Kind] = {}
     found.update(_bound(oracle, select, aggregates, [_plain(one) for one in aggregates], ctes))
-    nulls = {
-        one: cast_to(oracle.cursor, {"class": "CONSTANT", **_NULL}, found[one]) for one in found
-    }
+    nulls = {one: cast_to(oracle.cursor, null(), found[one]) for one in found}
     rest = [one for one in typed if id(one) not in found]
     found.update(_bound(oracle, select, rest, [_without(one, nulls) for one in rest], ctes))
     return found
-
-
-_NULL: Node = {
-    "type": "VALUE_CONSTANT",
-    "alias": "",
-    "query_location": 0,
-    "query_location_length": 0,
-    "literal": {"kind": "NULL_LITERAL"},
-}
 
 
 def _here(expression: Node) -> Iterable[Node]:
