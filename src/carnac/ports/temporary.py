@@ -22,7 +22,7 @@ LEFTOVERS_MAX = 1_000
 """Folders of dead processes that are looked at, at a time."""
 
 _own: dict[tuple[int, str], Path] = {}
-_held: list[int] = []
+_held: dict[Path, int] = {}
 """Open folders of this process, whose locks say that it lives."""
 _lock = threading.Lock()
 
@@ -31,7 +31,7 @@ def own_folder(kind: str) -> Path:
     """Return the temporary folder of this process for things of one kind; made when it is first asked for.
 
     It ends with the process. What a killed one left is removed by the next that asks for the same kind: a folder whose
-    owner lives is locked.
+    owner lives is locked, and so is one that a living child of it has (`handle_of`).
 
     Args:
         kind: A word, as part of the folder's name.
@@ -49,6 +49,14 @@ def own_folder(kind: str) -> Path:
                 raise no_temporary_folder(error) from error
             atexit.register(_remove_own, key)
         return _own[key]
+
+
+def handle_of(folder: Path) -> int:
+    """Return the handle that keeps a folder of this process from being taken for a dead one's.
+
+    A child that inherits it (`pass_fds`) has the folder for as long as it lives, too.
+    """
+    return _held[folder]
 
 
 def make_private(folder: Path) -> Path:
@@ -102,7 +110,7 @@ def _make(kind: str) -> Path:
         with suppress(OSError):  # some file systems have no locks: nobody removes anything there
             fcntl.flock(handle, fcntl.LOCK_SH)
         if os.fstat(handle).st_nlink and Path(folder).is_dir():
-            _held.append(handle)
+            _held[Path(folder)] = handle
             return Path(folder)
         os.close(handle)  # taken for a dead one's before it was locked
     raise FileExistsError(f"{ATTEMPTS_MAX} folders were removed while they were made")

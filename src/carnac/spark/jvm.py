@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from carnac.core.texts import properties_text
 from carnac.errors import Unavailable
-from carnac.ports.temporary import own_folder
+from carnac.ports.temporary import handle_of, own_folder
 from carnac.spark.interrupts import Held
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 PORT_VARIABLE, SECRET_VARIABLE = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
 """Spark's: where a JVM that is there already listens, and the password to it."""
 POLL_S = 0.05
+START_POLLS_MAX = 12_000
+"""So often a JVM that is not up is looked at, for ten minutes: one that cannot tell that it is up may live on."""
 END_TIMEOUT_S = 10
 TOLD_TO_END = frozenset(
     code for number in (signal.SIGTERM, signal.SIGHUP) for code in (-number, 128 + number)
@@ -51,13 +53,21 @@ class JavaEnded(Unavailable):
         self.code = code
 
 
-def open_gateway(conf: SparkConf, log_path: Path, held: Held, *, niceness: int = 0) -> Any:
+def open_gateway(
+    conf: SparkConf,
+    log_path: Path,
+    held: Held,
+    *,
+    niceness: int = 0,
+    polls_max: int = START_POLLS_MAX,
+) -> Any:
     """Start a JVM, if `spark-submit` has not, and return the way to it; it ends when this process does.
 
     Args:
         log_path: What it prints is appended to this file.
         held: A signal that arrives ends it, before it is up.
         niceness: By how much it gives way to other processes, and so do those that it starts.
+        polls_max: How often it is looked at, every `POLL_S`, before it counts as one that does not start.
 
     Raises:
         Unavailable: It does not start, or a signal has arrived.
@@ -66,11 +76,13 @@ def open_gateway(conf: SparkConf, log_path: Path, held: Held, *, niceness: int =
 
     if PORT_VARIABLE in os.environ:
         return launch_gateway(conf)  # type: ignore[no-untyped-call]
-    with tempfile.TemporaryDirectory(dir=own_folder("java")) as folder:
+    own = own_folder("java")
+    with tempfile.TemporaryDirectory(dir=own) as folder:
         told = Path(folder) / "gateway"
-        process = _start(_command(conf, Path(folder) / "settings"), told, log_path, niceness)
+        command = _command(conf, Path(folder) / "settings")
+        process = _start(command, told, log_path, niceness, handle_of(own))
         try:
-            port, secret = _wait(process, told, held)
+            port, secret = _wait(process, told, held, polls_max)
             with _environ:
                 os.environ |= {PORT_VARIABLE: str(port), SECRET_VARIABLE: secret}
                 try:
@@ -95,11 +107,15 @@ def _command(conf: SparkConf, settings: Path) -> list[str]:
 
 
 def _start(
-    command: list[str], told: Path, log_path: Path, niceness: int
+    command: list[str], told: Path, log_path: Path, niceness: int, folder: int
 ) -> subprocess.Popen[bytes]:
     """Start the JVM, which ends when its standard input does, and does not hear Ctrl-C.
 
-    A shell settles that: Python's own code between fork and exec crashes in a thread of a process with many libraries.
+    It looks at its standard input only once it is up, and lives for ever if it cannot tell that: so it has our folder
+    while it lives, and nobody removes that in the meantime if we are killed.
+
+    A shell settles the rest: Python's own code between fork and exec crashes in a thread of a process with many
+    libraries.
     """
     environ = {"SPARK_CONNECT_MODE": "0", "_PYSPARK_DRIVER_CONN_INFO_PATH": str(told)}
     log_path.parent.mkdir(parents=True, exist_ok=True)
@@ -110,12 +126,19 @@ def _start(
             stdout=log,
             stderr=log,
             env={**os.environ, **environ},
+            pass_fds=(folder,),
         )
 
 
-def _wait(process: subprocess.Popen[bytes], told: Path, held: Held) -> tuple[int, str]:
+def _wait(
+    process: subprocess.Popen[bytes], told: Path, held: Held, polls_max: int
+) -> tuple[int, str]:
     """Return the port and the password once the JVM tells them."""
+    polls = 0
     while not told.exists():
+        if polls >= polls_max:
+            raise Unavailable(f"its Java is not up after {polls_max * POLL_S:.0f} s")
+        polls += 1
         if held.failure is not None:
             raise held.failure
         with contextlib.suppress(subprocess.TimeoutExpired):
