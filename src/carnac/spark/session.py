@@ -283,7 +283,6 @@ class SparkHolder:
         return session
 
     def _start(self, java: JavaRuntime, held: Held) -> SparkSession:
-        from pyspark import SparkContext
         from pyspark.sql import SparkSession
 
         local = local_master(self.settings.master)
@@ -298,7 +297,7 @@ class SparkHolder:
             if local is None:
                 context.addPyFile(str(self._ship()))
         except Exception as error:
-            SparkContext._gateway = None  # noqa: SLF001 - a gateway whose JVM is gone is of no use
+            _forget_jvm()
             if held.failure:
                 raise held.failure from error
             if isinstance(error, JavaEnded) and error.code in TOLD_TO_END:
@@ -350,7 +349,6 @@ def _jvm() -> subprocess.Popen[bytes] | None:
 def _forget_ended_jvm() -> None:
     """Let PySpark start another JVM where the one that it knows has ended by itself, as for want of memory."""
     from pyspark import SparkContext
-    from pyspark.sql import SparkSession
 
     process, context = _jvm(), SparkContext._active_spark_context  # noqa: SLF001
     if process is None:
@@ -361,8 +359,23 @@ def _forget_ended_jvm() -> None:
         except Exception:  # it does not answer: it is ending
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(timeout=GONE_S)
-    if process.poll() is None:
-        return
+    if process.poll() is not None:
+        _forget_jvm()
+
+
+def _forget_jvm() -> None:
+    """Let PySpark start another JVM; the one that it knows ends, if it was started here.
+
+    PySpark sends even new settings to the JVM that it knows, so one that ended while Spark started is forgotten as a
+    whole: else nothing starts in this process any more.
+    """
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    process = _jvm()
+    if process is not None and process.stdin is not None:
+        with contextlib.suppress(OSError):
+            process.stdin.close()  # what it ends at
     SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - pyspark has no public word for it
     SparkContext._active_spark_context = None  # noqa: SLF001
     SparkSession._instantiatedSession = SparkSession._activeSession = None  # noqa: SLF001

@@ -1,4 +1,4 @@
-"""A JVM that ended by itself, or that was ended as a statement went on in it, is replaced by the next statement."""
+"""A JVM that ended, by itself, while Spark started or as a statement went on, is replaced by the next statement."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from pyspark import SparkContext
 
-from carnac.errors import Cancelled, TimedOut
+from carnac.errors import Cancelled, TimedOut, Unavailable
 from carnac.ports.answers import Engine, Statement
 from carnac.spark import session
 from tests.support.merging import fill
@@ -39,6 +39,21 @@ def run(sql, query_id, **options):
     return [row for batch in queries.run(asked).batches() for row in batch.to_pylist()]
 
 
+begin = SparkContext._do_init
+
+
+def die_and_begin(*args):
+    SparkContext._do_init = begin
+    SparkContext._gateway.proc.kill()
+    SparkContext._gateway.proc.wait()
+    begin(*args)
+
+
+SparkContext._do_init = die_and_begin
+try:
+    run("SELECT count(*) > 0 AS n FROM events", "dead")
+except Unavailable:
+    print("dead")
 print(run("SELECT count(*) > 0 AS n FROM events", "first"))
 SparkContext._gateway.proc.kill()
 print(run("SELECT count(*) > 0 AS n FROM events", "second"))
@@ -72,4 +87,4 @@ def test_another_jvm_is_started_and_a_statement_that_is_stopped_keeps_no_core(
     )
     assert done.returncode == 0, done.stderr
     answer = "[{'n': True}]"
-    assert done.stdout.splitlines() == [answer, answer, "cancelled", answer, "True"]
+    assert done.stdout.splitlines() == ["dead", answer, answer, "cancelled", answer, "True"]
