@@ -9,11 +9,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
@@ -26,6 +24,8 @@ FAST_TESTS = "not spark and not sql and not http and not e2e and not slow"
 NO_FAST_TESTS_HERE = ("--ignore=tests/e2e", "--ignore-glob=*/spark/*")
 """Folders whose marks say so; to read them took a fifth of a process's start."""
 TESTS = "tests"
+PROCESSES_MAX = 4
+"""Of tests: one for each core, but each takes some hundred MB."""
 CHECKS: dict[str, list[str]] = {
     "lint": [f"{BIN}/ruff", "check", "."],
     "format": [f"{BIN}/ruff", "format", "--check", "."],
@@ -35,10 +35,9 @@ CHECKS: dict[str, list[str]] = {
         *(sys.executable, "-m", "pytest", "-q", "-p", "tests.turns", "-p", "no:cacheprovider"),
         *("-o", "console_output_style=classic", "-m", FAST_TESTS, *NO_FAST_TESTS_HERE),
         *KEEPING_FAILED,
+        f"--processes={min(os.cpu_count() or 1, PROCESSES_MAX)}",
     ],
 }
-PROCESSES_MAX = 4
-"""Of tests: one for each core, but each takes some hundred MB."""
 MEMORY_BYTES = 2 << 30
 """What must be free in memory; the fast tests write a tenth of it."""
 
@@ -71,45 +70,14 @@ def run_check(name: str, environ: Mapping[str, str], *, is_beside: bool) -> Resu
     return result
 
 
-def run_tests(environ: Mapping[str, str]) -> Result:
-    """Run the tests in several processes; what the first says is printed at once, what others say at the end."""
-    command = CHECKS[TESTS]
-    print(f"── {TESTS}: {' '.join(command[1:])}", flush=True)
-    started = time.monotonic()
-    with ExitStack() as stack:
-        turns = stack.enter_context(tempfile.TemporaryDirectory())
-        outputs = [
-            stack.enter_context(tempfile.TemporaryFile("w+", encoding="utf-8"))
-            for _ in range(min(os.cpu_count() or 1, PROCESSES_MAX) - 1)
-        ]
-        processes = [
-            subprocess.Popen(
-                [*command, f"--turns={turns}"],
-                cwd=ROOT,
-                env=environ,
-                stdout=output,
-                stderr=None if output is None else subprocess.STDOUT,
-            )
-            for output in (None, *outputs)
-        ]
-        codes = [process.wait() for process in processes]
-        for output in outputs:
-            output.seek(0)
-            print(f"\n{output.read().rstrip()}", flush=True)
-    return Result(not any(codes), time.monotonic() - started)
-
-
 def run_checks(names: list[str], environ: Mapping[str, str]) -> dict[str, Result]:
     """Run the checks: the tests, and beside them the others one after the other."""
     others = [name for name in names if name != TESTS]
     if TESTS not in names or not others:
-        return {
-            name: run_tests(environ) if name == TESTS else run_check(name, environ, is_beside=False)
-            for name in names
-        }
+        return {name: run_check(name, environ, is_beside=False) for name in names}
     with ThreadPoolExecutor(max_workers=1) as beside:
         coming = {name: beside.submit(run_check, name, environ, is_beside=True) for name in others}
-        tests = run_tests(environ)
+        tests = run_check(TESTS, environ, is_beside=False)
         return {name: coming[name].result() if name in coming else tests for name in names}
 
 

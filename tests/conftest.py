@@ -10,9 +10,11 @@ from __future__ import annotations
 import atexit
 import gc
 import os
+import shutil
 import signal
 import tempfile
 from collections.abc import Generator, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -58,9 +60,8 @@ def pytest_configure(config: pytest.Config) -> None:
     and the folder of caches, which the processes of one run share.
     """
     if not hasattr(config, "workerinput"):
-        caches = tempfile.TemporaryDirectory(prefix="carnac caches ", ignore_cleanup_errors=True)
-        config.add_cleanup(caches.cleanup)
-        os.environ[CACHES] = caches.name
+        os.environ[CACHES] = tempfile.mkdtemp(prefix="carnac caches ")
+        config.add_cleanup(partial(remove_caches, os.environ[CACHES], os.getpid()))
     for name in [name for name in os.environ if name.startswith("CARNAC_")]:
         del os.environ[name]
     for name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
@@ -68,6 +69,12 @@ def pytest_configure(config: pytest.Config) -> None:
     # a shell lets what it does not wait for ignore it
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def remove_caches(folder: str, process: int) -> None:
+    """Remove what the processes of a run share, in the process that made it."""
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,13 +1,20 @@
 """Tests in several processes that take turns, file by file: a plugin for what `make check` runs.
 
 Under xdist another process hears of all that happens to each test, which took a tenth of the processor time of tests
-that are short. Here processes of pytest share a folder: who makes the file that is named as some tests runs those.
+that are short, and each process reads all of them, which took as much again. Here a process of pytest reads them and
+forks. The processes share a folder: who makes the file that is named as some tests runs those. What the first says is
+printed at once, what others say at the end.
 """
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -15,22 +22,75 @@ from tests.scheduling import BALANCING, HOUSE, scope_of
 
 LONGEST = (BALANCING, HOUSE)
 """Tests of several files that share a process."""
+OTHERS = pytest.StashKey[dict[int, IO[str]]]()
+"""Processes that were forked, and what they say."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--turns",
-        type=Path,
-        required=True,
-        help="an empty folder that the processes of a run share",
+        "--processes", type=int, required=True, help="how many processes run the tests"
     )
 
 
 def pytest_runtestloop(session: pytest.Session) -> bool | None:
-    """Run the tests whose turn it is; what stops a run is that of pytest."""
-    if session.testsfailed or session.config.option.collectonly:
+    """Run the tests in several processes; what stops one is that of pytest, and stops no other."""
+    config = session.config
+    if session.testsfailed or config.option.collectonly:
         return None
-    items = taken(session.items, session.config.getoption("--turns"))
+    turns = Path(tempfile.mkdtemp(prefix="carnac turns "))
+    others = config.stash[OTHERS] = {}
+    for _ in range(config.getoption("--processes") - 1):
+        said = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115 - read at the end
+        sys.stdout.flush()
+        sys.stderr.flush()
+        process = os.fork()
+        if not process:
+            speak_into(said, config)
+            close(others, said)
+            run_turns(session, turns)
+            return True
+        others[process] = said
+    try:
+        run_turns(session, turns)
+    finally:
+        for process, said in others.items():
+            code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+            session.testsfailed += code != 0
+            said.seek(0, os.SEEK_END)
+            said.write(f"\na process ended with code {code}" if code else "")
+        shutil.rmtree(turns, ignore_errors=True)
+    return True
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Print what other processes said."""
+    others = config.stash.get(OTHERS, {})
+    for said in others.values():
+        said.seek(0)
+        print(f"\n{said.read().rstrip()}", flush=True)
+    close(others)
+
+
+def close(others: dict[int, IO[str]], *more: IO[str]) -> None:
+    """Close the files of what processes say, and forget the processes."""
+    for said in (*others.values(), *more):
+        said.close()
+    others.clear()
+
+
+def speak_into(file: IO[str], config: pytest.Config) -> None:
+    """Have a process that was just forked write into a file what it says."""
+    capturing = config.pluginmanager.getplugin("capturemanager")
+    capturing.stop_global_capturing()  # it would give back what the first process writes to
+    os.dup2(file.fileno(), sys.stdout.fileno())
+    os.dup2(file.fileno(), sys.stderr.fileno())
+    capturing.start_global_capturing()
+    capturing.suspend_global_capture()
+
+
+def run_turns(session: pytest.Session, folder: Path) -> None:
+    """Run the tests whose turn it is."""
+    items = taken(session.items, folder)
     item = next(items, None)
     while item is not None:
         following = next(items, None)
@@ -40,7 +100,6 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
         if session.shouldstop:
             raise session.Interrupted(session.shouldstop)
         item = following
-    return True
 
 
 def taken(items: Sequence[pytest.Item], folder: Path) -> Iterator[pytest.Item]:

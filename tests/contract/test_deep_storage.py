@@ -10,40 +10,37 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-import boto3
 import pytest
-from moto.server import ThreadedMotoServer
 
 from carnac.deep_storage import open_deep_storage
 from carnac.deep_storage.local import storage_error
 from carnac.errors import Invalid, NotFound, Unavailable
 from carnac.ports import DeepStorage
 from tests.support.memory_storage import MemoryDeepStorage
+from tests.support.object_store import run_object_store
 
 KINDS = ["local", "memory", "fake", pytest.param("s3", marks=pytest.mark.http)]
 
 
 @pytest.fixture(scope="module")
 def s3_options() -> Iterator[dict[str, object]]:
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    options: dict[str, object] = {
-        "key": "test",
-        "secret": "test",
-        "endpoint_url": f"http://{host}:{port}",
-        "client_kwargs": {"region_name": "us-east-1"},
-    }
-    client = boto3.client(
-        "s3",
-        endpoint_url=str(options["endpoint_url"]),
-        region_name="us-east-1",
-        aws_access_key_id="test",
-        aws_secret_access_key="test",
-    )
-    client.create_bucket(Bucket="shelf")
-    yield options
-    server.stop()
+    import boto3
+
+    with run_object_store() as url:
+        client = boto3.client(
+            "s3",
+            endpoint_url=url,
+            region_name="us-east-1",
+            aws_access_key_id="test",
+            aws_secret_access_key="test",
+        )
+        client.create_bucket(Bucket="shelf")
+        yield {
+            "key": "test",
+            "secret": "test",
+            "endpoint_url": url,
+            "client_kwargs": {"region_name": "us-east-1"},
+        }
 
 
 @pytest.fixture(params=KINDS)

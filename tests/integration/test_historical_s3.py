@@ -12,7 +12,6 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from moto.server import ThreadedMotoServer
 
 from carnac.bootstrap.store import open_records, open_store
 from carnac.clock import StoreClock
@@ -23,6 +22,7 @@ from carnac.errors import CarnacError
 from carnac.flight import FlightSegmentServer
 from carnac.ports.serving import Role
 from tests.support.historicals import hour_rows, request_of, rows_of, settled
+from tests.support.object_store import run_object_store
 from tests.support.segments import write_segment
 from tests.waiting import until
 
@@ -38,18 +38,15 @@ def bucket(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
     """Start an S3 that the environment names, as it would name a real one."""
     import s3fs
 
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{host}:{port}")
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-    monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    s3fs.S3FileSystem.clear_instance_cache()
-    s3fs.S3FileSystem().makedirs("shelf", exist_ok=True)
-    yield f"s3://shelf/{tmp_path.name}"
-    s3fs.S3FileSystem.clear_instance_cache()
-    server.stop()
+    with run_object_store() as url:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", url)
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
+        monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
+        s3fs.S3FileSystem.clear_instance_cache()
+        s3fs.S3FileSystem().makedirs("shelf", exist_ok=True)
+        yield f"s3://shelf/{tmp_path.name}"
+        s3fs.S3FileSystem.clear_instance_cache()
 
 
 @pytest.fixture

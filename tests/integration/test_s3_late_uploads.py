@@ -6,14 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import boto3
 import pytest
-from moto.server import ThreadedMotoServer
 
 from carnac.bootstrap.store import open_store
 from carnac.config import Settings
 from carnac.jobs.ingest.write_pass import remove_others
 from tests.support.clock import FakeClock, SequentialIds
+from tests.support.object_store import run_object_store
 from tests.unit.store.events import NOW_MS
 
 pytestmark = pytest.mark.http
@@ -24,24 +23,22 @@ LATE = f"{FOLDER}/late.parquet"
 @pytest.fixture
 def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """An S3 that the environment names, and a client of its own: what it uploads no listing of ours has seen."""
+    import boto3
     import s3fs
 
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    for name, value in {
-        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
-        "AWS_DEFAULT_REGION": "us-east-1",
-    }.items():
-        monkeypatch.setenv(name, value)
-    s3fs.S3FileSystem.clear_instance_cache()
-    client = boto3.client("s3", endpoint_url=f"http://{host}:{port}")
-    client.create_bucket(Bucket="shelf")
-    yield client
-    s3fs.S3FileSystem.clear_instance_cache()
-    server.stop()
+    with run_object_store() as url:
+        for name, value in {
+            "AWS_ENDPOINT_URL": url,
+            "AWS_ACCESS_KEY_ID": "test",
+            "AWS_SECRET_ACCESS_KEY": "test",
+            "AWS_DEFAULT_REGION": "us-east-1",
+        }.items():
+            monkeypatch.setenv(name, value)
+        s3fs.S3FileSystem.clear_instance_cache()
+        client = boto3.client("s3", endpoint_url=url)
+        client.create_bucket(Bucket="shelf")
+        yield client
+        s3fs.S3FileSystem.clear_instance_cache()
 
 
 def test_what_is_uploaded_after_its_removal_is_found_and_collected(

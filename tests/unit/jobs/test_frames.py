@@ -11,13 +11,13 @@ from typing import Any
 import duckdb
 import numpy as np
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pytest
 
 from carnac.errors import Invalid
 from carnac.jobs.ingest.readers import stage_rows
 from carnac.rows.read.tables import arrow_table
+from tests.support.frames import polars
 
 HALVES = np.array([1.5, -2.0], dtype=np.float16)
 
@@ -96,12 +96,15 @@ def test_pieces_of_a_table_may_have_dictionaries_of_their_own(
         (lambda: pd.DataFrame({"o": [1, "x"]}), "give each column one name and one type"),
         (lambda: pd.DataFrame({"o": [object()]}), "did not recognize Python value type"),
         (pd.DataFrame, "have no columns"),
-        (pl.DataFrame, "have no columns"),
+        (lambda: polars().DataFrame(), "have no columns"),
         (
-            lambda: pl.DataFrame({"o": pl.Series([object()], dtype=pl.Object)}),
+            lambda: polars().DataFrame({"o": polars().Series([object()], dtype=polars().Object)}),
             "column o holds Python objects",
         ),
-        (lambda: pl.DataFrame({"i": pl.Series([1], dtype=pl.Int128)}), "cannot be read as a table"),
+        (
+            lambda: polars().DataFrame({"i": polars().Series([1], dtype=polars().Int128)}),
+            "cannot be read as a table",
+        ),
         (
             lambda: pa.table({"d": pa.array([decimal.Decimal(1)], pa.decimal256(50, 2))}),
             r"column 'd' of type decimal256\(50, 2\) cannot be read",

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pyarrow.orc
 import pyarrow.parquet as pq
@@ -19,6 +18,7 @@ from carnac.rows.read.inputs import InputFile
 from carnac.rows.read.reading import load_rows_from_arrow
 from carnac.rows.read.tables import arrow_table
 from carnac.specs.ingest.inputs import FlattenSpec, OrcFormat, ParquetFormat
+from tests.support.frames import polars
 from tests.unit.rows.loading import STAMP, Loaded, connection, load_files, look, shape
 
 TABLE = pa.table(
@@ -167,7 +167,7 @@ ROWS = {"t": [1, 2, 3], "s": ["a", None, "c"], "n": ["1", "x", "3"]}
         lambda rows: pa.table(rows).to_reader(max_chunksize=1),
         pa.RecordBatch.from_pydict,
         pd.DataFrame,
-        pl.DataFrame,
+        lambda rows: polars().DataFrame(rows),
     ],
     ids=["table", "reader", "batch", "pandas", "polars"],
 )

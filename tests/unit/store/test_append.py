@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -17,6 +17,7 @@ from carnac import Store
 from carnac.core.segments.segment import Segment
 from carnac.errors import Invalid, NotFound
 from carnac.ports import jobs
+from tests.support.frames import polars
 
 SPEC = {
     "dataSource": "edits",
@@ -42,18 +43,18 @@ def pages(store: Store, order: str = "__time, page") -> list[tuple[object, ...]]
 
 
 @pytest.mark.parametrize(
-    "rows",
+    "make",
     [
-        ROWS,
-        pa.Table.from_pylist(ROWS),
-        pa.RecordBatch.from_pylist(ROWS),
-        pd.DataFrame(ROWS),
-        pl.DataFrame(ROWS),
+        list,
+        pa.Table.from_pylist,
+        pa.RecordBatch.from_pylist,
+        pd.DataFrame,
+        lambda rows: polars().DataFrame(rows),
     ],
     ids=["dicts", "table", "batch", "pandas", "polars"],
 )
-def test_rows_of_every_kind_are_appended(store: Store, rows: object) -> None:
-    done = store.append("edits", rows, spec=SPEC)
+def test_rows_of_every_kind_are_appended(store: Store, make: Callable[..., Any]) -> None:
+    done = store.append("edits", make(ROWS), spec=SPEC)
     assert (done.revision, done.segments_added) == (1, 2), "a segment for each day"
     assert pages(store) == [("Menhir", 120), ("Dolmen", 7)]
 

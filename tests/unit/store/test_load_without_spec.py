@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
-import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -18,6 +18,7 @@ from carnac import Store
 from carnac.errors import Invalid
 from carnac.rows.infer.columns import NULL_WORDS
 from carnac.specs.ingest.inference import Ambiguous
+from tests.support.frames import polars
 
 pytestmark = pytest.mark.usefixtures("shared_connection")
 
@@ -47,16 +48,16 @@ ROWS = [
 
 
 @pytest.mark.parametrize(
-    "table",
-    [ROWS, pa.Table.from_pylist(ROWS), pd.DataFrame(ROWS), pl.DataFrame(ROWS)],
+    "make",
+    [list, pa.Table.from_pylist, pd.DataFrame, lambda rows: polars().DataFrame(rows)],
     ids=["dicts", "arrow", "pandas", "polars"],
 )
-def test_tables_of_every_kind_show_their_types(store: Store, table: object) -> None:
-    done = store.append("t", table)
+def test_tables_of_every_kind_show_their_types(store: Store, make: Callable[..., Any]) -> None:
+    done = store.append("t", make(ROWS))
     assert done.segments_added == 2, "a time chunk for each day"
     expected = {"page": "VARCHAR", "n": "BIGINT", "x": "DOUBLE"}
     assert expected.items() <= types(store).items()
-    if not isinstance(table, pd.DataFrame):  # a column of True and None is one of objects there
+    if make is not pd.DataFrame:  # a column of True and None is one of objects there
         assert types(store)["ok"] == "BOOLEAN"
         assert rows(store, "count(*) FILTER (WHERE ok), count(ok)") == [(1, 1)]
 
