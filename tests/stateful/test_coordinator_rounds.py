@@ -13,11 +13,11 @@ from carnac.core.log.commits import CommitKind
 from carnac.ports.serving import HoldState
 from tests.clusters_live import LEASE_MS, LiveCluster, live_cluster
 from tests.logs import day, replacement, segment
-from tests.nightly import IS_FAST
+from tests.nightly import IS_FAST, IS_NIGHTLY
 from tests.support.hand_historicals import HandHistorical
 
 STEPS = 60
-SEEDS = 8 if IS_FAST else 25
+SEEDS = 25 if IS_NIGHTLY else 8 if IS_FAST else 12
 DAYS = 12
 
 
