@@ -56,6 +56,20 @@ def first_of(names: Sequence[str], most: int, *, by: str = ", ") -> str:
     return by.join(names[:most]) + (f" and {rest:,} more" if rest > 0 else "")
 
 
+def unique_names(names: Sequence[str]) -> list[str]:
+    """Return the names with `_1`, `_2`, … after those that repeat, so that an object can hold them."""
+    taken: set[str] = set()
+    result = []
+    for name in names:
+        candidate, number = name, 0
+        while candidate in taken:
+            number += 1
+            candidate = f"{name}_{number}"
+        taken.add(candidate)
+        result.append(candidate)
+    return result
+
+
 @lru_cache(maxsize=1 << 12)  # the reasons of a plan say the same few numbers again and again
 def number_text(number: int) -> str:
     """Return `1,000`."""

@@ -6,7 +6,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from carnac.core.showing import ROWS_MAX, html_table
-from carnac.core.words import counted
+from carnac.core.words import counted, unique_names
+from carnac.ports.python_values import to_python
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -49,8 +50,16 @@ class Result:
         return self._table
 
     def pandas(self) -> pd.DataFrame:
-        """Return the rows as a pandas DataFrame."""
-        frame: pd.DataFrame = self.arrow().to_pandas()
+        """Return the rows as a pandas DataFrame.
+
+        Raises:
+            Invalid: A date or a time of day is one that Python has not.
+        """
+        try:
+            frame: pd.DataFrame = self.arrow().to_pandas()
+        except (OverflowError, ValueError):
+            self._check_values()
+            raise
         return frame
 
     def df(self) -> pd.DataFrame:
@@ -58,26 +67,44 @@ class Result:
         return self.pandas()
 
     def polars(self) -> pl.DataFrame:
-        """Return the rows as a Polars DataFrame; Polars must be installed."""
+        """Return the rows as a Polars DataFrame; Polars must be installed.
+
+        Repeated names get the suffixes `_1`, `_2`.
+        """
         import polars as pl
 
-        frame = pl.from_arrow(self.arrow())
+        frame = pl.from_arrow(self._named())
         if isinstance(frame, pl.DataFrame):
             return frame
         return frame.to_frame()
 
     def rows(self) -> list[dict[str, object]]:
-        """Return the rows as dictionaries by column, in the order of the query; instants are aware datetimes."""
-        rows: list[dict[str, object]] = self.arrow().to_pylist()
-        return rows
+        """Return the rows as dictionaries by column, in the order of the query; instants are aware datetimes.
+
+        Repeated names get the suffixes `_1`, `_2`, so no column is lost.
+
+        Raises:
+            Invalid: A time is outside of the years 1 to 9999, which Python has not.
+        """
+        return list(_dicts(self._named()))
 
     def __len__(self) -> int:
         return int(self.arrow().num_rows)
 
     def __iter__(self) -> Iterator[dict[str, object]]:
         """Yield the rows as `rows` returns them, a batch at a time."""
-        for batch in self.arrow().to_batches():
-            yield from batch.to_pylist()
+        for batch in self._named().to_batches():
+            yield from _dicts(batch)
+
+    def _named(self) -> pa.Table:
+        """Return the rows under names that differ, for what holds a name once."""
+        table = self.arrow()
+        return table.rename_columns(unique_names(table.column_names))
+
+    def _check_values(self) -> None:
+        table = self._named()
+        for name, column in zip(table.column_names, table.columns, strict=True):
+            to_python(name, column)
 
     def __repr__(self) -> str:
         return f"<Result: {self._summary}>"
@@ -85,7 +112,7 @@ class Result:
     def _repr_html_(self) -> str:
         """Return the first rows as a table, for a notebook."""
         table = self.arrow()
-        shown = zip(*(column.to_pylist() for column in table.slice(0, ROWS_MAX)), strict=True)
+        shown = zip(*map(_shown, table.slice(0, ROWS_MAX)), strict=True)
         rest = f", the first {ROWS_MAX} shown" if len(self) > ROWS_MAX else ""
         rows = ([_text(value) for value in row] for row in shown)
         return html_table(table.column_names, rows, note=self._summary + rest)
@@ -96,6 +123,22 @@ class Result:
             f"{counted(len(self), 'row')} of {counted(self.arrow().num_columns, 'column')} at revision "
             f"{self.revision}, {self.segments_read} of {counted(self.segments_total, 'segment')} read"
         )
+
+
+def _dicts(rows: pa.Table | pa.RecordBatch) -> Iterator[dict[str, object]]:
+    names = rows.schema.names
+    columns = [to_python(name, column) for name, column in zip(names, rows.columns, strict=True)]
+    for row in zip(*columns, strict=True):
+        yield dict(zip(names, row, strict=True))
+
+
+def _shown(column: pa.ChunkedArray) -> list[object]:
+    """Return the values of a column, as text where Python has not all of them."""
+    try:
+        values: list[object] = column.to_pylist()
+    except (OverflowError, ValueError):
+        values = column.cast("string").to_pylist()
+    return values
 
 
 def _text(value: object) -> str | None:

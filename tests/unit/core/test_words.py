@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import carnac
-from carnac.core.words import bytes_text, counted, first_of, parse_bytes
+from carnac.core.words import bytes_text, counted, first_of, parse_bytes, unique_names
 
 SOURCE = Path(carnac.__file__).parent
 THINGS = "segment|datasource|row|time chunk|server|task|group"
@@ -63,3 +63,7 @@ def test_of_many_names_the_first_are_said_and_how_many_are_not(
     most: int, by: str, text: str
 ) -> None:
     assert first_of(["a", "b", "c"], most, by=by) == text
+
+
+def test_names_that_repeat_are_told_apart() -> None:
+    assert unique_names(["a", "b", "a", "a_1", "a"]) == ["a", "b", "a_1", "a_1_1", "a_2"]

@@ -17,7 +17,6 @@ from carnac.query.export.values import (
     iterate_rows,
     to_json_value,
     to_text,
-    unique_names,
 )
 
 MOMENT = datetime(2013, 1, 1, 5, 15, tzinfo=UTC)
@@ -105,7 +104,3 @@ def test_csv_tells_null_from_empty_text() -> None:
 def test_a_time_that_python_has_not_is_one_sentence(values: pa.Array) -> None:
     with pytest.raises(Invalid, match="column 't' holds a time outside of the years 1 to 9999"):
         list(iterate_rows(pa.table({"t": values})))
-
-
-def test_names_that_repeat_are_told_apart() -> None:
-    assert unique_names(["a", "b", "a", "a_1", "a"]) == ["a", "b", "a_1", "a_1_1", "a_2"]

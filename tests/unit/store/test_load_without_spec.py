@@ -190,6 +190,21 @@ def test_what_is_not_plain_is_asked_and_nothing_is_published(
 
 
 @pytest.mark.parametrize(
+    "stray", ["n/a", "0999-12-31", "3000-01-01"], ids=["no time", "early", "late"]
+)
+def test_a_column_with_too_few_times_is_told_by_a_value_that_is_none(
+    store: Store, stray: str
+) -> None:
+    days = [{"time": f"2024-01-{day:02}"} for day in range(1, 20)]
+    strays = [{"time": f"{stray}T00:00:0{number}"} for number in range(4)]
+    told = f"'{stray}T00:00:0[0-3]' in column 'time' is no time of the years 1000 to 2999 in a format that is known"
+    with pytest.raises(Ambiguous, match=told):
+        store.append("t", days + strays, time="time")
+    store.append("t", days + strays, time={"column": "time", "format": "iso"})
+    assert rows(store, "count(*)") == [(19 if stray == "n/a" else 23,)]
+
+
+@pytest.mark.parametrize(
     ("time", "message"),
     [
         ({"format": "7"}, "wrong time: pattern '7' has no letters"),

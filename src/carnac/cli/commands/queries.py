@@ -287,7 +287,8 @@ def _read_statement(text: str | None, file: str | None) -> str:
 
 def _json_document(result: Result, rows_max: int | None) -> dict[str, object]:
     """Return the document; what `--max-rows` left out of it is in `rows_left_out`."""
-    from carnac.query.export.values import iterate_rows, to_json_value, unique_names
+    from carnac.core.words import unique_names
+    from carnac.query.export.values import iterate_rows, to_json_value
 
     table = result.arrow()
     names = unique_names(table.column_names)

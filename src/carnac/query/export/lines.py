@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from carnac.query.export.values import csv_line, unique_names
+from carnac.core.words import unique_names
+from carnac.query.export.values import csv_line
 
 _WHOLE = frozenset(
     f"{sign}{size}" for sign in ("", "U") for size in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")

@@ -6,12 +6,12 @@ import base64
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from carnac.errors import Invalid
+from carnac.ports.python_values import to_python
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,20 +20,6 @@ NULL = "null"
 BATCH_ROWS = 10_000
 _BYTES_SHOWN = 12
 _QUOTED = re.compile(r'[",\r\n]')
-
-
-def unique_names(names: Sequence[str]) -> list[str]:
-    """Return the names with `_1`, `_2`, … after those that repeat, so that an object can hold them."""
-    taken: set[str] = set()
-    result = []
-    for name in names:
-        candidate, number = name, 0
-        while candidate in taken:
-            number += 1
-            candidate = f"{name}_{number}"
-        taken.add(candidate)
-        result.append(candidate)
-    return result
 
 
 def iterate_rows(table: pa.Table) -> Iterator[tuple[object, ...]]:
@@ -144,11 +130,4 @@ def _to_python(name: str, column: pa.Array) -> list[object]:
 
     if kinds.is_timestamp(column.type) and column.type.unit == "ns":
         column = column.cast(pa.timestamp("us", column.type.tz), safe=False)
-    try:
-        values: list[object] = column.to_pylist()
-    except (OverflowError, ValueError):
-        raise Invalid(
-            f"column '{name}' holds a time outside of the years 1 to 9999; select it as text, CAST(… AS VARCHAR)",
-            column=name,
-        ) from None
-    return values
+    return to_python(name, column)

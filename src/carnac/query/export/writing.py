@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
 
+from carnac.core.words import unique_names
 from carnac.ports import ExportResult
 from carnac.query.export.lines import csv_expression, csv_head, json_expression
-from carnac.query.export.values import csv_line, iterate_rows, to_json_value, unique_names
+from carnac.query.export.values import csv_line, iterate_rows, to_json_value
 from carnac.query.results import (
     BATCH_ROWS,
     batches_of,

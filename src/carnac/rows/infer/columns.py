@@ -176,6 +176,7 @@ class _Column:
 
     Attributes:
         values: Some of its values as text, spread over the sample, if it may hold times.
+        stray: One that is no ISO 8601 time, of a column whose values look like times in no format.
     """
 
     def __init__(self, name: str, place: str, sql_type: str, known: ColumnType | None) -> None:
@@ -189,6 +190,7 @@ class _Column:
         self.has_nulls = False
         self.values: Sequence[str] = ()
         self.formats: tuple[str, ...] = ()
+        self.stray: str | None = None
 
     @property
     def is_number(self) -> bool:
@@ -244,9 +246,16 @@ class _Column:
             and any(abs(one) >= _SECONDS_MIN for one in _numbers(self.values)),
             formats=formats,
             has_nulls=self.has_nulls or bool(self.nulls),
-            example=self.values[0][:40] if self.values else "",
+            example=self._example()[:40],
             becomes=self._becomes,
         )
+
+    def _example(self) -> str:
+        """Return a value; of text that is not read as times, one for which that is so."""
+        if not self.is_text or self.formats:
+            return self.values[0] if self.values else ""
+        strange = (one for one in self.values if not _may_be_time(one))
+        return self.stray or next(strange, self.values[0] if self.values else "")
 
     def _of_type(self) -> ColumnType:
         kind = self._sql_type
@@ -343,6 +352,21 @@ def _find_formats(con: duckdb.DuckDBPyConnection, columns: Sequence[_Column]) ->
                     for line in shaped
                     if (found := tuple(name for name in line if fits[name] == best))
                 )
+    if strange := [one for one in texts if not one.formats]:
+        _find_strays(con, strange)
+
+
+def _find_strays(con: duckdb.DuckDBPyConnection, columns: Sequence[_Column]) -> None:
+    """Find of each column a value that is no ISO 8601 time."""
+    indexes = [index for index, one in enumerate(columns) for _ in one.values]
+    values = [value for one in columns for value in one.values]
+    strays = con.execute(
+        f"SELECT i, min(x) FILTER (NOT coalesce({_is_time('iso')}, false)) FROM"
+        " (SELECT unnest(?::INTEGER[]) AS i, unnest(?::VARCHAR[]) AS x) GROUP BY i",
+        [indexes, values],
+    ).fetchall()
+    for index, stray in strays:
+        columns[index].stray = stray
 
 
 def _may_be_time(value: str) -> bool:
@@ -381,10 +405,14 @@ def _count_fits(
 
 
 def _fit(chosen: str) -> str:
+    return f"count(*) FILTER ({_is_time(chosen)})"
+
+
+def _is_time(chosen: str) -> str:
     cell = text_time("x", "t", TimestampSpec(column="x", format=chosen))
     return (
-        f"count(*) FILTER (({cell.value}) BETWEEN TIMESTAMPTZ '1000-01-01' AND TIMESTAMPTZ '3000-01-01'"
-        f" AND NOT {cell.has_far_offset})"
+        f"({cell.value}) BETWEEN TIMESTAMPTZ '1000-01-01' AND TIMESTAMPTZ '3000-01-01'"
+        f" AND NOT {cell.has_far_offset}"
     )
 
 

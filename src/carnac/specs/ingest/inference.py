@@ -278,8 +278,9 @@ def _format_of(column: SeenColumn) -> str:
             choices=choices,
         )
     raise Ambiguous(
-        f"'{column.example}' in column '{column.name}' is a time in no format that is known",
-        f"{remedy}, such as 'yyyy-MM-dd HH:mm:ss'",
+        f"'{column.example}' in column '{column.name}' is no time of the years 1000 to 2999"
+        " in a format that is known, as nine of ten values must be",
+        f"{remedy}, such as iso or 'yyyy-MM-dd HH:mm:ss'",
         option="format",
         choices=(),
     )
