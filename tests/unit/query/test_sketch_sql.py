@@ -96,6 +96,29 @@ def test_sketches_are_merged_and_estimated(
     assert found == (expected if expected is None else pytest.approx(expected, abs=0.01))
 
 
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("approx_count_distinct_ds_theta(i)", 10_000),
+        ("approx_count_distinct_ds_theta(s)", 10_000),
+        ("theta_estimate(theta_merge(s))", 10_000),
+        ("theta_estimate(theta_union(ds_theta(i), ds_theta(i + 5000)))", 15_000),
+        (
+            "theta_estimate(theta_sketch_union(1024, ds_theta(i), ds_theta(i + 5000))) = 15000",
+            False,
+        ),
+        ("octet_length(theta_sketch_union(1024, ds_theta(i), ds_theta(i))) < 10000", True),
+        ("octet_length(hll_sketch_union(8, ds_hll(i), ds_hll(i))) < 1000", True),
+    ],
+)
+def test_theta_sketches_keep_as_many_values_as_in_druid_unless_a_size_is_given(
+    engine: QueryEngine, sketched: MemoryCatalog, expression: str, expected: object
+) -> None:
+    rows = "SELECT i, ds_theta(i) AS s FROM range(10000) AS t(i) GROUP BY i"
+    table = engine.run_query(f"SELECT {expression} AS x FROM ({rows})", sketched).table
+    assert table.column("x").to_pylist() == [expected]
+
+
 def test_sketches_work_in_groups_subqueries_and_joins(
     engine: QueryEngine, sketched: MemoryCatalog
 ) -> None:

@@ -77,7 +77,8 @@ TEXT_CHARS = 4 << 20
 _NAMING: Memo[str, bool] = Memo(
     values_max=TEXTS_MAX, weight_max=TEXT_CHARS, weigh=lambda sql, _: len(sql)
 )
-_DEFAULT_SIZE = {"hll": 12, "theta": 12, "quantiles": 200}
+_DEFAULT_SIZE = {"hll": 12, "theta": 14, "quantiles": 200}
+"""Sizes of HLL and theta as Druid's SQL has them; a smaller union would cut what a spec's `thetaSketch` keeps."""
 _VALUE_TYPE = {
     ColumnType.LONG: "BIGINT",
     ColumnType.BOOLEAN: "BIGINT",
@@ -154,13 +155,10 @@ def _rewrite(node: Node, types: dict[str, ColumnType], state_kinds: dict[int, st
         if len(args) > 1:  # Druid's HLL_SKETCH_ESTIMATE(sketch, round)
             new = call("round", [new])
     elif name in _SETS:
-        states = [
-            arg
-            for arg in args
-            if not (arg["type"] == "VALUE_CONSTANT" and arg["literal"]["kind"] == "INTEGER")
-        ]
+        sizes = [arg for arg in args if _is_whole(arg)]
+        states = [arg for arg in args if not _is_whole(arg)]
         kind = _SETS[name].rpartition("_")[2]
-        new = call(f"{PREFIX}{_SETS[name]}", [call("list_value", states), _size(kind, [])])
+        new = call(f"{PREFIX}{_SETS[name]}", [call("list_value", states), _size(kind, sizes)])
     else:
         if len(args) < 2:
             raise Invalid(f"{name} needs a sketch and a number", function=name)
@@ -228,8 +226,12 @@ def _listed(aggregate: Node, argument: Node, *, is_distinct: bool = False) -> No
     return listed
 
 
+def _is_whole(node: Node) -> bool:
+    return bool(node["type"] == "VALUE_CONSTANT" and node["literal"]["kind"] == "INTEGER")
+
+
 def _size(kind: str, given: list[Node]) -> Node:
-    if given and given[0]["type"] == "VALUE_CONSTANT" and given[0]["literal"]["kind"] == "INTEGER":
+    if given and _is_whole(given[0]):
         size = int(given[0]["literal"]["text"])
         if kind == "theta" and size > 26:  # Druid says the size itself, not its logarithm
             size = max(5, (size - 1).bit_length())
