@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from carnac import Store
 from carnac.core.segments.lateness import NONE_LATE, LateCounts, add_counts
 from carnac.core.time.intervals import parse_instant
 from carnac.errors import Invalid
@@ -361,3 +362,15 @@ def test_a_csv_with_several_values_in_a_cell_goes_through_transforms_too(
     for transforms in ({}, {"transforms": NOTHING}):
         result = pipeline.run_ingest(make_spec(input=files, **transforms), DAY)
         assert rows_of(deep_storage, result.segments, "d", "n") == expected
+
+
+def test_a_data_frame_without_a_spec_may_hold_a_null_whose_parts_may_not_be_null(
+    spark_store: Store, spark: SparkSession
+) -> None:
+    rows = spark.sql(
+        "SELECT timestamp'2024-01-01' AS time, named_struct('x.y', 1, 'z', array(1, 2)) AS `a.b`"
+        " UNION ALL SELECT timestamp'2024-01-02', NULL"
+    )
+    spark_store.ingest("t", rows)
+    found = spark_store.sql('SELECT "a.b" AS value FROM t ORDER BY __time').rows()
+    assert found == [{"value": '{"x.y":1,"z":[1,2]}'}, {"value": None}]

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 SPARK_ROWS = 10_000
 """Number of rows sampled of a Spark DataFrame that no spec describes."""
+_NULLABLE = {"nullable", "containsNull", "valueContainsNull"}
+"""Spark's words for whether a field, an element of a list, a value of a map may be null."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,10 +128,32 @@ def _infer(
         if paths is not None:
             return infer_from_files(datasource, paths, hints, scratch_dir), rows
         if type(rows).__module__.startswith("pyspark."):
-            sample = rows.limit(SPARK_ROWS).toArrow()  # type: ignore[attr-defined]
+            sample = _nullable(rows).limit(SPARK_ROWS).toArrow()
             return infer_from_table(datasource, arrow_table(sample), hints, scratch_dir), rows
         table = arrow_table(rows)
         return infer_from_table(datasource, table, hints, scratch_dir), table
+
+
+def _nullable(frame: Any) -> Any:
+    """Return a DataFrame of which every part may be null: Arrow refuses a null whose own parts may not be."""
+    names = frame.columns
+    parts = frame.toDF(
+        *(f"c{place}" for place in range(len(names)))
+    )  # names may hold dots, or repeat
+    schema = type(parts.schema).fromJson(_loosened(parts.schema.jsonValue()))
+    return frame if schema == parts.schema else parts.to(schema).toDF(*names)
+
+
+def _loosened(schema: Any) -> Any:
+    """Return Spark's JSON of a schema with null allowed everywhere."""
+    if isinstance(schema, list):
+        return [_loosened(one) for one in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        name: True if name in _NULLABLE and isinstance(value, bool) else _loosened(value)
+        for name, value in schema.items()
+    }
 
 
 def infer_files(
