@@ -206,12 +206,7 @@ class LateDataProof:
 
         def run(task_id: str, number: int) -> object:
             owner = f"{task_id}/{number}"
-            jobs = StoreJobs(
-                store,
-                find_payload=metadata.task_payload,
-                interrupt=lambda: None,
-                on_group=lambda report: self._watch.note_group(owner, report),
-            )
+            jobs = StoreJobs(store, find_payload=metadata.task_payload)
             return run_attempt(
                 metadata,
                 lockbox,

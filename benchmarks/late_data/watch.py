@@ -7,7 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from carnac.core.locks.events import LockReply, RequestLock, Waits
 from carnac.core.locks.model import Lock
@@ -15,7 +15,6 @@ from carnac.core.tasks.model import Task
 from carnac.errors import Conflict, Revoked
 from carnac.overlord import Lockbox
 from carnac.ports import Clock, JobProgress, WriteGuard
-from carnac.store.compacting.reports import GroupOutcome, GroupReport
 
 if TYPE_CHECKING:
     from carnac.metadata.store import MetadataStore
@@ -76,8 +75,6 @@ class Watch:
         self._episodes: list[Episode] = []
         self._waited_ms: Counter[str] = Counter()
         self._delayed: set[str] = set()
-        self._written: Counter[str] = Counter()
-        self._wasted: Counter[str] = Counter()
 
     def episodes(self, datasource: str) -> list[Episode]:
         """Return what has ended, in order of its end."""
@@ -89,12 +86,18 @@ class Watch:
         return _WatchedLockbox(self, metadata, self._clock, holder=holder, lease_ms=lease_ms)
 
     def run(
-        self, owner: str, task: Task, job: Callable[[], Mapping[str, object]]
+        self,
+        owner: str,
+        task: Task,
+        job: Callable[[], Mapping[str, object]],
+        *,
+        so_far: Callable[[], Mapping[str, object] | None],
     ) -> Mapping[str, object]:
         """Do what an attempt does, and write down what came of it.
 
         Args:
             owner: Under which name the attempt holds locks.
+            so_far: Tells which groups of a compaction have ended, when the job is over.
         """
         start_ms, end = self._clock.now_ms(), "failed"
         try:
@@ -109,14 +112,7 @@ class Watch:
         else:
             return report
         finally:
-            self._note(owner, task, start_ms, end)  # type: ignore[arg-type]  # one of the four
-
-    def note_group(self, owner: str, report: GroupReport) -> None:
-        """Take note of what a compaction wrote."""
-        with self._mutex:
-            if report.outcome is GroupOutcome.COMMITTED:
-                self._written[owner] += report.bytes_out
-            self._wasted[owner] += report.bytes_wasted
+            self._note(owner, task, start_ms, end, so_far() or {})  # type: ignore[arg-type]  # one of the four
 
     def note_wait(self, owner: str, waited_ms: int) -> None:
         """Take note of how long it took until a lock was granted or refused."""
@@ -128,7 +124,9 @@ class Watch:
         with self._mutex:
             self._delayed.add(owner)
 
-    def _note(self, owner: str, task: Task, start_ms: int, end: End) -> None:
+    def _note(
+        self, owner: str, task: Task, start_ms: int, end: End, report: Mapping[str, Any]
+    ) -> None:
         with self._mutex:
             self._episodes.append(
                 Episode(
@@ -140,8 +138,8 @@ class Watch:
                     end=end,
                     waited_ms=self._waited_ms[owner],
                     is_delayed=owner in self._delayed,
-                    bytes_written=self._written[owner],
-                    bytes_wasted=self._wasted[owner],
+                    bytes_written=report.get("sizeBytes", 0),
+                    bytes_wasted=report.get("bytesWasted", 0),
                 )
             )
 
@@ -158,19 +156,16 @@ class WatchedJobs:
         self, task: Task, guard: WriteGuard, on_progress: Callable[[JobProgress], None]
     ) -> Mapping[str, object]:
         """Do what the task says; return the report."""
-        return self._watch.run(self._owner, task, lambda: self._jobs.run(task, guard, on_progress))
+        return self._watch.run(
+            self._owner,
+            task,
+            lambda: self._jobs.run(task, guard, on_progress),
+            so_far=self._jobs.report_so_far,
+        )
 
     def report_so_far(self) -> Mapping[str, object] | None:
         """Return what is done of a run that did not come to its end."""
         return self._jobs.report_so_far()
-
-    def interrupt(self) -> None:
-        """Make the run that is under way end soon."""
-        self._jobs.interrupt()
-
-    def close(self) -> None:
-        """Release what it holds. Idempotent."""
-        self._jobs.close()
 
 
 class _WatchedLockbox(Lockbox):

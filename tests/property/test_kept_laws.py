@@ -210,8 +210,7 @@ def forgets_values(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def forgets_lookups(monkeypatch: pytest.MonkeyPatch) -> None:
-    for room in (pieces, whole):
-        monkeypatch.setattr(room, "bytes_of", lambda _: b"")
+    monkeypatch.setattr(pieces, "bytes_of", lambda _: b"")
 
 
 def forgets_types(monkeypatch: pytest.MonkeyPatch) -> None:

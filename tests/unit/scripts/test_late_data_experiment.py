@@ -96,13 +96,17 @@ def test_how_an_attempt_ended_is_written_down(error: CarnacError | None, end: st
             raise error
         return {"done": True}
 
+    def so_far() -> Mapping[str, object]:
+        return {"sizeBytes": 5, "bytesWasted": 3}
+
     if error is None:
-        assert watch.run("compact-1/1", task, work) == {"done": True}
+        assert watch.run("compact-1/1", task, work, so_far=so_far) == {"done": True}
     else:
         with pytest.raises(type(error)):
-            watch.run("compact-1/1", task, work)
+            watch.run("compact-1/1", task, work, so_far=so_far)
     (seen,) = watch.episodes("default")
     assert (seen.end, seen.waited_ms, seen.is_delayed) == (end, 7, True)
+    assert (seen.bytes_written, seen.bytes_wasted) == (5, 3)
     assert seen.end_ms - seen.start_ms == 30
     assert watch.episodes("exclusive") == []
 
