@@ -24,6 +24,8 @@ LONGEST = (BALANCING, HOUSE)
 """Tests of several files that share a process."""
 OTHERS = pytest.StashKey[dict[int, IO[str]]]()
 """Processes that were forked, and what they say."""
+ENDS_WITH = pytest.StashKey[int]()
+"""The exit status of a process that was forked."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -47,6 +49,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
         if not process:
             speak_into(said, config)
             close(others, said)
+            config.stash[ENDS_WITH] = int(pytest.ExitCode.INTERNAL_ERROR)
             run_turns(session, turns)
             return True
         others[process] = said
@@ -62,8 +65,22 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     return True
 
 
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    """Note how a process that was forked ends."""
+    if ENDS_WITH in session.config.stash:
+        session.config.stash[ENDS_WITH] = int(exitstatus)
+
+
+@pytest.hookimpl(trylast=True)
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Print what other processes said."""
+    """Print what other processes said; one that was forked ends here.
+
+    What it took over is the first one's to take down, and libraries complain of what is left of it at the end.
+    """
+    if ENDS_WITH in config.stash:
+        config.get_terminal_writer().flush()
+        sys.stdout.flush()
+        os._exit(config.stash[ENDS_WITH])
     others = config.stash.get(OTHERS, {})
     for said in others.values():
         said.seek(0)
