@@ -22,7 +22,7 @@ from carnac.errors import CarnacError
 from carnac.flight import FlightSegmentServer
 from carnac.ports.serving import Role
 from tests.support.historicals import hour_rows, request_of, rows_of, settled
-from tests.support.object_store import run_object_store
+from tests.support.object_store import named_object_store
 from tests.support.segments import write_segment
 from tests.waiting import until
 
@@ -36,17 +36,9 @@ LONG = "SELECT a.n FROM v a, v b WHERE a.n < 1000"
 @pytest.fixture
 def bucket(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[str]:
     """Start an S3 that the environment names, as it would name a real one."""
-    import s3fs
-
-    with run_object_store() as url:
-        monkeypatch.setenv("AWS_ENDPOINT_URL", url)
-        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
-        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-        monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-        s3fs.S3FileSystem.clear_instance_cache()
-        s3fs.S3FileSystem().makedirs("shelf", exist_ok=True)
+    with named_object_store(monkeypatch) as files:
+        files.makedirs("shelf", exist_ok=True)
         yield f"s3://shelf/{tmp_path.name}"
-        s3fs.S3FileSystem.clear_instance_cache()
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import carnac
 from carnac.errors import NotFound, Unavailable
 from carnac.rows.read.inputs import resolve_input
 from carnac.specs.ingest.inputs import FilesInput
-from tests.support.object_store import run_object_store
+from tests.support.object_store import named_object_store
 from tests.unit.rows.loading import load_files, shape
 
 pytestmark = pytest.mark.http
@@ -21,22 +21,13 @@ pytestmark = pytest.mark.http
 @pytest.fixture
 def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Start an S3 that the environment names, as it would name a real one."""
-    import s3fs
-
-    with run_object_store() as url:
-        monkeypatch.setenv("AWS_ENDPOINT_URL", url)
-        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
-        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "test")
-        monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-        s3fs.S3FileSystem.clear_instance_cache()
-        files = s3fs.S3FileSystem()
+    with named_object_store(monkeypatch) as files:
         files.makedirs("events", exist_ok=True)
         files.pipe("events/2013/a.jsonl", b'{"t":1,"x":"a"}\nbad\n')
         files.pipe("events/2013/b.jsonl.gz", gzip.compress(b'{"t":2,"x":"b"}\n'))
         files.pipe("events/2014/c.jsonl", b'{"t":3,"x":"c"}\n')
         files.pipe("events/2013/_SUCCESS", b"")
         yield "s3://events"
-        s3fs.S3FileSystem.clear_instance_cache()
 
 
 @pytest.mark.parametrize(

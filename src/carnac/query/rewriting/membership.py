@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from carnac.core.segments.segment import TIME_COLUMN, ColumnType
 from carnac.query.relations import Scope
-from carnac.query.syntax import NOWHERE, Node, constant, walk
+from carnac.query.syntax import NOWHERE, Node, conjunction, constant, walk
 
 TEXTS_MAX, OTHER_TEXTS_MAX = 3, 5
 """Texts after IN, and after NOT IN: more take longer as comparisons."""
@@ -107,8 +107,7 @@ def _rewritten(
     has_gaps = numbers[-1] - numbers[0] >= len(numbers)
     if not (has_gaps and NUMBERS_MIN <= len(numbers) <= NUMBERS_MAX):
         return None
-    return _joined(
-        "AND",
+    return conjunction(
         [
             _any_or_none(operand, options, is_negated=False),
             _compared(operand, "GREATERTHANOREQUALTO", constant("INTEGER", str(numbers[0]))),
@@ -130,15 +129,10 @@ def _are_literals(options: Sequence[Node], kind: str) -> bool:
 def _any_or_none(operand: Node, options: Sequence[Node], *, is_negated: bool) -> Node:
     """Return that the operand is one of the options, or none of them, as one expression."""
     sign, word = ("NOTEQUAL", "AND") if is_negated else ("EQUAL", "OR")
-    tests = _joined(word, [_compared(operand, sign, option) for option in options])
+    tests = conjunction([_compared(operand, sign, option) for option in options], word)
     return _compared(tests, "EQUAL", constant("BOOLEAN", "true"))
 
 
-def _joined(word: str, conditions: Sequence[Node]) -> Node:
-    children = list(conditions)
-    return {"class": "CONJUNCTION", "type": f"CONJUNCTION_{word}", **NOWHERE, "children": children}
-
-
-def _compared(left: Node, sign: str, right: Node) -> Node:
+def _compared(left: Node | None, sign: str, right: Node) -> Node:
     sides = {"left": copy.deepcopy(left), "right": copy.deepcopy(right)}
     return {"class": "COMPARISON", "type": f"COMPARE_{sign}", **NOWHERE, **sides}
