@@ -307,7 +307,7 @@ def _as_rows(rows: object) -> list[Row]:
     if hasattr(rows, "to_pylist"):
         rows = rows.to_pylist()
     if not isinstance(rows, Sequence):
-        raise Invalid(f"rows cannot be read from a {type(rows).__name__}")
+        raise Invalid(f"rows of type {type(rows).__name__} cannot be read")
     return list(rows)
 
 

@@ -41,6 +41,7 @@ def load_spec(
     source: str | Mapping[str, Any] | IngestSpec,
     *,
     has_rows: bool = False,
+    datasource: str | None = None,
     name: str | None = None,
 ) -> IngestSpec:
     """Return the spec that a text (JSON or YAML) or a mapping holds.
@@ -50,6 +51,7 @@ def load_spec(
 
     Args:
         has_rows: Rows, or the files to read, are named next to it, so that it need not name an input.
+        datasource: Of a spec in native form that names none; None: it must name one.
         name: Of the file that the text is from, for messages.
 
     Raises:
@@ -59,25 +61,26 @@ def load_spec(
     if isinstance(source, IngestSpec):
         return source
     if not isinstance(source, str):
-        return _load(source, has_rows=has_rows)
+        return _load(source, has_rows=has_rows, datasource=datasource)
     try:
-        return _load(parse_text(source), has_rows=has_rows)
+        return _load(parse_text(source), has_rows=has_rows, datasource=datasource)
     except Invalid as error:
         raise with_lines(error, source, name=name, root=IngestSpec) from None
 
 
-def load_again(source: Any, *, has_rows: bool = False) -> IngestSpec:
+def load_again(source: Any, *, has_rows: bool = False, datasource: str | None = None) -> IngestSpec:
     """Return what `load_spec` does; plain values that were read a moment ago are not read again."""
     try:
         plain = marshal.dumps(source, 2)  # 2: the same for equal values, and another for others
     except ValueError:
-        return load_spec(source, has_rows=has_rows)
-    return _loaded(plain, has_rows)
+        return load_spec(source, has_rows=has_rows, datasource=datasource)
+    return _loaded(plain, has_rows, datasource)
 
 
 @lru_cache(maxsize=KEPT_MAX)
-def _loaded(plain: bytes, has_rows: bool) -> IngestSpec:
-    return load_spec(marshal.loads(plain), has_rows=has_rows)  # noqa: S302 - our own
+def _loaded(plain: bytes, has_rows: bool, datasource: str | None) -> IngestSpec:
+    source = marshal.loads(plain)  # noqa: S302 - our own
+    return load_spec(source, has_rows=has_rows, datasource=datasource)
 
 
 def with_input(
@@ -102,7 +105,7 @@ def with_input(
         raise
 
 
-def _load(value: object, *, has_rows: bool) -> IngestSpec:
+def _load(value: object, *, has_rows: bool, datasource: str | None) -> IngestSpec:
     if not isinstance(value, Mapping):
         raise Invalid(f"a spec is an object with fields, not {kind_of(value)}")
     check_texts(value, "the spec")
@@ -110,6 +113,8 @@ def _load(value: object, *, has_rows: bool) -> IngestSpec:
         return _from_druid(value, has_rows=has_rows)
     if has_rows and not {"input", "inputSource"} & value.keys():
         value = {**value, "input": NO_INPUT}
+    if datasource is not None:
+        value = {"dataSource": datasource, **value}
     spec, problems = _validate(value)
     raise_problems(problems)
     assert spec is not None  # noqa: S101 - raise_problems returns only if there is none

@@ -82,6 +82,6 @@ def _as_place(target: object) -> Path | None:
         return Path(check_text(os.fspath(target), "the file to write"))
     if not hasattr(target, "write"):
         raise Invalid(
-            f"export(target=…) takes a path or a binary file, not a {type(target).__name__}"
+            f"export(target=…) takes a path or a binary file, not one of type {type(target).__name__}"
         )
     return None

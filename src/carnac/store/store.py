@@ -171,7 +171,8 @@ class Store(StoreReading, Closing):
 
         Args:
             rows: An Arrow table or batch, a pandas or Polars DataFrame, a list of dicts, or paths of files.
-            spec: As for `ingest`, without input. None: as the datasource was loaded before, else as the rows show.
+            spec: As for `ingest`, without input; one of native form may leave out the datasource. None: as the
+                datasource was loaded before, else as the rows show.
             time: Column of the time, or parts of a `timestampSpec`. None: as loaded before, else as the rows show.
             writer, batch: Both or neither: published again under the same pair, nothing changes.
             allow_type_change, allow_missing: As for `ingest`.

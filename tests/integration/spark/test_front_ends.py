@@ -261,7 +261,7 @@ def test_rows_are_wanted_exactly_where_the_spec_says_so(
         pipeline.run_ingest(frame, DAY)
     with pytest.raises(Invalid, match="use one of them"):
         pipeline.run_ingest(make_spec(json_lines()), DAY, rows=arrow_rows())
-    with pytest.raises(Invalid, match="cannot be read from a int"):
+    with pytest.raises(Invalid, match="rows of type int cannot be read"):
         pipeline.run_ingest(frame, DAY, rows=7)
 
 

@@ -95,8 +95,8 @@ def test_pieces_of_a_table_may_have_dictionaries_of_their_own(
         (lambda: pd.DataFrame({"s": pd.arrays.SparseArray([0, 1])}), "Sparse pandas data"),
         (lambda: pd.DataFrame({"o": [1, "x"]}), "give each column one name and one type"),
         (lambda: pd.DataFrame({"o": [object()]}), "did not recognize Python value type"),
-        (pd.DataFrame, "have no columns"),
-        (lambda: polars().DataFrame(), "have no columns"),
+        (pd.DataFrame, "show no columns"),
+        (lambda: polars().DataFrame(), "show no columns"),
         (
             lambda: polars().DataFrame({"o": polars().Series([object()], dtype=polars().Object)}),
             "column o holds Python objects",
@@ -113,7 +113,7 @@ def test_pieces_of_a_table_may_have_dictionaries_of_their_own(
             lambda: pa.table({"l": pa.array([[HALVES[0]]], pa.list_(pa.float16()))}),
             "column 'l' of type list<item: halffloat> cannot be read",
         ),
-        (lambda: [{"t": 1}, 2], "row 2 is a int, not a dict of column and value"),
+        (lambda: [{"t": 1}, 2], "row 2 is of type int, not a dict of column and value"),
     ],
 )
 def test_rows_that_are_no_table_are_one_clear_error(make: Callable[[], Any], message: str) -> None:

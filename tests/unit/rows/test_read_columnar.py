@@ -181,7 +181,7 @@ def test_frames_of_every_kind(make: Any) -> None:
 
 
 def test_frame_of_another_kind_is_refused() -> None:
-    with pytest.raises(Invalid, match="rows cannot be read from a dict"):
+    with pytest.raises(Invalid, match="rows of type dict cannot be read"):
         frame(ROWS)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -155,12 +156,32 @@ def test_late_rows_are_in_the_ledger(store: Store) -> None:
     assert store.late("edits").total.rows == 1
 
 
+def test_a_list_without_rows_changes_nothing_and_is_a_batch(store: Store) -> None:
+    """A loop that appends what has arrived may have nothing."""
+    store.append("edits", ROWS, spec=SPEC)
+    assert store.append("edits", []).revision is None
+    assert store.append("others", [], spec=SPEC | {"dataSource": "others"}).revision is None
+    assert store.append("edits", [], writer="w", batch="1").is_replay is False
+    again = store.append("edits", ROWS, writer="w", batch="1")
+    assert again.is_replay is True
+    assert store.sql("SELECT count(*) AS n FROM edits").rows() == [{"n": len(ROWS)}]
+
+
+def test_a_spec_need_not_repeat_the_datasource_of_the_call(store: Store) -> None:
+    spec = {name: value for name, value in SPEC.items() if name != "dataSource"}
+    store.append("edits", ROWS, spec=spec)
+    store.append("texts", ROWS, spec=json.dumps(spec))
+    (row,) = store.sql("SELECT (SELECT count(*) FROM edits) AS a, count(*) AS b FROM texts").rows()
+    assert row == {"a": len(ROWS), "b": len(ROWS)}
+
+
 @pytest.mark.parametrize(
     ("rows", "spec", "says"),
     [
         ([{"a": 1}], None, "name one with --time"),
-        ([7], SPEC, "row 1 is a int, not a dict"),
-        ([], SPEC, "no columns"),
+        ([7], SPEC, "row 1 is of type int, not a dict"),
+        ([], None, "show no columns"),
+        ([{}], SPEC, "show no columns"),
         (7, SPEC, "list of dicts"),
         (ROWS, {**SPEC, "dataSource": "others"}, "the spec is for datasource others"),
         (ROWS, {**SPEC, "mode": "replace"}, "use ingest"),

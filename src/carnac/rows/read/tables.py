@@ -26,7 +26,9 @@ def arrow_table(rows: Any) -> pa.Table:
             f"the rows cannot be read as a table: {_words_of(error)}; give each column one name and one type"
         ) from error
     if not table.num_columns:
-        raise Invalid("the rows have no columns; give at least the one that holds the time")
+        raise Invalid(
+            "the rows show no columns; give at least the one that holds the time, or a spec"
+        )
     names = table.column_names
     if len(set(names)) < len(names):
         repeated = sorted(name for name, times in Counter(names).items() if times > 1)
@@ -63,7 +65,7 @@ def _as_table(rows: Any) -> pa.Table:
             rows.reset_index(named) if named else rows, preserve_index=False
         )
     raise Invalid(
-        f"rows cannot be read from a {type(rows).__name__}; give a Spark, pandas or Polars DataFrame,"
+        f"rows of type {type(rows).__name__} cannot be read; give a Spark, pandas or Polars DataFrame,"
         " an Arrow table or a list of dicts"
     )
 
@@ -75,7 +77,9 @@ def _of_mappings(rows: Sequence[object]) -> pa.Table:
     names: dict[str, None] = {}
     for index, row in enumerate(rows, start=1):
         if not isinstance(row, Mapping):
-            raise Invalid(f"row {index} is a {type(row).__name__}, not a dict of column and value")
+            raise Invalid(
+                f"row {index} is of type {type(row).__name__}, not a dict of column and value"
+            )
         names.update(dict.fromkeys(map(str, row)))
     found = [row for row in rows if isinstance(row, Mapping)]
     return pa.table({name: pa.array([row.get(name) for row in found]) for name in names})

@@ -65,7 +65,7 @@ def plan_load(
 
     paths, inferred = _paths(rows), None
     if spec is not None:
-        found = load_again(spec, has_rows=True)
+        found = load_again(spec, has_rows=True, datasource=datasource)
         kept: object = None if paths is None else found.input.to_json_dict()
     else:
         block = declarations.find(metadata, datasource)
@@ -85,10 +85,19 @@ def plan_load(
         source = {"paths": paths, **_format_of(kept, paths)}
     return LoadPlan(
         spec=with_input(found, source, writer=writer, batch=batch),
-        rows=None if paths is not None else rows,
+        rows=None if paths is not None else _tabular(rows, found),
         inferred=inferred,
         is_remembered=spec is None and inferred is None,
     )
+
+
+def _tabular(rows: object, spec: IngestSpec) -> object:
+    """Return rows, of which a list without any is a table with the column of the time: a loop may have none."""
+    if not isinstance(rows, list | tuple) or rows:
+        return rows
+    import pyarrow as pa
+
+    return pa.table({spec.timestamp.column: pa.array([], pa.string())})
 
 
 def plan_append(metadata: MetadataStore, datasource: str, rows: object, **more: Any) -> LoadPlan:
@@ -113,7 +122,8 @@ def plan_ingest(
         return plan_load(metadata, spec, rows, time=time)
     if time is not None:
         raise Invalid("the spec says the time; leave time out")
-    return LoadPlan(spec=load_spec(spec, has_rows=rows is not None), rows=rows)
+    found = load_spec(spec, has_rows=rows is not None)
+    return LoadPlan(spec=found, rows=_tabular(rows, found))
 
 
 def _infer(
