@@ -11,8 +11,14 @@ from contextlib import contextmanager
 from carnac.core.time.intervals import format_ms
 
 ROOT = "root"
-QUIET = ("py4j", "uvicorn.error", "asyncio", "alembic")
-"""Libraries whose news are not ours; their warnings are."""
+QUIET = {
+    "uvicorn.error": logging.WARNING,
+    "asyncio": logging.WARNING,
+    "alembic": logging.WARNING,
+    "py4j": logging.CRITICAL,
+    "psycopg": logging.CRITICAL,
+}
+"""Libraries, and from which level on they are heard: the last two raise what they log, and we tell it in one line."""
 
 
 @contextmanager
@@ -20,9 +26,7 @@ def logging_to_stderr(*, is_json: bool, level: int = logging.INFO) -> Iterator[N
     """Write what is logged in this block to standard error; a thread that logs later may find that closed."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_JsonLines() if is_json else _Lines())
-    levels = {
-        name: level if name == ROOT else max(level, logging.WARNING) for name in (ROOT, *QUIET)
-    }
+    levels = {ROOT: level} | {name: max(level, least) for name, least in QUIET.items()}
     before = {name: logging.getLogger(name).level for name in levels}
     logging.root.addHandler(handler)
     _set_levels(levels)

@@ -25,3 +25,16 @@ def test_who_logs_after_the_end_of_a_service_meets_no_closed_stream(
     log.error("a thread that ends late")
     assert "Logging error" not in capsys.readouterr().err
     assert {name: logging.getLogger(name).level for name in before} == before
+
+
+@pytest.mark.parametrize("library", ["py4j.java_gateway", "psycopg", "psycopg.pool"])
+def test_libraries_that_raise_what_they_log_are_not_heard_twice(
+    library: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with logging_to_stderr(is_json=False):
+        try:
+            raise ConnectionResetError("gone")
+        except ConnectionResetError:
+            logging.getLogger(library).exception("error ignored terminating")
+        logging.getLogger("uvicorn.error").warning("this one is")
+    assert capsys.readouterr().err.splitlines()[0].endswith("this one is")
