@@ -196,7 +196,7 @@ def by_service_locked(url: str, secs: float) -> dict[str, float]:
 def in_bulk(url: str, secs: float) -> dict[str, float]:
     """One client; the figures are of places, the latencies of 500 of them."""
     store = open_metadata(url, clock=SystemClock(), ids=RandomIds())
-    found = []
+    found: list[float] = []
     end = time.perf_counter() + secs
     while (start := time.perf_counter()) < end:
         first = request(0)

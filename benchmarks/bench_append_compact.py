@@ -224,7 +224,9 @@ def run_appender(number: int, place: Place) -> None:
     name, folder, barrier, seconds, results = place
     append = CONTESTANTS[name].appender(folder)
     tables = [make_rows(number * 100 + index) for index in range(20)]
-    latencies, failed, errors = [], 0, {}
+    latencies: list[float] = []
+    errors: dict[str, int] = {}
+    failed = 0
     barrier.wait()
     end = time.perf_counter() + seconds
     while (start := time.perf_counter()) < end:
@@ -246,7 +248,8 @@ def run_compactor(place: Place) -> None:
     compact = contestant.compactor(folder)
     if name == "carnac":
         _warm_up(folder, compact)
-    done, aborted, errors, most = 0, 0, {}, 0
+    done, aborted, most = 0, 0, 0
+    errors: dict[str, int] = {}
     barrier.wait()
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:

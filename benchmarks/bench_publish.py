@@ -172,7 +172,7 @@ def timed(secs: float, barrier: Barrier, act: Callable[[int], None]) -> list[flo
     for number in range(WARM_UP):
         act(-1 - number)
     barrier.wait()
-    latencies = []
+    latencies: list[float] = []
     end = time.perf_counter() + secs
     while (start := time.perf_counter()) < end:
         act(len(latencies))

@@ -75,7 +75,7 @@ def fill(storage: LocalDeepStorage, root: Path, rows: int) -> MemoryCatalog:
     return catalog
 
 
-def fixed_overhead(root: Path) -> dict[str, float]:
+def fixed_overhead(root: Path) -> dict[str, object]:
     """Measure the smallest query on one small file."""
     storage = LocalDeepStorage(root / "small")
     segment = write_segment(storage, [{"__time": i, "a": i} for i in range(100)])

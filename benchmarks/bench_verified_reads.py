@@ -39,7 +39,7 @@ def compare(storage: LocalDeepStorage, catalog: MemoryCatalog, query: str, runs:
     times: tuple[list[float], list[float]] = ([], [])
     for run in range(runs + 2):
         for which in (0, 1) if run % 2 else (1, 0):
-            took, _ = seconds(lambda engine=engines[which]: engine.run_query(query, catalog))
+            took, _ = seconds(partial(engines[which].run_query, query, catalog))
             if run >= 2:
                 times[which].append(took)
     for engine in engines:
@@ -59,7 +59,7 @@ def first_query(storage: LocalDeepStorage, catalog: MemoryCatalog, query: str) -
     for run in range(FIRST_RUNS):
         for which in (0, 1) if run % 2 else (1, 0):
             engine = QueryEngine(storage, threads=2, verify_reads=which == 0)
-            times[which].append(seconds(lambda one=engine: one.run_query(query, catalog))[0])
+            times[which].append(seconds(partial(engine.run_query, query, catalog))[0])
             engine.close()
     checked, unchecked = map(statistics.median, times)
     return {"checked_ms": round(checked * 1000, 1), "unchecked_ms": round(unchecked * 1000, 1)}

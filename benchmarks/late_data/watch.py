@@ -14,11 +14,10 @@ from carnac.core.locks.model import Lock
 from carnac.core.tasks.model import Task
 from carnac.errors import Conflict, Revoked
 from carnac.overlord import Lockbox
-from carnac.ports import Clock, JobProgress, WriteGuard
+from carnac.ports import Clock, JobProgress, TaskJobs, WriteGuard
 
 if TYPE_CHECKING:
     from carnac.metadata.store import MetadataStore
-    from carnac.store.jobs import StoreJobs
 
 End: TypeAlias = Literal["finished", "revoked", "conflicted", "failed"]
 COMPACT = "compact"
@@ -145,9 +144,9 @@ class Watch:
 
 
 class WatchedJobs:
-    """The work of one attempt, watched (`StoreJobs`)."""
+    """The work of one attempt, watched (`TaskJobs`)."""
 
-    def __init__(self, jobs: StoreJobs, watch: Watch, owner: str) -> None:
+    def __init__(self, jobs: TaskJobs, watch: Watch, owner: str) -> None:
         self._jobs = jobs
         self._watch = watch
         self._owner = owner

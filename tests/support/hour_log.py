@@ -66,10 +66,14 @@ class Hour:
         return self._dropped.get(segment_id)
 
     def lives_after(
-        self, datasource: str, segment_ids: Sequence[str], after_revision: int
+        self,
+        datasource: str,
+        segment_ids: Sequence[str],
+        after_revision: int,
+        leaving: Sequence[str],
     ) -> Sequence[EntryLife]:
         """Nothing comes back here."""
-        del datasource, segment_ids, after_revision
+        del datasource, segment_ids, after_revision, leaving
         return ()
 
     def changed_after(self, datasource: str, interval: Interval, after_revision: int) -> int | None:

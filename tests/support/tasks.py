@@ -64,15 +64,10 @@ class FakeRunner:
 
 
 class FakeJobs:
-    """Does what a test says (`StoreJobs` for tests).
-
-    Attributes:
-        interrupts: How often it was told to end.
-    """
+    """Does what a test says (`TaskJobs`)."""
 
     def __init__(self, work: Work) -> None:
         self._work = work
-        self.interrupts = 0
 
     def run(
         self, task: Task, guard: WriteGuard, on_progress: Callable[[JobProgress], None]
@@ -83,10 +78,3 @@ class FakeJobs:
     def report_so_far(self) -> Mapping[str, object] | None:
         """Nothing stays of what fails."""
         return None
-
-    def interrupt(self) -> None:
-        """Count."""
-        self.interrupts += 1
-
-    def close(self) -> None:
-        """Nothing to release."""

@@ -25,12 +25,11 @@ from carnac.errors import CarnacError, Revoked, Unavailable
 from carnac.overlord.guard import TaskGuard
 from carnac.overlord.keeper import LockKeeper
 from carnac.overlord.lockbox import Lockbox
-from carnac.ports import Clock, JobProgress
+from carnac.ports import Clock, JobProgress, TaskJobs
 from carnac.ports.loops import Loop, Wait
 
 if TYPE_CHECKING:
     from carnac.metadata.store import MetadataStore
-    from carnac.store.jobs import StoreJobs
 
 BEATS_IN_LEASE = 4
 PROGRESS_MS = 1_000
@@ -45,7 +44,7 @@ _log = logging.getLogger(__name__)
 def run_attempt(
     metadata: MetadataStore,
     lockbox: Lockbox,
-    jobs: StoreJobs,
+    jobs: TaskJobs,
     clock: Clock,
     *,
     holder: str,

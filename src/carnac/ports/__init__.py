@@ -41,6 +41,7 @@ from carnac.ports.storage import (
 )
 from carnac.ports.tasks import (
     TaskFilter,
+    TaskJobs,
     TaskRunner,
     WriteGuard,
 )
@@ -69,6 +70,7 @@ __all__ = [
     "StoredFile",
     "Tag",
     "TaskFilter",
+    "TaskJobs",
     "TaskRunner",
     "TrashedSegment",
     "TrimReport",

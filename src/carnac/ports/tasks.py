@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from carnac.core.log.commits import LockHeld
     from carnac.core.tasks.model import Attempt, Task, TaskState
     from carnac.core.time.intervals import Interval, IntervalSet
+    from carnac.ports.jobs import JobProgress
     from carnac.ports.places import PlaceTerms
 
 
@@ -131,4 +132,22 @@ class WriteGuard(Protocol):
 
     def place_terms(self, *, is_append: bool) -> PlaceTerms | None:
         """Return on which terms the write's segments get places; None: publish finds them."""
+        ...
+
+
+class TaskJobs(Protocol):
+    """The work of attempts."""
+
+    def run(
+        self, task: Task, guard: WriteGuard, on_progress: Callable[[JobProgress], None]
+    ) -> Mapping[str, object]:
+        """Do what the task says, once, however often it is called for the same task; return the report.
+
+        Raises:
+            CarnacError: It could not be done; `retryable` says whether another attempt may succeed.
+        """
+        ...
+
+    def report_so_far(self) -> Mapping[str, object] | None:
+        """Return what is done of a run that did not come to its end; None: nothing that stays."""
         ...
