@@ -19,8 +19,9 @@ from carnac.api.client import OverlordClient
 from carnac.bootstrap.store import open_store
 from carnac.clock import SystemClock
 from carnac.core.tasks.model import TaskState
-from carnac.overlord.runners.identity import parse_handle
+from carnac.overlord.runners.identity import Presence, parse_handle, presence_of
 from tests.e2e.cli import DAYS, ROWS, run_process
+from tests.waiting import until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.http]
 
@@ -125,6 +126,7 @@ def test_a_task_over_http_from_end_to_end(start: Start, store: Path, tmp_path: P
         assert handle is not None
         assert handle.pid != overlord.process.pid, "it was a process of its own"
         assert "task d succeeded" in (client.log("d") or "")
+        until(lambda: presence_of(handle) is Presence.GONE, "its process gone, not as a zombie")
         assert client.report("d") is not None
     elsewhere = ["task", "show", "d", "--json", "--overlord", overlord.url]
     shown = run_process(elsewhere, cwd=tmp_path).json

@@ -17,6 +17,7 @@ class FakeRunner:
     Attributes:
         started: Lock owners of the attempts, in order.
         alive: What `is_alive` says, by handle; None for those that are not in it.
+        asked: Handles for which it was asked.
         stopped: Handles.
         forgotten: Lock owners.
         refuses: What `start` raises, if anything.
@@ -26,6 +27,7 @@ class FakeRunner:
         self.name = name
         self.started: list[str] = []
         self.alive: dict[str, bool] = {}
+        self.asked: list[str] = []
         self.stopped: list[str] = []
         self.forgotten: list[str] = []
         self.refuses: CarnacError | None = None
@@ -42,6 +44,7 @@ class FakeRunner:
 
     def is_alive(self, handle: str) -> bool | None:
         """Say what the test says."""
+        self.asked.append(handle)
         return self.alive.get(handle)
 
     def stop(self, handle: str) -> None:

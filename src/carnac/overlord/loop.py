@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from carnac.metadata.store import MetadataStore
 
 VOUCHES_IN_LEASE = 4
+LEAVING_MS = 60_000
+"""How long a process may live on after it has said how its attempt ended: its Spark stops, its connections close."""
 
 _log = logging.getLogger(__name__)
 
@@ -96,6 +98,7 @@ class OverlordLoop:
         self._runners = runners
         self._settings = settings
         self._at_work: set[tuple[str, int]] = set()
+        self._leaving: list[tuple[Attempt, int]] = []
         self._clearing = Clearing(metadata, clear_up, clock, period_ms=settings.period_ms)
         self._upkeep = upkeep
         self._asked_at_ms = 0
@@ -189,6 +192,7 @@ class OverlordLoop:
         self._give_up_the_dead()
         self._each(self._stop_if_unwanted, "stop")
         self._tell_of_ends()
+        self._see_out()
         return self._start_the_next(leader)
 
     def _tell_of_ends(self) -> None:
@@ -205,7 +209,28 @@ class OverlordLoop:
             if ended is not None:
                 how = ended.state if ended.error is None else f"{ended.state}: {ended.error}"
                 _log.info("task %s, attempt %s, ended: %s", task_id, number, how)
+                self._leaving.append((ended, self._clock.now_ms()))
         self._at_work = at_work
+
+    def _see_out(self) -> None:
+        """Ask for the processes of attempts that have ended until they are gone, so that none stays as a zombie."""
+        leaving, self._leaving = self._leaving, []
+        for attempt, since_ms in leaving:
+            try:
+                if self._is_leaving(attempt, since_ms):
+                    self._leaving.append((attempt, since_ms))
+            except Exception as error:
+                log_failure(_log, f"to see out {attempt.lock_owner!r}", error)
+
+    def _is_leaving(self, attempt: Attempt, since_ms: int) -> bool:
+        """Say whether the process of an attempt that has ended is still there, and stop it if that is for too long."""
+        runner = self._runners.get(attempt.runner)
+        if attempt.handle is None or runner is None or not runner.is_alive(attempt.handle):
+            return False
+        if is_over(since_ms, LEAVING_MS, self._clock.now_ms()):
+            _log.warning("the process of %s does not end, and is stopped", attempt.lock_owner)
+            runner.stop(attempt.handle)
+        return True
 
     def _each(self, handle: Callable[[Attempt], None], verb: str) -> None:
         """Handle every live attempt; what is wrong with one does not keep the others from it.

@@ -13,6 +13,7 @@ from carnac.core.tasks.machine import OVERLORD
 from carnac.core.tasks.model import Attempt, AttemptState, TaskState
 from carnac.errors import Invalid, Unavailable
 from carnac.overlord.clearing import note_waste
+from carnac.overlord.loop import LEAVING_MS
 from tests.overlords import DELETE, LEASE_MS, Bench
 from tests.support.faulty import Crash, Faults, faulty_metadata, unavailable
 from tests.support.tasks import FakeRunner
@@ -68,6 +69,27 @@ class TestLoop:
             "task a, attempt 1, ended: succeeded",
             "task b, attempt 1, ended: failed: no such column",
         ]
+
+    def test_a_process_that_has_said_how_it_ended_is_seen_out(self, bench: Bench) -> None:
+        """Else it stays as a zombie, and one that hangs at its end would stay for good."""
+        bench.tasks.submit({**DELETE, "id": "a"})
+        bench.loop.run_round()
+        claim = ClaimAttempt(task_id="a", number=1, holder="elsewhere", lease_ms=LEASE_MS)
+        bench.metadata.change_tasks(claim)
+        bench.loop.run_round()
+        bench.metadata.change_tasks(FinishAttempt(task_id="a", number=1))
+        bench.loop.run_round()
+        bench.runner.asked.clear()
+        bench.clock.advance_ms(LEAVING_MS - 1)
+        bench.loop.run_round()
+        assert (bench.runner.asked, bench.runner.stopped) == (["fake:a/1"], [])
+        bench.clock.advance_ms(1)
+        bench.loop.run_round()
+        assert bench.runner.stopped == ["fake:a/1"]
+        bench.loop.run_round()
+        bench.runner.asked.clear()
+        bench.loop.run_round()
+        assert bench.runner.asked == [], "it is gone"
 
     def test_of_a_process_that_is_gone_it_is_said_also_after_its_lease(self, bench: Bench) -> None:
         bench.tasks.submit({**DELETE, "id": "a"})
