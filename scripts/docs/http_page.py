@@ -9,6 +9,7 @@ from typing import Any, cast
 from carnac.api import allocation, coordinator
 from carnac.api.app import make_app
 from carnac.api.gate import BODY_MAX_BYTES
+from carnac.api.native import routes as native
 from carnac.api.page import operations, parameters_of, tag_of
 from carnac.api.services import Services
 from carnac.api.sql import routes
@@ -69,6 +70,7 @@ def describe() -> Mapping[str, Any]:
     services = Services(tasks=nobody, locks=nobody, loop=nobody, admission=nobody)
     routers = [
         routes.make_router(nobody, new_id=nobody, threads=nobody),
+        native.make_router(nobody, nobody, new_id=nobody, threads=nobody),
         *overlord.make_routers(services),
         allocation.make_router(nobody),
         *coordinator.make_routers(nobody),

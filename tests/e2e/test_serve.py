@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from shutil import which
+from typing import Any
 
 import httpx
 import pytest
@@ -63,6 +64,61 @@ def test_pydruid_runs_statements(served: Served) -> None:
     assert next(iter(filtered.fetchone())) > 0
     with pytest.raises(ProgrammingError, match="SQL parse failed"):
         cursor.execute("SELEC 1")
+
+
+def test_pydruid_builds_native_queries(served: Served) -> None:
+    import urllib.error
+    import urllib.request  # noqa: F401 - which pydruid uses, and does not import
+
+    from pydruid.client import PyDruid
+    from pydruid.utils.aggregators import count, doublemax, filtered, longsum
+    from pydruid.utils.filters import Bound, Dimension
+    from pydruid.utils.postaggregator import Const, Field
+
+    client = PyDruid(served.url, "druid/v2")
+    what: dict[str, Any] = {"datasource": "flights", "intervals": "2013-01-01/2013-02-01"}
+    late = Bound("delay", lower="200", upper=None, ordering="numeric", alphaNumeric=True)
+    aggregations = {
+        "n": count("n"),
+        "delay": longsum("delay"),
+        "most": doublemax("delay"),
+        "late": filtered(late, count("late")),
+    }
+    series = client.timeseries(
+        **what,
+        granularity="day",
+        aggregations=aggregations,
+        post_aggregations={
+            "mean": Field("delay") / Field("n"),
+            "share": Field("late") * Const(100),
+        },
+        filter=(Dimension("carrier") == "UA") | (Dimension("carrier") == "AA"),
+        context={"skipEmptyBuckets": "true"},
+    )
+    assert sum(row["result"]["n"] for row in series.result) == ROWS
+    first = series.result[0]["result"]
+    assert first["mean"] == first["delay"] / first["n"]
+    top = client.topn(
+        **what,
+        granularity="all",
+        dimension="carrier",
+        metric="n",
+        threshold=1,
+        aggregations={"n": count("n")},
+    )
+    assert len(top.result[0]["result"]) == 1
+    groups = client.groupby(
+        **what, granularity="all", dimensions=["carrier"], aggregations={"n": count("n")}
+    )
+    assert [row["event"]["carrier"] for row in groups.result] == ["AA", "UA"]
+    scanned = client.scan(**what, granularity="all", columns=["carrier"], limit=2)
+    assert [len(batch["events"]) for batch in scanned.result] == [2]
+    bound = client.time_boundary(datasource="flights")
+    assert bound.result[0]["result"]["maxTime"] == "2013-01-03T20:30:00.000Z"
+    looked = client.segment_metadata(**what, merge=True)
+    assert looked.result[0]["columns"]["delay"]["type"] == "LONG"
+    with pytest.raises(OSError, match="HTTP Error 400"):
+        client.timeseries(**what, granularity="fortnight", aggregations={})
 
 
 def test_sqlalchemy_runs_statements_and_looks_around(served: Served) -> None:

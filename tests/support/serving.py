@@ -13,6 +13,7 @@ import pytest
 
 from carnac.api.app import make_app
 from carnac.api.hosts import hosts_of
+from carnac.api.native.routes import make_router as make_native_router
 from carnac.api.sql.routes import make_router
 from carnac.bootstrap.serving.broker import open_broker
 from carnac.bootstrap.store import open_store
@@ -68,10 +69,14 @@ def load_recorded(folder: Path) -> Path:
 
 @contextmanager
 def open_door(store: Path, **settings: object) -> Iterator[InProcessClient]:
-    """Yield a client of an application with nothing but the door for SQL, without a socket."""
+    """Yield a client of an application with nothing but the doors for SQL and native queries, without a socket."""
     clock = StoreClock()
     values = Settings(store=str(store), query_log_limit_bytes=0, **settings)  # type: ignore[arg-type]
     threads = DaemonThreads("query")
     with open_broker(values, clock) as broker:
-        router = make_router(broker.queries, new_id=RandomIds().new_id, threads=threads)
-        yield InProcessClient(make_app([router], hosts=hosts_of("one")))
+        new_id = RandomIds().new_id
+        native = make_native_router(
+            broker.queries, broker.open_catalog, new_id=new_id, threads=threads
+        )
+        router = make_router(broker.queries, new_id=new_id, threads=threads)
+        yield InProcessClient(make_app([router, native], hosts=hosts_of("one")))

@@ -49,6 +49,8 @@ class SqlAnswer(Response):
     Args:
         threads: What waits for the service.
         if_none_match: As the client sent it.
+        run: Of a request that is more than a statement.
+        mark: Of what that run makes of the rows (`facts.mark_of`).
     """
 
     def __init__(
@@ -59,6 +61,8 @@ class SqlAnswer(Response):
         threads: DaemonThreads,
         media_type: str,
         if_none_match: str | None,
+        run: Run | None = None,
+        mark: str = "",
     ) -> None:
         self.background = None
         self._is_started = False
@@ -67,9 +71,9 @@ class SqlAnswer(Response):
         self._request = request
         self._limit_ms = service.limit_ms(request.statement)
         self._type = media_type
-        self._mark = mark_of(media_type, request)
+        self._mark = mark or mark_of(media_type, request)
         self._if_none_match = unmarked(if_none_match, self._mark)
-        self._run = Run(service, request, media_type=media_type)
+        self._run = run or Run(service, request, media_type=media_type)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Run it, and send what comes; stop it if the client leaves, the server ends, or its time is over."""

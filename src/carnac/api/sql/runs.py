@@ -96,6 +96,23 @@ class Run:
         if statement.parameters:
             shown = outline(statement.sql)
             statement = _without_extra(statement, shown)
+        answer = self._ask(statement, if_none_match)
+        if answer is None:
+            return None
+        schema = cast("pa.Schema", answer.schema)
+        batches = at_most(answer, self._request.rows_max)
+        if asks_plan_for(statement.sql) and (rows := gives(schema)) is not None:
+            batch = plan_for(rows, _names(rows.names, statement.sql, shown), batches)
+            schema, batches = batch.schema, iter([batch])
+        names = _names(schema.names, statement.sql, shown)
+        if self._media_type == ARROW_TYPE:
+            self._pieces = render_arrow(names, schema, batches)
+        else:
+            self._pieces = render(self._request.shape, names, schema, batches)
+        return answer.facts
+
+    def _ask(self, statement: Statement, if_none_match: str | None = None) -> BrokerAnswer | None:
+        """Have a statement run; None: the client has the answer already."""
         answer = None
         try:
             answer = self._service.run(statement, if_none_match=if_none_match)
@@ -109,17 +126,7 @@ class Run:
         if is_left:
             answer.close()
             raise Cancelled("no client waits for the answer any more")
-        schema = cast("pa.Schema", answer.schema)
-        batches = _at_most(answer, self._request.rows_max)
-        if asks_plan_for(statement.sql) and (rows := gives(schema)) is not None:
-            batch = plan_for(rows, _names(rows.names, statement.sql, shown), batches)
-            schema, batches = batch.schema, iter([batch])
-        names = _names(schema.names, statement.sql, shown)
-        if self._media_type == ARROW_TYPE:
-            self._pieces = render_arrow(names, schema, batches)
-        else:
-            self._pieces = render(self._request.shape, names, schema, batches)
-        return answer.facts
+        return answer
 
     def take(self, size_bytes: int) -> tuple[bytes, bool]:
         """Return the next bytes, at least so many, and whether there are more; fewer only at the end.
@@ -154,7 +161,7 @@ class Run:
             self._service.cancel(self._request.statement.query_id, is_left=True)
 
 
-def _at_most(answer: BrokerAnswer, rows_max: int | None) -> Iterator[pa.RecordBatch]:
+def at_most(answer: BrokerAnswer, rows_max: int | None) -> Iterator[pa.RecordBatch]:
     """Yield so many rows of an answer, and close it."""
     left = rows_max
     try:

@@ -40,6 +40,7 @@ from carnac.store.querying import RevisionCatalog
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
+    from carnac.api.native.runs import OpenCatalog
     from carnac.bootstrap.serving.assembly import Assembly
     from carnac.broker.distributed import Planned
     from carnac.broker.execution import Executor
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
     from carnac.historical import Historical
     from carnac.jobs.pipeline import SparkPipeline
     from carnac.metadata.store import MetadataStore
-    from carnac.ports import Clock, DeepStorage
+    from carnac.ports import Catalog, Clock, DeepStorage
     from carnac.ports.loops import Loop
     from carnac.ports.serving import SegmentServer
     from carnac.query import QueryEngine
@@ -80,6 +81,7 @@ class BrokerHandle(Closing):
     Attributes:
         queries: Answers statements.
         queue: Where they wait.
+        open_catalog: Opens the revision that a query is to be planned on.
         loops: What must turn for it to be healthy.
         make_ready: See `engines`.
     """
@@ -88,11 +90,14 @@ class BrokerHandle(Closing):
         self,
         queries: Broker,
         queue: QueryQueue,
+        open_catalog: OpenCatalog,
+        *,
         loops: Sequence[Loop],
         make_ready: Callable[[ExitStack], None],
         steps: ExitStack,
     ) -> None:
         self.queries = queries
+        self.open_catalog = open_catalog
         self.queue = queue
         self.loops = loops
         self.make_ready = make_ready
@@ -109,6 +114,7 @@ def add(assembly: Assembly) -> None:
     Raises:
         NotFound, Invalid, Unavailable: As `carnac.open`.
     """
+    from carnac.api.native.routes import make_router as make_native_router
     from carnac.api.sql.routes import make_router
 
     # ended after the broker, which stops what they wait for
@@ -124,8 +130,10 @@ def add(assembly: Assembly) -> None:
     )
     assembly.loops.extend(opened.loops)
     assembly.starts.append(lambda: opened.make_ready(assembly.steps))
-    router = make_router(opened.queries, new_id=RandomIds().new_id, threads=threads)
-    assembly.routers.insert(0, router)  # routes are tried in order, and none is asked as often
+    new_id = RandomIds().new_id
+    native = make_native_router(opened.queries, opened.open_catalog, new_id=new_id, threads=threads)
+    router = make_router(opened.queries, new_id=new_id, threads=threads)
+    assembly.routers[:0] = [router, native]  # routes are tried in order, and none is asked as often
 
 
 def open_broker(
@@ -165,13 +173,11 @@ def open_broker(
             cluster = Cluster(metadata, connected, make_own=lambda: Member(record, cold()))
             steps.callback(cluster.close)
             cluster.start()
-            distributed = DistributedExecutor(
-                tools_of(engine, metadata, membership, cluster, settings.query_part_bytes)
-            )
+            tools = tools_of(engine, metadata, membership, cluster, settings.query_part_bytes)
             alone = embedded(catalog=partial(RevisionCatalog, metadata, held=cluster.held))
-            executor = Either(distributed, alone, _asks_historicals(host, cluster))
-            loops, planning = [membership.loop, cluster.loop], membership.planning
-            planned = membership.planned
+            executor = Either(DistributedExecutor(tools), alone, _asks_historicals(host, cluster))
+            loops = [membership.loop, cluster.loop]
+            planning, planned = membership.planning, membership.planned
         runner = steps.enter_context(closing(_spark_of(files, settings, clock)))
         spark = _spark(settings, engine, runner, planned, metadata)
         queue = QueryQueue(limits_of(settings))
@@ -186,8 +192,19 @@ def open_broker(
             listeners=_listeners(settings, registry, queue, planning, steps),
         )
         steps.callback(broker.close)
-        ready = partial(make_ready, engine, metadata)
-        return BrokerHandle(broker, queue, loops, ready, steps.pop_all())
+        catalogs, ready = _catalogs(metadata, planned), partial(make_ready, engine, metadata)
+        return BrokerHandle(
+            broker, queue, catalogs, loops=loops, make_ready=ready, steps=steps.pop_all()
+        )
+
+
+def _catalogs(metadata: MetadataStore, planned: Planned) -> OpenCatalog:
+    @contextmanager
+    def open_catalog(at: int | str | None) -> Iterator[Catalog]:
+        with planned(at) as revision:
+            yield RevisionCatalog(metadata, revision)
+
+    return open_catalog
 
 
 def _enter(membership: Membership, host: BrokerHost, steps: ExitStack) -> None:

@@ -14,6 +14,7 @@ _USED = "what was deleted comes back with carnac revert REVISION; carnac log lis
 _AT_ONCE = "a query is answered at once: carnac sql -o FILE writes results of any size"
 _NO_TASK = "INSERT and REPLACE are not run: submit an index_parallel task, or use carnac ingest"
 _NO_JDBC = "JDBC (Avatica) is not spoken: send statements to POST /druid/v2/sql, as pydruid, ibis and Superset do"
+_CANDIDATES = "which servers hold which segments is asked in SQL, of sys.server_segments"
 _SET = "compaction is set with carnac compaction set, which takes Druid's configurations"
 _DATASOURCES = "/druid/(?:coordinator|indexer)/v1/datasources/[^/]+"
 ORDERS: Sequence[tuple[str, re.Pattern[str], str]] = tuple(
@@ -23,6 +24,7 @@ ORDERS: Sequence[tuple[str, re.Pattern[str], str]] = tuple(
         ("POST", _DATASOURCES, _USED),
         ("POST", f"{_DATASOURCES}/segments/[^/]+", _USED),
         ("DELETE", f"{_DATASOURCES}/intervals/[^/]+", _KILL),
+        ("POST", "/druid/v2/candidates", _CANDIDATES),
         ("POST", "/druid/v2/sql/statements", _AT_ONCE),
         ("POST", "/druid/v2/sql/task", _NO_TASK),
         ("POST", "/druid/v2/sql/avatica(?:-protobuf)?", _NO_JDBC),
@@ -61,10 +63,7 @@ ELSEWHERE: Sequence[tuple[str, str]] = (
     ("/druid/v2/sql/avatica-protobuf", _NO_JDBC),
     ("/druid/v2/sql", _BROKER),
     ("/druid/v2/datasources", _BROKER),
-    (
-        "/druid/v2",
-        "native queries are not run: ask in SQL (carnac sql, store.sql, or carnac serve)",
-    ),
+    ("/druid/v2", _BROKER),
     (
         "/druid/coordinator/v1/lookups",
         "lookups are commits of the store: carnac lookups set NAME FILE, and JOIN lookup.NAME in SQL",

@@ -1,0 +1,398 @@
+"""Timeseries, topN and groupBy: rows in groups, and aggregates of each."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
+from typing import Any
+
+from carnac.api.native.queries import Ask, Plan, Query, Row, Rows
+from carnac.api.native.shapes import each, filled, listed, runs
+from carnac.api.native.terms.aggregators import Grouped, read_measure
+from carnac.api.native.terms.dimensions import Dimension, read_dimension
+from carnac.api.native.terms.having import compile_having
+from carnac.api.native.terms.ordering import sort_key
+from carnac.api.native.terms.posts import Results
+from carnac.api.native.terms.reading import (
+    Block,
+    block_of,
+    flag_of,
+    list_of,
+    refused,
+    text_of,
+    whole_of,
+)
+from carnac.api.native.terms.times import bucket_ms
+from carnac.api.native.terms.values import (
+    TIME,
+    Sql,
+    literal,
+    sql_type,
+    to_text,
+    to_value,
+)
+from carnac.api.sql.requests import Unreadable
+from carnac.core.quoting import quote
+from carnac.core.segments.segment import TIME_COLUMN
+from carnac.core.texts import short
+from carnac.core.time.granularity import ALL
+from carnac.core.time.intervals import Interval, interval_set
+from carnac.errors import Invalid
+
+BUCKETS_MAX = 500_000
+"""Buckets of a timeseries, those without rows included."""
+SUBTOTALS_MAX = 100
+_DESCENDING = ("descending", "desc")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a statement: its name in the answer, its alias in the statement, and its value."""
+
+    name: str
+    alias: str
+    value: Sql
+
+    @property
+    def outside(self) -> Sql:
+        """The column as a statement around this one sees it."""
+        return Sql(self.alias, self.value.kind)
+
+
+class Groups:
+    """The columns of a statement over groups: bucket, dimensions, aggregators and post-aggregators.
+
+    Args:
+        dimensions: Specs of dimensions.
+        kept: Names of those that rows are grouped by; None: all. The others are null.
+    """
+
+    def __init__(
+        self, query: Query, dimensions: Sequence[object], kept: Collection[str] | None = None
+    ) -> None:
+        self.query = query
+        scope = query.scope
+        self._unnested: list[tuple[str, str]] = []
+        self.dimensions = [self._single(read_dimension(one, scope), one) for one in dimensions]
+        rows = Grouped(scope, kept)
+        self.measures = [read_measure(one, rows) for one in list_of(query.block, "aggregations")]
+        self.results = Results({one.name: one.value for one in self.dimensions}, self.measures)
+        posts = [self.results.add(one) for one in list_of(query.block, "postAggregations")]
+        self._kept = kept
+        is_final = flag_of(query.context, "finalize", default=True)
+        values = [(one.name, one.value if is_final else one.state) for one in self.measures]
+        self.columns: list[Column] = []
+        if query.has_buckets:
+            if not scope.has_time:
+                raise Unreadable("a granularity needs a data source whose rows have a time")
+            self._add("", Sql(bucket_ms(query.granularity, TIME), "long"))
+        for one in self.dimensions:
+            is_kept = kept is None or one.name in kept
+            self._add(one.name, one.value if is_kept else _null(one.value))
+        self.groups = len(self.columns)
+        for name, value in [*values, *posts]:
+            self._add(name, to_value(value))
+        _check_names([one.name for one in self.columns])
+
+    def _add(self, name: str, value: Sql) -> None:
+        self.columns.append(Column(name, f"c{len(self.columns)}", value))
+
+    def _single(self, found: Dimension, spec: object) -> Dimension:
+        """Return a dimension of which a row has one value: of several, each makes a row."""
+        value = found.value
+        if value.kind == "array<string>":
+            alias = f"__each{len(self._unnested)}"
+            self._unnested.append((alias, value.text))
+            value = Sql(alias, "string")
+        elif not value.is_array and not (isinstance(spec, Mapping) and spec.get("outputType")):
+            value = (
+                Sql(f"CAST({value.text} AS VARCHAR)", "string")
+                if value.kind == "bool"
+                else to_text(value)
+            )
+        return Dimension(found.name, value)
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns in answers, without that of the bucket."""
+        return [one.name for one in self.columns if one.name]
+
+    def find(self, name: str) -> Column | None:
+        """Return a column by its name; None: there is none."""
+        return next((one for one in self.columns if one.name == name), None)
+
+    def sql(self, *, having: str | None = None) -> str:
+        """Return the statement, in no order."""
+        query = self.query
+        said = ", ".join(f"{one.value.text} AS {one.alias}" for one in self.columns) or "1 AS c0"
+        rows = f"{query.source.sql}{query.where()}"
+        if self._unnested:
+            each_of = ", ".join(
+                f"unnest(CASE WHEN len({text}) > 0 THEN {text} ELSE [NULL] END) AS {alias}"
+                for alias, text in self._unnested
+            )
+            rows = f"(SELECT *, {each_of} FROM {rows})"
+        by = ", ".join(str(place) for place in range(1, self.groups + 1))
+        return (
+            f"SELECT {said} FROM {rows}"
+            f"{f' GROUP BY {by}' if by else ''}{f' HAVING {having}' if having else ''}"
+        )
+
+    def empty(self) -> str:
+        """Return a statement for the aggregates of no rows at all."""
+        source = self.query.source.columns
+        nulls = [
+            f"CAST(NULL AS {'TIMESTAMPTZ' if name == TIME_COLUMN else sql_type(one.kind)}) AS {quote(name)}"
+            for name, one in source.items()
+        ]
+        said = ", ".join(one.value.text for one in self.columns[self.groups :]) or "1"
+        return f"SELECT {said} FROM (SELECT {', '.join(nulls) or '1'} WHERE false)"
+
+
+def _null(value: Sql) -> Sql:
+    return Sql(f"CAST(NULL AS {sql_type(value.kind)})", value.kind)
+
+
+def _check_names(names: Sequence[str]) -> None:
+    for place, name in enumerate(names):
+        if name in names[:place]:
+            raise Unreadable(
+                f"[{name}] already defined: every dimension and aggregator needs a name of its own"
+            )
+
+
+def as_source(sql: str, groups: Groups) -> tuple[str, dict[str, Sql]]:
+    """Return a statement whose columns have their names, and these as a query around it sees them."""
+    said, columns = [], {}
+    for one in groups.columns:
+        name = one.name or TIME_COLUMN
+        alias = one.alias if one.name else f"make_timestamptz({one.alias} * 1000)"
+        said.append(f"{alias} AS {quote(name)}")
+        columns[name] = Sql(quote(name), one.value.kind) if one.name else TIME
+    return f"SELECT {', '.join(said) or '1'} FROM ({sql})", columns
+
+
+def plan_timeseries(query: Query) -> Plan:
+    """Return a timeseries: a row for each bucket, those without rows included."""
+    groups = Groups(query, ())
+    block, is_all = query.block, not query.has_buckets
+    descending = flag_of(block, "descending")
+    skips = query.flag("skipEmptyBuckets")
+    limit = whole_of(block, "limit", None)
+    spans = query.spans()
+    starts = [] if is_all or skips else _starts(query, spans)
+    sql = groups.sql(having="count(*) > 0" if is_all and skips else None)
+    ordered = sql if is_all else f"{sql} ORDER BY c0{' DESC' if descending else ''}"
+
+    def item(ms: int | None, values: Row) -> dict[str, object]:
+        at = None if ms is None else query.time_text(ms)
+        return {"timestamp": at, "result": dict(zip(groups.names, values, strict=True))}
+
+    def items(rows: Rows, ask: Ask) -> Iterator[object]:
+        if is_all:
+            every = [(query.start_ms(spans), *row) for piece in rows for row in piece]
+        else:
+            every = list(
+                filled(rows, starts, lambda: ask(groups.empty())[0], descending=descending)
+            )
+        for row in every[: limit or None]:
+            yield item(row[0], row[1:])
+        if query.flag("grandTotal"):
+            total = Groups(_without_buckets(query), ()).sql()
+            yield from (item(None, row) for row in ask(total))
+
+    def render(rows: Rows, ask: Ask) -> Iterator[bytes]:
+        yield from listed(items(rows, ask))
+
+    return Plan(ordered, render, *as_source(ordered, groups))
+
+
+def _without_buckets(query: Query) -> Query:
+    found = copy(query)
+    found.granularity = ALL
+    return found
+
+
+def _starts(query: Query, spans: Sequence[Interval]) -> list[int]:
+    """Return the starts of the buckets that segments have rows around.
+
+    Raises:
+        Invalid: They are too many.
+    """
+    found: dict[int, None] = {}
+    for span in interval_set(spans).intervals:
+        if span.duration_ms // query.granularity.nominal_ms + len(found) > BUCKETS_MAX:
+            raise Invalid(
+                f"the timeseries has more than {BUCKETS_MAX:,} buckets; ask for a coarser granularity, a shorter "
+                "interval, or skipEmptyBuckets in the context"
+            )
+        for bucket in query.granularity.buckets(span, limit=2 * BUCKETS_MAX):
+            found[bucket.start_ms] = None
+    return sorted(found)
+
+
+def plan_topn(query: Query) -> Plan:
+    """Return a topN: of each bucket, the values of a dimension that have the largest of a metric."""
+    block = query.block
+    if block.get("dimension") is None:
+        raise Unreadable("topN needs dimension, and one alone")
+    groups = Groups(query, [block["dimension"]])
+    threshold = whole_of(block, "threshold", None, least=1)
+    if threshold is None:
+        raise Unreadable("topN needs threshold, a whole number")
+    [dimension] = groups.dimensions
+    order, stop = _metric(block.get("metric"), groups)
+    having = None
+    if stop is not None:
+        operator, value, ordering = stop
+        keys = (sort_key(of, ordering) for of in (dimension.value, literal(value)))
+        having = f"({f' {operator} '.join(keys)})"
+    sql = groups.sql(having=having)
+    spans = query.spans()
+    if query.has_buckets:
+        rank = f"row_number() OVER (PARTITION BY c0 ORDER BY {order})"
+        said = ", ".join(one.alias for one in groups.columns)
+        sql = f"SELECT {said} FROM ({sql}) QUALIFY {rank} <= {threshold} ORDER BY c0, {order}"
+    else:
+        sql = _ordered(sql, groups, order) + f" LIMIT {threshold}"
+
+    def record(row: Row) -> dict[str, object]:
+        return dict(zip(groups.names, row, strict=True))
+
+    def items(rows: Rows, _ask: Ask) -> Iterator[object]:
+        if query.has_buckets:
+            for start, group in runs(rows):
+                yield {
+                    "timestamp": query.time_text(start),
+                    "result": [record(row) for row in group],
+                }
+            return
+        every = [record(row) for piece in rows for row in piece]
+        if spans or every:
+            yield {"timestamp": query.time_text(query.start_ms(spans)), "result": every}
+
+    def render(rows: Rows, ask: Ask) -> Iterator[bytes]:
+        yield from listed(items(rows, ask))
+
+    return Plan(sql, render, *as_source(sql, groups))
+
+
+def _ordered(sql: str, groups: Groups, order: str) -> str:
+    """Return a statement in an order, which may be of functions of its columns."""
+    if "(" not in order:
+        return f"{sql} ORDER BY {order}"
+    said = ", ".join(one.alias for one in groups.columns)
+    return f"SELECT {said} FROM ({sql}) ORDER BY {order}"
+
+
+def _metric(value: object, groups: Groups) -> tuple[str, tuple[str, str, object] | None]:
+    """Return what a topN is sorted by; and the condition on the dimension: operator, value and ordering."""
+    place = 1 if groups.query.has_buckets else 0
+    dimension = groups.columns[place].outside
+    metric, inverted = value, False
+    while isinstance(metric, Mapping) and metric.get("type") == "inverted":
+        metric, inverted = metric.get("metric"), not inverted
+    if isinstance(metric, Mapping) and metric.get("type") == "numeric":
+        metric = metric.get("metric")
+    if isinstance(metric, str):
+        column = groups.find(metric)
+        if column is None or column.alias == dimension.text:
+            raise Unreadable(
+                f"topN has no metric {short(metric)}; there are {', '.join(groups.names[1:])}"
+            )
+        way = "ASC NULLS FIRST" if inverted else "DESC NULLS LAST"
+        return f"{column.alias} {way}, {dimension.text} NULLS FIRST", None
+    block = block_of(metric, "metric")
+    kinds = {
+        "dimension": block.get("ordering"),
+        "lexicographic": None,
+        "alphaNumeric": "alphanumeric",
+    }
+    if block.get("type") not in kinds:
+        raise refused(block.get("type"), "metric", (*kinds, "numeric", "inverted"), {})
+    ordering = kinds[str(block["type"])]
+    ordering = ordering.get("type") if isinstance(ordering, Mapping) else ordering
+    way = "DESC NULLS LAST" if inverted else "ASC NULLS FIRST"
+    order = f"{sort_key(dimension, ordering)} {way}, {dimension.text}"
+    stop = block.get("previousStop")
+    return order, None if stop is None else ("<" if inverted else ">", str(stop), ordering)
+
+
+def plan_groupby(query: Query) -> Plan:
+    """Return a groupBy: an event for each combination of values of dimensions, and each bucket."""
+    block = query.block
+    specs = list_of(block, "dimensions")
+    subtotals = _subtotals(block)
+    limit_spec = block_of(block.get("limitSpec") or {"type": "default"}, "limitSpec")
+    whole = Groups(query, specs)
+    parts = [whole] if subtotals is None else [Groups(query, specs, kept) for kept in subtotals]
+    selects = [one.sql(having=compile_having(block.get("having"), one.results)) for one in parts]
+    order = _limit_order(limit_spec, whole)
+    natural = [f"{one.alias} NULLS FIRST" for one in whole.columns[: whole.groups]]
+    if subtotals is None:
+        order = [*order, *(one for one in natural if one not in order)]
+        sql = _ordered(selects[0], whole, ", ".join(order)) if order else selects[0]
+    else:
+        aliases = ", ".join(one.alias for one in whole.columns)
+        united = " UNION ALL ".join(
+            f"SELECT {place} AS __set, {aliases} FROM ({one})" for place, one in enumerate(selects)
+        )
+        said = ", ".join([*order, "__set", *natural])
+        sql = f"SELECT {aliases} FROM ({united}) ORDER BY {said}"
+    limit, offset = (whole_of(limit_spec, name, None) for name in ("limit", "offset"))
+    limit = whole_of(block, "limit", limit)
+    sql += f"{f' LIMIT {limit}' if limit else ''}{f' OFFSET {offset}' if offset else ''}"
+    as_array = query.flag("resultAsArray")
+    shift = 1 if query.has_buckets else 0
+    start = query.time_text(query.first_ms)
+
+    def event(row: Row) -> object:
+        if as_array:
+            return row
+        at = query.time_text(row[0]) if shift else start
+        return {
+            "version": "v1",
+            "timestamp": at,
+            "event": dict(zip(whole.names, row[shift:], strict=True)),
+        }
+
+    def render(rows: Rows, _ask: Ask) -> Iterator[bytes]:
+        nothing: Rows = iter(())
+        yield from each(nothing if query.source.is_missing else rows, event)
+
+    return Plan(sql, render, *as_source(sql, whole))
+
+
+def _subtotals(block: Block) -> list[list[str]] | None:
+    if block.get("subtotalsSpec") is None:
+        return None
+    found = list_of(block, "subtotalsSpec")
+    if len(found) > SUBTOTALS_MAX or not all(isinstance(one, list) for one in found) or not found:
+        raise Unreadable(
+            f"subtotalsSpec must be a list of 1 to {SUBTOTALS_MAX} lists of dimensions"
+        )
+    return found
+
+
+def _limit_order(spec: Block, groups: Groups) -> list[str]:
+    """Return what a limitSpec sorts by."""
+    if spec.get("type", "default") != "default":
+        raise refused(spec.get("type"), "limitSpec", ("default",), {})
+    found = []
+    for one in list_of(spec, "columns"):
+        said: Mapping[str, Any] = (
+            {"dimension": one} if isinstance(one, str) else block_of(one, "columns")
+        )
+        name = text_of(said, "dimension")
+        column = groups.find(name)
+        if column is None:
+            raise Unreadable(
+                f"Unknown column in order clause: {short(name)}; there are {', '.join(groups.names)}"
+            )
+        descends = str(said.get("direction", "")).lower() in _DESCENDING
+        ordering = said.get("dimensionOrder")
+        ordering = ordering.get("type") if isinstance(ordering, Mapping) else ordering
+        way = " DESC NULLS LAST" if descends else " NULLS FIRST"
+        found.append(f"{sort_key(column.outside, ordering)}{way}")
+    return found

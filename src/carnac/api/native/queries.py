@@ -1,0 +1,152 @@
+"""What all kinds of native queries share: data source, intervals, granularity, filter, and virtual columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from carnac.api.native.sources import Source, Sources
+from carnac.api.native.terms.filters import compile_filter
+from carnac.api.native.terms.reading import (
+    Block,
+    block_of,
+    blocks_of,
+    flag_of,
+)
+from carnac.api.native.terms.scopes import Scope
+from carnac.api.native.terms.times import read_granularity, written
+from carnac.api.native.terms.values import TIME_SQL, Sql, at_ms
+from carnac.api.sql.requests import Unreadable
+from carnac.core.texts import short
+from carnac.core.time.granularity import ALL
+from carnac.core.time.intervals import (
+    ETERNITY,
+    MIN_MS,
+    Interval,
+    IntervalSet,
+    interval_set,
+    parse_interval,
+)
+from carnac.errors import Invalid
+
+if TYPE_CHECKING:
+    from carnac.ports.queries import Catalog
+
+ETERNAL = "-146136543-09-08T08:23:32.096Z/146140482-04-24T15:36:27.903Z"
+"""All of time, as Druid and its clients write it."""
+Row = tuple[Any, ...]
+Rows = Iterator[list[Row]]
+"""Rows in pieces, their values as JSON has them."""
+Ask = Callable[[str], list[Row]]
+"""Runs one more statement, once the rows of the first one are read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A native query as it is run.
+
+    Attributes:
+        sql: The statement.
+        render: Makes the answer of its rows.
+        inner: The statement with names of columns, as another query has it for its data source; empty: it cannot.
+        columns: Of `inner`.
+    """
+
+    sql: str
+    render: Callable[[Rows, Ask], Iterator[bytes]]
+    inner: str = ""
+    columns: Mapping[str, Sql] = field(default_factory=dict)
+
+
+class Query:
+    """The parts that kinds of queries share.
+
+    Raises:
+        Unreadable: One of them is wrong, or not supported.
+    """
+
+    def __init__(self, block: Block, sources: Sources) -> None:
+        self.block = block
+        context = block.get("context")
+        self.context: Block = {} if context is None else block_of(context, "context")
+        if block.get("dataSource") is None:
+            raise Unreadable("dataSource must be said: the name of a datasource")
+        self.source: Source = sources.read(block["dataSource"])
+        self.catalog: Catalog = sources.catalog
+        self.listed = read_intervals(block.get("intervals"))
+        self.intervals: IntervalSet = interval_set(self.listed)
+        self.granularity = read_granularity(block.get("granularity"))
+        self.scope = Scope(self.source.columns, blocks_of(block, "virtualColumns"))
+        self.filter = compile_filter(block.get("filter"), self.scope)
+
+    def where(self, *more: str | None) -> str:
+        """Return the WHERE clause: intervals, the filter, and more conditions."""
+        tests = [one for one in (self._within(), self.filter, *more) if one is not None]
+        return f" WHERE {' AND '.join(tests)}" if tests else ""
+
+    def flag(self, name: str) -> bool:
+        """Return a flag of the context."""
+        return flag_of(self.context, name)
+
+    def _within(self) -> str | None:
+        if not self.scope.has_time or ETERNITY in self.listed:
+            return None
+        tests = [
+            f"({TIME_SQL} >= {at_ms(one.start_ms)} AND {TIME_SQL} < {at_ms(one.end_ms)})"
+            for one in self.intervals.intervals
+        ]
+        return f"({' OR '.join(tests)})" if len(tests) > 1 else "".join(tests) or "false"
+
+    def spans(self) -> list[Interval]:
+        """Return the parts of the intervals that segments have rows in, each from its first row to its last."""
+        found: list[Interval] = []
+        for one in self.source.segments(self.catalog, self.intervals):
+            shown = one.entry.visible.intersect(interval_set([one.segment.span])).intersect(
+                self.intervals
+            )
+            found += shown.intervals
+        return found
+
+    def start_ms(self, spans: list[Interval]) -> int:
+        """Return the time that an answer without buckets has: of its first row, else the start of the intervals."""
+        return min((one.start_ms for one in spans), default=self.first_ms)
+
+    @property
+    def first_ms(self) -> int:
+        """The start of the intervals, 1970 if there is none."""
+        return self.listed[0].start_ms if self.listed else 0
+
+    def time_text(self, ms: int) -> object:
+        """Return a time as the answer has it."""
+        if self.flag("serializeDateTimeAsLong"):
+            return ms
+        if ms == MIN_MS:
+            return ETERNAL.partition("/")[0]
+        return written(ms, self.granularity.zone)
+
+    @property
+    def has_buckets(self) -> bool:
+        """Whether the granularity cuts time."""
+        return self.granularity != ALL
+
+
+def read_intervals(value: object) -> list[Interval]:
+    """Return the intervals of a query; all of time if it says none.
+
+    Raises:
+        Unreadable: One of them is none.
+    """
+    if isinstance(value, Mapping):
+        value = value.get("intervals")
+    if value is None:
+        return [ETERNITY]
+    listed = [value] if isinstance(value, str) else value
+    if not isinstance(listed, list) or not all(isinstance(one, str) for one in listed):
+        raise Unreadable(
+            f"intervals must be a list of texts like 2013-01-01/P1D, not {short(value)}"
+        )
+    try:
+        return [ETERNITY if one == ETERNAL else parse_interval(one) for one in listed]
+    except Invalid as error:
+        raise Unreadable(error.message) from None

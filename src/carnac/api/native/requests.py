@@ -1,0 +1,38 @@
+"""Bodies of native queries: the query, and what of its context the broker is told."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+
+from carnac.api.native.terms.reading import Block, block_of
+from carnac.api.sql.requests import SqlRequest, Unreadable, asked_by, read_request
+
+_PASSED = frozenset({"sqlOuterLimit", "sqlTimeZone", "sqlQueryId"})
+"""Parts of the context that are for SQL alone."""
+_DIGITS = 8
+
+
+def read_native(
+    body: object, *, new_id: Callable[[], str], client: str
+) -> tuple[Block, SqlRequest]:
+    """Return the query, and a request with its context and without a statement.
+
+    Raises:
+        Unreadable: It is no query.
+        Invalid: A part of the context is wrong.
+    """
+    if not isinstance(body, Mapping) or not isinstance(body.get("queryType"), str):
+        raise Unreadable('the body must be a JSON object with a queryType, such as "timeseries"')
+    given = body.get("context")
+    context = {} if given is None else block_of(given, "context")
+    known = {key: value for key, value in context.items() if key not in _PASSED}
+    if known.get("queryId") is not None:
+        known["sqlQueryId"] = known["queryId"]
+    request = read_request({"query": "SELECT 1", "context": known})
+    return body, asked_by(request, new_id=new_id, client=client)
+
+
+def mark_of_body(data: bytes) -> str:
+    """Return what tells answers in the shapes of several queries apart in their ETags."""
+    return "-" + hashlib.sha256(data).hexdigest()[:_DIGITS]

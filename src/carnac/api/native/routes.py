@@ -1,0 +1,88 @@
+"""`/druid/v2`: native queries, and how to stop one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Annotated
+
+from fastapi import APIRouter, Path, Request, Response
+
+from carnac.api.bodies import body_shown, parse_body, read_body
+from carnac.api.native.requests import mark_of_body, read_native
+from carnac.api.native.runs import NativeRun, OpenCatalog
+from carnac.api.problems import Refused
+from carnac.api.sql.answering import FailedAnswer, SqlAnswer
+from carnac.api.sql.facts import JSON_TYPE, accepted
+from carnac.api.sql.requests import Unreadable
+from carnac.errors import CarnacError, Invalid
+
+if TYPE_CHECKING:
+    from carnac.broker import Broker
+    from carnac.ports.threads import DaemonThreads
+
+_EXAMPLE = {
+    "queryType": "timeseries",
+    "dataSource": "flights",
+    "intervals": ["2013-01-01/2013-02-01"],
+    "granularity": "day",
+    "aggregations": [{"type": "count", "name": "flights"}],
+}
+
+
+def make_router(
+    service: Broker,
+    open_catalog: OpenCatalog,
+    *,
+    new_id: Callable[[], str],
+    threads: DaemonThreads,
+) -> APIRouter:
+    """Return the routes.
+
+    Args:
+        open_catalog: Opens the revision that a query is planned on.
+        new_id: Makes ids of queries that bring none.
+        threads: What waits for the service.
+    """
+    router = APIRouter(prefix="/druid", tags=["queries"])
+
+    @router.post("/v2", summary="Run a native query", openapi_extra=body_shown("object", _EXAMPLE))
+    async def native(request: Request) -> Response:
+        if accepted(request.headers.get("accept")) is None:
+            raise Refused(
+                HTTPStatus.NOT_ACCEPTABLE, f"answers to native queries are {JSON_TYPE}; accept that"
+            )
+        client = request.client.host if request.client is not None else ""
+        data = await read_body(request)
+        try:
+            block, asked = read_native(await _parsed(data), new_id=new_id, client=client)
+        except CarnacError as error:
+            return FailedAnswer(error)
+        return SqlAnswer(
+            service,
+            asked,
+            threads=threads,
+            media_type=JSON_TYPE,
+            if_none_match=request.headers.get("if-none-match"),
+            run=NativeRun(service, asked, block, open_catalog),
+            mark=mark_of_body(data),
+        )
+
+    @router.delete(
+        "/v2/{query_id}",
+        status_code=HTTPStatus.ACCEPTED,
+        summary="Stop a native query, if it runs or waits",
+        response_class=Response,
+    )
+    def cancel(query_id: Annotated[str, Path(description="Its queryId.")]) -> Response:
+        service.cancel(query_id)
+        return Response(status_code=HTTPStatus.ACCEPTED)
+
+    return router
+
+
+async def _parsed(data: bytes) -> object:
+    try:
+        return await parse_body(data)
+    except Invalid as error:
+        raise Unreadable(error.message) from None

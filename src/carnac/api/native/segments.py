@@ -1,0 +1,171 @@
+"""SegmentMetadata: columns, sizes and rows of segments, of all of them together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from carnac.api.native.queries import Ask, Plan, Query, Row
+from carnac.api.native.shapes import once
+from carnac.api.native.terms.reading import (
+    block_of,
+    flag_of,
+    list_of,
+)
+from carnac.api.native.terms.values import TIME_SQL, Sql, at_ms, druids_type
+from carnac.api.sql.requests import Unreadable
+from carnac.core.segments.segment import TIME_COLUMN
+from carnac.core.texts import short
+from carnac.core.time.intervals import ETERNITY, Interval, interval_set
+from carnac.core.time.periods import DAY_MS
+
+if TYPE_CHECKING:
+    from carnac.core.log.entries import VisibleSegment
+
+ANALYSES = (
+    "cardinality", "interval", "minmax", "size", "timestampSpec", "queryGranularity", "aggregators", "rollup",
+)  # fmt: skip
+DEFAULT = ("cardinality", "interval", "minmax")
+WEEK_MS = 7 * DAY_MS
+"""So much of the end of the data is looked at if a query says no intervals."""
+_METRICS = {
+    "count": "count",
+    "hll": "HLLSketchBuild",
+    "theta": "thetaSketch",
+    "quantiles": "quantilesDoublesSketch",
+}
+
+
+def plan_segment_metadata(query: Query) -> Plan:
+    """Return a segmentMetadata, which is one element for all segments, merged or not."""
+    block = query.block
+    said = block.get("analysisTypes")
+    wanted = [
+        str(one).lower() for one in (DEFAULT if said is None else list_of(block, "analysisTypes"))
+    ]
+    known = {one.lower() for one in ANALYSES}
+    for one in wanted:
+        if one not in known:
+            raise Unreadable(
+                f"there is no analysis type {short(one)}; there are {', '.join(ANALYSES)}"
+            )
+    segments = _segments(query)
+    chunks = interval_set([one.entry.chunk for one in segments]).intervals
+    names = _included(block.get("toInclude"), list(query.source.columns))
+    analysed = [(name, query.source.columns[name]) for name in names if name != TIME_COLUMN]
+    facts = ["count(*)"]
+    for _, column in analysed:
+        facts += _facts(column, wanted)
+    within = " OR ".join(
+        f"({TIME_SQL} >= {at_ms(one.start_ms)} AND {TIME_SQL} < {at_ms(one.end_ms)})"
+        for one in chunks
+    )
+    sql = f"SELECT {', '.join(facts)} FROM {query.source.sql} WHERE {within or 'false'}"
+
+    def items(rows: list[Row], _ask: Ask) -> Iterable[object]:
+        if not segments:
+            return []
+        [row] = rows
+        columns = {TIME_COLUMN: _column(Sql("", "long"), ())} if TIME_COLUMN in names else {}
+        for place, (name, column) in enumerate(analysed):
+            columns[name] = _column(column, row[1 + 5 * place : 6 + 5 * place])
+        return [_element(query, segments, wanted, columns, row[0])]
+
+    return Plan(sql, once(items))
+
+
+def _segments(query: Query) -> list[VisibleSegment]:
+    """Return the segments that are looked at: of the intervals, else of the last week that has data."""
+    everything = query.source.segments(query.catalog, interval_set([ETERNITY]))
+    asked = query.intervals
+    if query.block.get("intervals") is None and everything:
+        last_ms = max(one.entry.chunk.end_ms for one in everything)
+        asked = interval_set([Interval(last_ms - WEEK_MS, last_ms)])
+    return [one for one in everything if interval_set([one.entry.chunk]).intersect(asked)]
+
+
+def _included(value: object, names: list[str]) -> list[str]:
+    if value is None:
+        return names
+    block = block_of(value, "toInclude")
+    kind = block.get("type")
+    if kind == "list":
+        wanted = set(map(str, list_of(block, "columns")))
+        return [one for one in names if one in wanted]
+    if kind not in {"all", "none"}:
+        raise Unreadable(f"toInclude is of type all, none or list, not {short(kind)}")
+    return names if kind == "all" else []
+
+
+def _facts(column: Sql, wanted: Iterable[str]) -> list[str]:
+    """Return what is asked of a column: nulls, distinct values, the least and the largest."""
+    text = column.text
+    is_text = column.kind in {"string", "bool"}
+    counted = "cardinality" in wanted and (is_text or column.kind == "array<string>")
+    distinct = f"count(DISTINCT {text})" if counted and is_text else "NULL"
+    if counted and not is_text:
+        distinct = f"len(list_distinct(flatten(list({text}))))"
+    nulls = f"count(*) - count({text})"
+    many = f"max(len({text}))" if column.kind == "array<string>" else "0"
+    edges = ["NULL", "NULL"]
+    if "minmax" in wanted and is_text:
+        edges = [f"min({text})", f"max({text})"]
+    if "minmax" in wanted and column.kind == "array<string>":
+        edges = [f"min(list_min({text}))", f"max(list_max({text}))"]
+    return [nulls, many, distinct, *edges]
+
+
+def _column(column: Sql, facts: Row) -> dict[str, object]:
+    nulls, many, distinct, least, largest = facts or (0, 0, None, None, None)
+    is_multiple = (many or 0) > 1 and column.kind == "array<string>"
+    signature = "STRING" if column.kind in {"array<string>", "bool"} else druids_type(column.kind)
+    kind = signature.partition("<")
+    is_text = signature == "STRING"
+    return {
+        "typeSignature": signature,
+        "type": kind[2][:-1] if kind[0] == "COMPLEX" else kind[0],
+        "hasMultipleValues": is_multiple,
+        "hasNulls": bool(nulls),
+        "size": 0,
+        "cardinality": (distinct or 0) if is_text else None,
+        "minValue": None if nulls else least,
+        "maxValue": largest,
+        "errorMessage": None,
+    }
+
+
+def _element(
+    query: Query,
+    segments: list[VisibleSegment],
+    wanted: list[str],
+    columns: dict[str, Any],
+    rows: int,
+) -> dict[str, object]:
+    last = max(segments, key=lambda one: one.entry.chunk.start_ms)
+    rollups = [one.segment.rollup for one in segments]
+    granularities = {one.segment.query_granularity for one in segments}
+    is_merged = flag_of(query.block, "merge") and len(segments) > 1
+    ending = "merged" if is_merged else last.entry.version
+    chunks = interval_set([one.entry.chunk for one in segments]).intervals
+    metrics = {one.name: one for found in rollups if found for one in found.metrics}
+    return {
+        "id": f"{'+'.join(query.source.names)}_{str(last.entry.chunk).replace('/', '_')}_{ending}",
+        "intervals": [str(one) for one in chunks] if "interval" in wanted else None,
+        "columns": columns,
+        "size": sum(one.segment.size_bytes for one in segments) if "size" in wanted else 0,
+        "numRows": rows,
+        "aggregators": {name: _aggregator(one) for name, one in metrics.items()} or None
+        if "aggregators" in wanted
+        else None,
+        "timestampSpec": None,
+        "queryGranularity": granularities.pop()
+        if "querygranularity" in wanted and len(granularities) == 1
+        else None,
+        "rollup": all(rollups) if "rollup" in wanted else None,
+    }
+
+
+def _aggregator(metric: Any) -> dict[str, object]:
+    kind = str(metric.kind)
+    named = _METRICS.get(kind) or f"{metric.type}{kind.capitalize()}"
+    return {"type": named, "name": metric.name, "fieldName": metric.name}

@@ -1,0 +1,172 @@
+"""Data sources of native queries: what stands in FROM, and which columns it has."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from carnac.api.native.terms.filters import compile_filter
+from carnac.api.native.terms.reading import (
+    Block,
+    block_of,
+    check_depth,
+    list_of,
+    refused,
+    text_of,
+)
+from carnac.api.native.terms.scopes import Scope, with_time
+from carnac.api.native.terms.values import (
+    TYPES_SAID,
+    Sql,
+    cast_to,
+    column,
+    common_kind,
+    literal,
+    sql_type,
+)
+from carnac.api.sql.requests import Unreadable
+from carnac.core.quoting import quote
+from carnac.core.segments.segment import TIME_COLUMN
+from carnac.core.time.intervals import IntervalSet
+
+if TYPE_CHECKING:
+    from carnac.core.log.entries import VisibleSegment
+    from carnac.ports.queries import Catalog
+
+ABSENT = {
+    "join": "write the query in SQL, or name a lookup as a dimension",
+    "unnest": "group by the multi-value column, or write the query in SQL",
+    "globalTable": "name the datasource as a table",
+}
+KNOWN = ("table", "union", "query", "inline", "lookup", "filter")
+CELLS_MAX = 100_000
+"""Values of a data source that a query brings."""
+_NOTHING = '(SELECT make_timestamptz(0) AS "__time" WHERE false)'
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A data source.
+
+    Attributes:
+        sql: It stands in FROM.
+        columns: By name, in order.
+        names: Datasources whose segments are read.
+        is_missing: There is no such datasource, or the query that it is has none.
+    """
+
+    sql: str
+    columns: Mapping[str, Sql]
+    names: Sequence[str] = ()
+    is_missing: bool = False
+
+    def segments(self, catalog: Catalog, intervals: IntervalSet) -> list[VisibleSegment]:
+        """Return the segments that overlap intervals."""
+        return [one for name in self.names for one in catalog.visible(name, intervals)]
+
+
+@dataclass(slots=True)
+class Sources:
+    """Reads data sources.
+
+    Args:
+        translated: Returns the statement of a query that is a data source, and its columns.
+    """
+
+    catalog: Catalog
+    translated: Callable[[Block, Sources], tuple[str, Mapping[str, Sql]]]
+    _depth: int = field(default=0)
+
+    def read(self, value: object) -> Source:
+        """Return a data source.
+
+        Raises:
+            Unreadable: It is none, or not supported.
+        """
+        check_depth(self._depth, "data sources")
+        if isinstance(value, str):
+            return self._table(value)
+        block = block_of(value, "dataSource")
+        kind = str(block.get("type"))
+        build = {
+            "table": lambda: self._table(text_of(block, "name")),
+            "union": lambda: self._union(block),
+            "query": lambda: self._query(block),
+            "inline": lambda: _inline(block),
+            "lookup": lambda: self._lookup(text_of(block, "lookup")),
+            "filter": lambda: self._filtered(block),
+        }.get(kind)
+        if build is None:
+            raise refused(kind, "data source", KNOWN, ABSENT)
+        self._depth += 1
+        try:
+            return build()
+        finally:
+            self._depth -= 1
+
+    def _table(self, name: str) -> Source:
+        if name not in self.catalog.datasource_names():
+            return Source(_NOTHING, with_time({}), is_missing=True)
+        found = {key: column(key, kind) for key, kind in self.catalog.columns(name).items()}
+        return Source(quote(name), with_time(found), [name])
+
+    def _union(self, block: Block) -> Source:
+        every = [self.read(one) for one in list_of(block, "dataSources")]
+        present = [one for one in every if not one.is_missing]
+        if not present:
+            return Source(_NOTHING, with_time({}), is_missing=True)
+        if len(present) == 1:
+            return present[0]
+        columns = {name: sql for one in reversed(present) for name, sql in one.columns.items()}
+        selects = " UNION ALL BY NAME ".join(f"SELECT * FROM {one.sql}" for one in present)
+        names = [name for one in present for name in one.names]
+        return Source(f"({selects})", columns, names)
+
+    def _query(self, block: Block) -> Source:
+        sql, columns = self.translated(block_of(block.get("query"), "query"), self)
+        return Source(f"({sql})", columns)
+
+    def _lookup(self, name: str) -> Source:
+        texts = {key: Sql(quote(key), "string") for key in ("k", "v")}
+        return Source(f"lookup.{quote(name)}", texts)
+
+    def _filtered(self, block: Block) -> Source:
+        base = self.read(block.get("base"))
+        where = compile_filter(block_of(block.get("filter"), "filter"), Scope(base.columns))
+        return Source(
+            f"(SELECT * FROM {base.sql} WHERE {where})", base.columns, base.names, base.is_missing
+        )
+
+
+def _inline(block: Block) -> Source:
+    names = [str(one) for one in list_of(block, "columnNames")]
+    rows, kinds = list_of(block, "rows"), list_of(block, "columnTypes")
+    if not names or not all(isinstance(row, list) and len(row) == len(names) for row in rows):
+        raise Unreadable("an inline data source needs columnNames, and rows of as many values")
+    if len(names) * len(rows) > CELLS_MAX:
+        raise Unreadable(
+            f"an inline data source may have {CELLS_MAX:,} values; append them to a datasource"
+        )
+    columns, texts = {}, []
+    for place, name in enumerate(names):
+        cells = [literal(row[place]) for row in rows]
+        said = TYPES_SAID.get(str(kinds[place] if place < len(kinds) else "").upper())
+        kind = said or common_kind(cells)
+        texts.append([cast_to(one, kind).text for one in cells])  # type: ignore[arg-type]
+        columns[name] = Sql(quote(name), kind)  # type: ignore[arg-type]
+    listed = ", ".join(map(quote, names))
+    if not rows:
+        nulls = ", ".join(
+            f"CAST(NULL AS {sql_type(one.kind)}) AS {quote(name)}" for name, one in columns.items()
+        )
+        return Source(f"(SELECT {nulls} WHERE false)", columns)
+    values = ", ".join(f"({', '.join(row)})" for row in zip(*texts, strict=True))
+    if TIME_COLUMN in columns:
+        mapped = ", ".join(
+            f"make_timestamptz({quote(n)} * 1000) AS {quote(n)}" if n == TIME_COLUMN else quote(n)
+            for n in names
+        )
+        made = f"(SELECT {mapped} FROM (VALUES {values}) AS inlined({listed}))"
+        return Source(made, {**columns, **with_time({})})
+    return Source(f"(SELECT * FROM (VALUES {values}) AS inlined({listed}))", columns)

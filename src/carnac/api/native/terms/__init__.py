@@ -1,0 +1,4 @@
+"""Parts of native queries as pieces of SQL: filters, dimensions, aggregators, post-aggregators and expressions.
+
+`values` is such a piece and its type, `scopes` says which columns there are, `reading` how JSON is read and refused.
+"""

@@ -1,0 +1,33 @@
+"""Druid's ways to compare texts, as keys of SQL."""
+
+from __future__ import annotations
+
+from carnac.api.native.terms.reading import refused
+from carnac.api.native.terms.values import Sql, to_double, to_text
+
+# digits are a number, which has as many digits as its length says, and stand before all other characters
+_CHUNKS = (
+    "list_transform(regexp_extract_all({0}, '[0-9]+|[^0-9]+'), lambda part: "
+    "CASE WHEN part BETWEEN '0' AND '9~' THEN '0' || lpad(CAST(length(ltrim(part, '0')) AS VARCHAR), 9, '0')"
+    " || ltrim(part, '0') ELSE '1' || part END)"
+)
+ORDERINGS = ("lexicographic", "numeric", "alphanumeric", "strlen", "version", "natural")
+
+
+def sort_key(value: Sql, ordering: object) -> str:
+    """Return what to sort by, so that values come as an ordering has them. Numbers are always sorted as such.
+
+    Raises:
+        Unreadable: There is no such ordering.
+    """
+    name = str(ordering or "lexicographic").lower()
+    if name not in ORDERINGS:
+        raise refused(ordering, "ordering", ORDERINGS, {})
+    if value.is_number or name in {"lexicographic", "natural"}:
+        return value.text
+    if name == "numeric":
+        return to_double(value).text
+    text = to_text(value).text
+    if name == "strlen":
+        return f"CASE WHEN {text} IS NOT NULL THEN (length({text}), {text}) END"
+    return f"CASE WHEN {text} IS NOT NULL THEN {_CHUNKS.format(text)} END"

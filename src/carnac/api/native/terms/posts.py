@@ -1,0 +1,218 @@
+"""Druid's post-aggregators: what is computed of aggregates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import reduce
+from itertools import pairwise
+
+from carnac.api.native.terms.aggregators import Measure, estimate
+from carnac.api.native.terms.expressions import compile_expression
+from carnac.api.native.terms.reading import (
+    Block,
+    block_of,
+    blocks_of,
+    check_depth,
+    flag_of,
+    list_of,
+    refused,
+    text_of,
+)
+from carnac.api.native.terms.values import NULL, Kind, Sql, cast_to, literal, to_double
+from carnac.api.sql.requests import Unreadable
+from carnac.core.texts import short
+
+ABSENT = {
+    "javascript": "write it as a post-aggregator of type expression",
+    "quantilesDoublesSketchToCDF": "use quantilesDoublesSketchToRank",
+    "quantilesDoublesSketchToString": "use quantilesDoublesSketchToQuantiles",
+}
+
+
+class Results:
+    """What post-aggregators and `having` may name: dimensions, aggregators, and post-aggregators before them."""
+
+    def __init__(self, dimensions: Mapping[str, Sql], measures: Iterable[Measure]) -> None:
+        self._values = dict(dimensions)
+        self._states: dict[str, Sql] = {}
+        for one in measures:
+            self._values[one.name] = one.value
+            self._states[one.name] = one.state
+
+    def find(self, name: str) -> Sql:
+        """Return a value; a name that nobody knows is null."""
+        return self._values.get(name, NULL)
+
+    def state(self, name: str) -> Sql:
+        """Return a value, of a sketch the sketch itself."""
+        return self._states.get(name) or self.find(name)
+
+    def add(self, value: object) -> tuple[str, Sql]:
+        """Return the name and the value of a post-aggregator, which those after it may name.
+
+        Raises:
+            Unreadable: It is none, or not supported.
+        """
+        block = block_of(value, "a post-aggregator")
+        name = text_of(block, "name", what="a post-aggregator")
+        self._values[name] = found = _value(block, self, 0)
+        return name, found
+
+
+def _value(value: object, results: Results, depth: int) -> Sql:
+    block = block_of(value, "a post-aggregator")
+    check_depth(depth, "post-aggregators")
+    kind = str(block.get("type"))
+    build = _KINDS.get(kind)
+    if build is None:
+        raise refused(kind, "post-aggregator", _KINDS, ABSENT)
+    return build(block, results, depth + 1)
+
+
+def _fields(block: Block, results: Results, depth: int) -> list[Sql]:
+    found = [_value(one, results, depth) for one in blocks_of(block, "fields")]
+    if not found:
+        raise Unreadable(f"post-aggregator {block['type']} needs fields")
+    return found
+
+
+def _divided(a: str, b: str) -> str:
+    return f"(CASE WHEN {b} = 0 THEN CAST(0 AS DOUBLE) ELSE {a} / {b} END)"
+
+
+def _quotient(a: str, b: str) -> str:
+    return f"(CASE WHEN {b} = 0 THEN {a} * CAST('Infinity' AS DOUBLE) ELSE {a} / {b} END)"
+
+
+_OPERATORS: Mapping[str, Callable[[str, str], str]] = {
+    "+": lambda a, b: f"({a} + {b})",
+    "-": lambda a, b: f"({a} - {b})",
+    "*": lambda a, b: f"({a} * {b})",
+    "/": _divided,
+    "quotient": _quotient,
+    "pow": lambda a, b: f"pow({a}, {b})",
+}
+
+
+def _arithmetic(block: Block, results: Results, depth: int) -> Sql:
+    operator = _OPERATORS.get(str(block.get("fn")))
+    if operator is None:
+        raise Unreadable(
+            f"arithmetic takes fn {', '.join(_OPERATORS)}, not {short(block.get('fn'))}"
+        )
+    texts = [to_double(one).text for one in _fields(block, results, depth)]
+    return Sql(reduce(operator, texts), "double")
+
+
+def _extreme(call: str, kind: Kind) -> Callable[[Block, Results, int], Sql]:
+    def build(block: Block, results: Results, depth: int) -> Sql:
+        texts = (cast_to(one, kind).text for one in _fields(block, results, depth))
+        return Sql(f"{call}({', '.join(texts)})", kind)
+
+    return build
+
+
+def _constant(block: Block, _results: Results, _depth: int) -> Sql:
+    value = block.get("value")
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise Unreadable(f"a constant needs a value that is a number, not {short(value)}")
+    return literal(value)
+
+
+def _field(block: Block, results: Results, depth: int, kind: Kind) -> Sql:
+    found = _value(block.get("field"), results, depth)
+    if found.kind != kind:
+        raise Unreadable(
+            f"post-aggregator {block['type']} needs a field that is a sketch of its kind"
+        )
+    return found
+
+
+def _estimated(kind: Kind) -> Callable[[Block, Results, int], Sql]:
+    def build(block: Block, results: Results, depth: int) -> Sql:
+        found = estimate(_field(block, results, depth, kind), is_round=flag_of(block, "round"))
+        return Sql(f"CAST({found.text} AS DOUBLE)", "double")
+
+    return build
+
+
+def _united(call: str, kind: Kind) -> Callable[[Block, Results, int], Sql]:
+    def build(block: Block, results: Results, depth: int) -> Sql:
+        name = call or _SET_OPERATIONS.get(str(block.get("func")).upper(), "")
+        if not name:
+            raise Unreadable(f"func must be {', '.join(_SET_OPERATIONS)}")
+        texts = ", ".join(one.text for one in _fields(block, results, depth))
+        return Sql(f"{name}({texts})", kind)
+
+    return build
+
+
+_SET_OPERATIONS = {
+    "UNION": "THETA_SKETCH_UNION",
+    "INTERSECT": "THETA_SKETCH_INTERSECT",
+    "NOT": "THETA_SKETCH_NOT",
+}
+
+
+def _number(value: object, what: str) -> str:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise Unreadable(f"{what} must be a number, not {short(value)}")
+    return repr(float(value))
+
+
+def _quantile(block: Block, results: Results, depth: int) -> Sql:
+    sketch = _field(block, results, depth, "quantiles").text
+    fraction = _number(block.get("fraction"), "fraction")
+    return Sql(f"DS_GET_QUANTILE({sketch}, {fraction})", "double")
+
+
+def _quantiles(block: Block, results: Results, depth: int) -> Sql:
+    sketch = _field(block, results, depth, "quantiles").text
+    fractions = [_number(one, "each of fractions") for one in list_of(block, "fractions")]
+    found = ", ".join(f"DS_GET_QUANTILE({sketch}, {one})" for one in fractions)
+    return Sql(f"[{found}]", "array<double>")
+
+
+def _rank(block: Block, results: Results, depth: int) -> Sql:
+    sketch = _field(block, results, depth, "quantiles").text
+    return Sql(f"DS_RANK({sketch}, {_number(block.get('value'), 'value')})", "double")
+
+
+def _histogram(block: Block, results: Results, depth: int) -> Sql:
+    points = [_number(one, "each of splitPoints") for one in list_of(block, "splitPoints")]
+    if not points:
+        raise Unreadable("quantilesDoublesSketchToHistogram needs splitPoints")
+    sketch = _field(block, results, depth, "quantiles").text
+    name = block_of(block.get("field"), "field").get("fieldName")
+    count = to_double(results.find(str(name))).text
+    ranks = [
+        "CAST(0 AS DOUBLE)",
+        *(f"DS_RANK({sketch}, {one})" for one in points),
+        "CAST(1 AS DOUBLE)",
+    ]
+    parts = (f"({b} - {a}) * {count}" for a, b in pairwise(ranks))
+    return Sql(f"[{', '.join(parts)}]", "array<double>")
+
+
+_KINDS: Mapping[str, Callable[[Block, Results, int], Sql]] = {
+    "arithmetic": _arithmetic,
+    "fieldAccess": lambda block, results, _: results.state(text_of(block, "fieldName")),
+    "finalizingFieldAccess": lambda block, results, _: results.find(text_of(block, "fieldName")),
+    "constant": _constant,
+    "expression": lambda block, results, _: compile_expression(
+        block.get("expression"), results.find
+    ),
+    "hyperUniqueCardinality": lambda block, results, _: results.find(text_of(block, "fieldName")),
+    "doubleGreatest": _extreme("greatest", "double"),
+    "doubleLeast": _extreme("least", "double"),
+    "longGreatest": _extreme("greatest", "long"),
+    "longLeast": _extreme("least", "long"),
+    "thetaSketchEstimate": _estimated("theta"),
+    "thetaSketchSetOp": _united("", "theta"),
+    "HLLSketchEstimate": _estimated("hll"),
+    "HLLSketchUnion": _united("HLL_SKETCH_UNION", "hll"),
+    "quantilesDoublesSketchToQuantile": _quantile,
+    "quantilesDoublesSketchToQuantiles": _quantiles,
+    "quantilesDoublesSketchToRank": _rank,
+    "quantilesDoublesSketchToHistogram": _histogram,
+}

@@ -1,0 +1,102 @@
+"""The columns that a query may name: those of its data source, and virtual ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from carnac.api.native.terms.expressions import compile_expression
+from carnac.api.native.terms.reading import (
+    Block,
+    NotHere,
+    list_of,
+    refused,
+    text_of,
+)
+from carnac.api.native.terms.values import NULL, TIME, TYPES_SAID, Sql, cast_to, literal, to_text
+from carnac.api.sql.requests import Unreadable
+from carnac.core.quoting import quote_text
+from carnac.core.segments.segment import TIME_COLUMN
+
+KNOWN = ("expression", "nested-field", "mv-filtered")
+
+
+class Scope:
+    """Columns by name. A name that nobody knows is null in every row, as in Druid.
+
+    Args:
+        columns: Of the data source.
+        virtual: Columns that are computed, which may name columns and one another.
+    """
+
+    def __init__(self, columns: Mapping[str, Sql], virtual: Sequence[Block] = ()) -> None:
+        self.columns = columns
+        self.virtual: dict[str, Block] = {}
+        self._open: set[str] = set()
+        for block in virtual:
+            name = text_of(block, "name", "outputName", what="a virtual column")
+            self.virtual[name] = block
+            self.find(name)
+
+    @property
+    def has_time(self) -> bool:
+        """Whether rows have a time."""
+        return TIME_COLUMN in self.columns
+
+    def find(self, name: str) -> Sql:
+        """Return a column."""
+        block = self.virtual.get(name)
+        if block is None or name in self._open:
+            return self.columns.get(name, NULL)
+        self._open.add(name)
+        try:
+            return self._computed(block)
+        finally:
+            self._open.discard(name)
+
+    def _computed(self, block: Block) -> Sql:
+        kind = block.get("type")
+        if kind == "expression":
+            found = compile_expression(block.get("expression"), self.find)
+        elif kind == "nested-field":
+            found = self._nested(block)
+        elif kind == "mv-filtered":
+            return kept_values(
+                self.find(text_of(_delegate(block), "dimension")),
+                list_of(_delegate(block), "values"),
+                is_whitelist=_delegate(block).get("isWhitelist", True) is not False,
+            )
+        else:
+            raise refused(kind, "virtual column", KNOWN, {"list-filtered": "use mv-filtered"})
+        said = TYPES_SAID.get(str(block.get("outputType", block.get("expectedType"))).upper())
+        return found if said is None or found.is_array else cast_to(found, said)  # type: ignore[arg-type]
+
+    def _nested(self, block: Block) -> Sql:
+        path = block.get("path")
+        if not isinstance(path, str) or not path.startswith("$"):
+            raise NotHere("a virtual column of type nested-field needs a path like $.a.b[0]")
+        inner = to_text(self.find(text_of(block, "columnName")))
+        return Sql(f"JSON_VALUE({inner.text}, {quote_text(path)})", "string")
+
+
+def with_time(columns: Mapping[str, Sql]) -> dict[str, Sql]:
+    """Return columns and the time of rows before them."""
+    return {TIME_COLUMN: TIME, **columns}
+
+
+def kept_values(value: Sql, values: Sequence[object], *, is_whitelist: bool) -> Sql:
+    """Return a multi-value column with some of its values."""
+    said = ", ".join(literal(str(one)).text for one in values if one is not None)
+    if not said:
+        raise Unreadable("values must be a list that holds a text")
+    word = "" if is_whitelist else "NOT "
+    if not value.is_array:
+        text = to_text(value).text
+        return Sql(f"CASE WHEN {text} {word}IN ({said}) THEN {text} END", "string")
+    return Sql(f"list_filter({value.text}, lambda one: one {word}IN ({said}))", "array<string>")
+
+
+def _delegate(block: Block) -> Block:
+    inner = block.get("delegate")
+    if isinstance(inner, str):
+        return {**block, "dimension": inner}
+    return inner if isinstance(inner, Mapping) else block

@@ -1,0 +1,90 @@
+"""Times in native queries: buckets of granularities, and texts of times."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from carnac.api.native.terms.reading import (
+    NotHere,
+)
+from carnac.api.native.terms.values import TIME_SQL, Sql, to_long
+from carnac.api.sql.requests import Unreadable
+from carnac.core.quoting import quote_text
+from carnac.core.time.granularity import ALL, NONE, Granularity, parse_granularity
+from carnac.core.time.intervals import format_ms
+from carnac.core.time.periods import DAY_MS
+from carnac.core.time.zones import UTC_ZONE, fixed_offset_ms
+from carnac.errors import Invalid
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_WEEK_MS, _MONDAY_MS = 7 * DAY_MS, 4 * DAY_MS
+_NAMED = {"WEEK": "P1W", "MONTH": "P1M", "QUARTER": "P3M", "YEAR": "P1Y"}
+
+
+def read_granularity(value: object) -> Granularity:
+    """Return a granularity of a query.
+
+    Raises:
+        Unreadable: It is none.
+    """
+    if value is None:
+        return ALL
+    try:
+        return parse_granularity(value)  # type: ignore[arg-type]  # what it does not take it refuses
+    except Invalid as error:
+        raise Unreadable(error.message) from None
+
+
+def instant(value: Sql) -> str:
+    """Return a time in milliseconds as an instant."""
+    return TIME_SQL if value.is_time else f"make_timestamptz({to_long(value).text} * 1000)"
+
+
+def bucket_ms(granularity: Granularity, value: Sql) -> str:
+    """Return the start of the bucket that a time in milliseconds lies in.
+
+    Raises:
+        NotHere: No function of SQL counts so.
+    """
+    if granularity == NONE:
+        return to_long(value).text
+    period, zone = _period(granularity), granularity.zone
+    if period:
+        more = "" if zone == UTC_ZONE else f", NULL, {quote_text(zone)}"
+        return f"epoch_ms(TIME_FLOOR({instant(value)}, {quote_text(period)}{more}))"
+    length_ms = granularity.fixed_ms
+    if length_ms is None:
+        raise NotHere(f"granularity {granularity} with an origin of its own is not supported")
+    ms, origin_ms = to_long(value).text, granularity.origin_ms
+    return f"({ms} - (({ms} - {origin_ms}) % {length_ms} + {length_ms}) % {length_ms})"
+
+
+def _period(granularity: Granularity) -> str:
+    """Return the period that TIME_FLOOR takes; empty: there is none."""
+    if granularity.fixed_ms is not None:
+        length_ms = granularity.fixed_ms
+        if (length_ms, granularity.origin_ms) == (_WEEK_MS, _MONDAY_MS):
+            return "P1W"
+        is_plain = granularity.origin_ms == 0 and DAY_MS % length_ms == 0
+        if is_plain and length_ms == DAY_MS:
+            return "P1D"
+        return f"PT{length_ms // 1000}S" if is_plain and length_ms % 1000 == 0 else ""
+    form = granularity.to_json()
+    if isinstance(form, str):
+        return _NAMED.get(form, "")
+    return "" if "origin" in form else form["period"]
+
+
+def written(ms: int, zone: str) -> str:
+    """Return a time as native answers write it: three digits, and `Z` or the offset of the zone."""
+    if zone == UTC_ZONE:
+        return format_ms(ms)
+    fixed_ms = fixed_offset_ms(zone)
+    moment = _EPOCH + timedelta(milliseconds=ms)
+    if fixed_ms is not None:
+        text = format_ms(ms + fixed_ms)
+        minutes = abs(fixed_ms) // 60_000
+        return f"{text[:-1]}{'-' if fixed_ms < 0 else '+'}{minutes // 60:02d}:{minutes % 60:02d}"
+    text = moment.astimezone(ZoneInfo(zone)).isoformat(timespec="milliseconds")
+    return text.removesuffix("+00:00") + "Z" if text.endswith("+00:00") else text

@@ -1,0 +1,305 @@
+"""The door for native queries: what its answers say of themselves, what parts of queries mean, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.e2e.cli import ROWS, make_store
+from tests.support.serving import open_door
+from tests.unit.api.conftest import InProcessClient
+
+pytestmark = pytest.mark.http
+
+COUNT = [{"type": "count", "name": "n"}]
+ALL = {"dataSource": "flights", "intervals": ["2013-01-01/2013-02-01"], "granularity": "all"}
+TEXTS = {
+    "type": "inline",
+    "columnNames": ["t", "n"],
+    "columnTypes": ["STRING", "LONG"],
+    "rows": [["a10", 1], ["a9", 2], ["", 3], [None, 4], ["b", None]],
+}
+
+
+@pytest.fixture(scope="module")
+def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessClient]:
+    store = tmp_path_factory.mktemp("door") / "store"
+    make_store(store)
+    with open_door(store) as client:
+        yield client
+
+
+def post(door: InProcessClient, query: dict[str, Any], *, headers: Any = None) -> httpx.Response:
+    how = {"content-type": "application/json", **(headers or {})}
+    return door.post("/druid/v2", json=query, headers=how)
+
+
+def ask(door: InProcessClient, kind: str, **query: object) -> Any:
+    answer = post(door, {**ALL, "queryType": kind, **query})
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def matched(door: InProcessClient, block: object) -> list[Any]:
+    """Return the texts of the rows that a filter keeps."""
+    return [
+        event["t"]
+        for batch in ask(door, "scan", dataSource=TEXTS, columns=["t"], filter=block)
+        for event in batch["events"]
+    ]
+
+
+def test_an_answer_says_what_it_rests_on(door: InProcessClient) -> None:
+    query = {**ALL, "queryType": "timeseries", "aggregations": COUNT, "context": {"queryId": "q"}}
+    answer = post(door, query)
+    assert answer.json() == [{"timestamp": "2013-01-01T02:30:00.000Z", "result": {"n": ROWS}}]
+    said = answer.headers
+    assert (said["x-druid-query-id"], said["x-druid-response-context"]) == ("q", "{}")
+    assert (said["content-type"], said["x-carnac-revision"]) == ("application/json", "3")
+    again = post(door, query, headers={"if-none-match": said["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    other = post(door, {**query, "granularity": "day"}, headers={"if-none-match": said["etag"]})
+    assert other.status_code == 200
+    then = post(door, {**query, "context": {"at": 1}})
+    assert (then.json()[0]["result"], then.headers["x-carnac-revision"]) == ({"n": 6}, "1")
+
+
+def test_trailing_slash_and_pretty_are_taken(door: InProcessClient) -> None:
+    query = {"queryType": "timeBoundary", "dataSource": "flights"}
+    for path in ("/druid/v2", "/druid/v2/", "/druid/v2/?pretty", "/druid/v2?pretty"):
+        [found] = door.post(path, json=query).json()
+        assert found["result"]["minTime"] == "2013-01-01T02:30:00.000Z"
+
+
+def test_empty_buckets_are_filled_between_the_rows_of_a_segment(door: InProcessClient) -> None:
+    one = {"filter": {"type": "selector", "dimension": "carrier", "value": "AA"}}
+    day = {"intervals": "2013-01-01/P1D", "granularity": "six_hour", "aggregations": COUNT}
+    counts = [row["result"]["n"] for row in ask(door, "timeseries", **day, **one)]
+    assert counts == [1, 2, 1, 2]
+    nothing = {"filter": {"type": "false"}}
+    filled = ask(door, "timeseries", **day, **nothing)
+    assert [row["result"]["n"] for row in filled] == [0, 0, 0, 0]
+    skips = {"context": {"skipEmptyBuckets": "true"}}
+    assert ask(door, "timeseries", **day, **nothing, **skips) == []
+    assert ask(door, "timeseries", aggregations=COUNT, **nothing, **skips) == []
+    posts = [{"type": "expression", "name": "more", "expression": "n + 1"}]
+    with_posts = ask(door, "timeseries", **day, **nothing, postAggregations=posts, limit=1)
+    assert [row["result"] for row in with_posts] == [{"n": 0, "more": 1}]
+    last = ask(door, "timeseries", **day, descending=True, context={"grandTotal": True})
+    assert [row["timestamp"] for row in last[::4]] == ["2013-01-01T18:00:00.000Z", None]
+
+
+def test_unknown_datasources_are_empty(door: InProcessClient) -> None:
+    for kind, more in (
+        ("timeseries", {"granularity": "hour", "aggregations": COUNT}),
+        ("groupBy", {"dimensions": [], "aggregations": COUNT}),
+        ("topN", {"dimension": "x", "metric": "n", "threshold": 1, "aggregations": COUNT}),
+        ("scan", {}),
+        ("search", {"query": {"type": "contains", "value": "x"}}),
+        ("timeBoundary", {}),
+        ("dataSourceMetadata", {}),
+        ("segmentMetadata", {}),
+    ):
+        assert ask(door, kind, dataSource="nope", **more) == [], kind
+    [row] = ask(door, "timeseries", dataSource="nope", aggregations=COUNT)
+    assert row == {"timestamp": "2013-01-01T00:00:00.000Z", "result": {"n": 0}}
+
+
+@pytest.mark.parametrize(
+    ("block", "kept"),
+    [
+        ({"type": "selector", "dimension": "t", "value": None}, [None]),
+        ({"type": "selector", "dimension": "t", "value": ""}, [""]),
+        (
+            {"type": "not", "field": {"type": "selector", "dimension": "t", "value": "b"}},
+            ["a10", "a9", ""],
+        ),
+        (
+            {"type": "bound", "dimension": "t", "lower": "a2", "ordering": "alphanumeric"},
+            ["a10", "a9", "b"],
+        ),
+        ({"type": "bound", "dimension": "t", "lower": "a2"}, ["a9", "b"]),
+        ({"type": "bound", "dimension": "t", "upper": "a"}, ["", None]),
+        (
+            {"type": "bound", "dimension": "t", "lower": "b", "ordering": "strlen"},
+            ["a10", "a9", "b"],
+        ),
+        (
+            {
+                "type": "bound",
+                "dimension": "n",
+                "lower": "10",
+                "alphaNumeric": True,
+                "ordering": "numeric",
+            },
+            [],
+        ),
+        (
+            {
+                "type": "range",
+                "column": "n",
+                "matchValueType": "LONG",
+                "lower": 3,
+                "lowerOpen": True,
+            },
+            [None],
+        ),
+        ({"type": "in", "dimension": "n", "values": ["1", 2.0]}, ["a10", "a9"]),
+        ({"type": "like", "dimension": "t", "pattern": "a_"}, ["a9"]),
+        ({"type": "regex", "dimension": "t", "pattern": "[0-9]{2}"}, ["a10"]),
+        (
+            {
+                "type": "selector",
+                "dimension": "t",
+                "value": "3",
+                "extractionFn": {"type": "strlen"},
+            },
+            ["a10"],
+        ),
+        ({"type": "not", "field": {"type": "equals", "column": "nope", "matchValue": 1}}, []),
+        ({"type": "null", "column": "nope"}, ["a10", "a9", "", None, "b"]),
+        ({"type": "expression", "expression": "strlen(t) == 2 || n == 1"}, ["a10", "a9"]),
+        (
+            {"type": "isfalse", "field": {"type": "selector", "dimension": "t", "value": "b"}},
+            ["a10", "a9", ""],
+        ),
+    ],
+)
+def test_filters(door: InProcessClient, block: object, kept: list[Any]) -> None:
+    assert matched(door, block) == kept
+
+
+def test_dimensions_are_texts_unless_a_type_is_said(door: InProcessClient) -> None:
+    plain = {"dataSource": TEXTS, "aggregations": COUNT}
+    typed = {"type": "default", "dimension": "n", "outputName": "n2", "outputType": "LONG"}
+    events = [
+        one["event"]
+        for one in ask(door, "groupBy", dimensions=["n"], **{**plain, "aggregations": []})
+    ]
+    assert events == [{"n": None}, {"n": "1"}, {"n": "2"}, {"n": "3"}, {"n": "4"}]
+    limit = {
+        "limitSpec": {
+            "type": "default",
+            "limit": 2,
+            "columns": [{"dimension": "n2", "direction": "DESC"}],
+        }
+    }
+    found = ask(door, "groupBy", dimensions=[typed], **plain, **limit)
+    assert [one["event"] for one in found] == [{"n2": 4, "n": 1}, {"n2": 3, "n": 1}]
+
+
+def test_queries_nest(door: InProcessClient) -> None:
+    inner = {
+        **ALL,
+        "queryType": "groupBy",
+        "granularity": "day",
+        "dimensions": ["carrier"],
+        "aggregations": COUNT,
+    }
+    source = {"dataSource": {"type": "query", "query": inner}, "granularity": "day"}
+    most = [{"type": "longMax", "name": "most", "fieldName": "n"}, *COUNT]
+    rows = ask(door, "timeseries", aggregations=most, **source)
+    assert [row["result"]["n"] for row in rows] == [1, 1, 1]
+    assert sum(row["result"]["most"] for row in rows) == ROWS
+
+
+def test_subtotals_having_and_arrays(door: InProcessClient) -> None:
+    spec = {"dimensions": ["carrier"], "aggregations": COUNT, "subtotalsSpec": [["carrier"], []]}
+    total = ask(
+        door, "groupBy", **spec, having={"type": "greaterThan", "aggregation": "n", "value": 10}
+    )
+    assert total[-1]["event"] == {"carrier": None, "n": ROWS}
+    rows = ask(door, "groupBy", **spec, context={"resultAsArray": True})
+    assert rows[-1] == [None, ROWS]
+
+
+def test_sketches_and_what_is_made_of_them(door: InProcessClient) -> None:
+    aggregations = [
+        {"type": "thetaSketch", "name": "t", "fieldName": "carrier"},
+        {
+            "type": "cardinality",
+            "name": "c",
+            "fields": ["carrier", "delay"],
+            "byRow": True,
+            "round": True,
+        },
+        {"type": "quantilesDoublesSketch", "name": "q", "fieldName": "delay"},
+    ]
+    zero = {"type": "constant", "value": 0}
+    count = {"type": "finalizingFieldAccess", "fieldName": "q"}
+    posts = [
+        {
+            "type": "quantilesDoublesSketchToQuantiles",
+            "name": "p",
+            "field": {"type": "fieldAccess", "fieldName": "q"},
+            "fractions": [0, 1],
+        },
+        {"type": "arithmetic", "name": "per", "fn": "/", "fields": [count, zero]},
+    ]
+    [row] = ask(door, "timeseries", aggregations=aggregations, postAggregations=posts)
+    assert row["result"] == {"t": 2.0, "c": ROWS, "q": ROWS, "p": [102.0, 320.0], "per": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ({"queryType": "select"}, "queryType 'select' is not supported; use scan"),
+        ({"queryType": "scan", "dataSource": None}, "dataSource must be said"),
+        (
+            {"queryType": "scan", "dataSource": {"type": "join"}},
+            "data source 'join' is not supported",
+        ),
+        (
+            {"queryType": "timeseries", "aggregations": [{"type": "javascript", "name": "j"}]},
+            "aggregator 'javascript'",
+        ),
+        ({"queryType": "timeseries", "context": {"bySegment": True}}, "bySegment is not supported"),
+        (
+            {"queryType": "timeseries", "granularity": "fortnight"},
+            "'fortnight' is not a granularity",
+        ),
+        (
+            {"queryType": "topN", "dimension": "carrier", "metric": "x", "threshold": 1},
+            "topN has no metric 'x'",
+        ),
+    ],
+)
+def test_what_is_refused_is_said_in_a_sentence(
+    door: InProcessClient, query: dict[str, Any], message: str
+) -> None:
+    answer = post(door, {**ALL, **query})
+    assert answer.status_code == 400
+    body = answer.json()
+    assert (body["error"], list(body)) == (
+        "Unknown exception",
+        ["error", "errorMessage", "errorClass", "host"],
+    )
+    assert message in body["errorMessage"]
+
+
+def test_buckets_have_a_limit_with_a_way_out(door: InProcessClient) -> None:
+    query = {**ALL, "queryType": "timeseries", "granularity": "none", "aggregations": COUNT}
+    answer = post(door, query)
+    assert answer.status_code == 400
+    assert "skipEmptyBuckets" in answer.json()["errorMessage"]
+    rows = post(door, {**query, "context": {"skipEmptyBuckets": True}}).json()
+    assert len(rows) == ROWS
+
+
+def test_nothing_is_left_running(door: InProcessClient) -> None:
+    """A query of the same id can be asked again and again, whatever became of the one before."""
+    for query in (
+        {"queryType": "groupBy", "dataSource": "nope", "dimensions": [], "aggregations": COUNT},
+        {"queryType": "timeseries", "granularity": "hour", "aggregations": COUNT},
+        {"queryType": "timeseries", "filter": {"type": "nope"}},
+        {"queryType": "scan"},
+    ):
+        for _ in range(3):
+            answer = post(door, {**ALL, **query, "context": {"queryId": "same"}})
+            assert answer.status_code in {200, 400}, answer.text
+            assert json.loads(answer.content) is not None
+    assert door.request("DELETE", "/druid/v2/same").status_code == 202
