@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import subprocess
@@ -191,6 +192,14 @@ def test_a_dry_run_of_a_file_starts_no_spark(run: Run) -> None:
     assert done.code == 0, done.err
     assert "time chunks" in done.out
     assert "Spark" not in done.err
+
+
+def test_a_dry_run_of_a_spec_looks_for_its_files(cwd: Path, run: Run) -> None:
+    spec = {"dataSource": "t", "timestampSpec": {"column": "x"}, "input": "nothing.csv"}
+    (cwd / "spec.json").write_text(json.dumps(spec))
+    done = run("ingest", "spec.json", "--dry-run")
+    assert done.code == 5
+    assert "no input file matches 'nothing.csv'" in done.err
 
 
 def test_rows_without_a_time_get_one_at_a_terminal(cwd: Path, run: Run) -> None:

@@ -136,6 +136,12 @@ def test_every_reading_command_prints_a_table_and_one_json_document(
     assert not text.startswith("{")
 
 
+def test_a_dry_run_of_a_delete_checks_its_condition(run: Run, store: Path) -> None:
+    args = ("delete", "flights", "--where", "nope = 1", "--dry-run", "--store", str(store))
+    done = run(*args, code=2)
+    assert "there is no column 'nope'" in done.err
+
+
 @pytest.mark.parametrize(
     ("args", "said"),
     [

@@ -19,7 +19,7 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from carnac.core.json_text import check_letters, check_names, parse_json
-from carnac.core.texts import NESTING_MAX, short
+from carnac.core.texts import NESTING_MAX, cut, short
 from carnac.errors import Invalid
 from carnac.specs.base import NO_INPUT, check_texts
 from carnac.specs.druid.ingest import convert, is_druid_spec
@@ -63,7 +63,7 @@ def load_spec(
     if not isinstance(source, str):
         return _load(source, has_rows=has_rows, datasource=datasource)
     try:
-        return _load(parse_text(source), has_rows=has_rows, datasource=datasource)
+        return _load(parse_text(source), has_rows=has_rows, datasource=datasource, name=name)
     except Invalid as error:
         raise with_lines(error, source, name=name, root=IngestSpec) from None
 
@@ -105,9 +105,11 @@ def with_input(
         raise
 
 
-def _load(value: object, *, has_rows: bool, datasource: str | None) -> IngestSpec:
+def _load(
+    value: object, *, has_rows: bool, datasource: str | None, name: str | None = None
+) -> IngestSpec:
     if not isinstance(value, Mapping):
-        raise Invalid(f"a spec is an object with fields, not {kind_of(value)}")
+        raise Invalid(f"a spec is an object with fields, not {kind_of(value, name)}")
     check_texts(value, "the spec")
     if is_druid_spec(value):
         return _from_druid(value, has_rows=has_rows)
@@ -200,12 +202,13 @@ _Bounded.yaml_implicit_resolvers = {
 }
 
 
-def kind_of(value: object) -> str:
-    """Return what a value that is no object is, in words."""
+def kind_of(value: object, name: str | None) -> str:
+    """Return what a value that is no object is, in words; `name` is of the file that it is from, if it is."""
     if value is None:
         return "an empty text"
     if isinstance(value, str):
-        return f"the text '{value[:60]}'; to read a file, give its content"
+        where = "; to read a file, give its content" if name is None else f" of {name}"
+        return f"the text '{cut(' '.join(value.split()), 60)}'{where}"
     return "a list" if isinstance(value, list) else f"{value!r}"
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from carnac.errors import Invalid
 from carnac.specs import load_spec
+from carnac.specs.compaction.spec import load_compaction
 
 GOOD: dict[str, Any] = {"dataSource": "w", "input": "w.json"}
 
@@ -225,3 +227,9 @@ def test_texts_that_are_no_spec(text: str, message: str) -> None:
     with pytest.raises(Invalid) as caught:
         load_spec(text)
     assert caught.value.message == message
+
+
+@pytest.mark.parametrize("load", [load_spec, load_compaction])
+def test_a_file_that_is_no_spec_is_named(load: Callable[..., object]) -> None:
+    with pytest.raises(Invalid, match=r"not the text 'cd x make' of run\.sh$"):
+        load("cd x\nmake\n", name="run.sh")

@@ -45,6 +45,7 @@ from carnac.cli.reports import outcome_json, print_ingest, print_outcome
 from carnac.cli.session import Session
 from carnac.cli.specfiles import load_spec_file
 from carnac.cli.tables import counted, number_text
+from carnac.core.segments.segment import ColumnType
 from carnac.core.time.intervals import ETERNITY, Interval, IntervalSet, parse_interval
 from carnac.errors import Invalid
 from carnac.spark.startup import STARTING
@@ -366,7 +367,11 @@ def revert(
 
 
 def _print_plan(session: Session, spec: IngestSpec) -> None:
-    """Print what an ingestion would do; the store is asked only for its head, so that a wrong one is noticed."""
+    """Print what an ingestion would do; the store and the files are looked up, so that a wrong name is noticed."""
+    from carnac.rows.read.inputs import resolve_input
+
+    if spec.input.type == "files":
+        resolve_input(spec.input)
     with session.open_store() as store:
         head = store.head()
         known = {info.name: info for info in store.datasources()}
@@ -388,9 +393,14 @@ def _print_plan(session: Session, spec: IngestSpec) -> None:
 def _print_delete_plan(
     session: Session, datasource: str, interval: Interval | None, where: str | None
 ) -> None:
+    from carnac.jobs.delete.predicate import check_predicate
+
     with session.open_store() as store:
         found = store.segments(datasource, interval=interval)
         revision = store.head().revision
+        if where is not None and found:
+            kinds = store.columns(datasource, at=revision)
+            check_predicate(where, {name: ColumnType(kind) for name, kind in kinds.items()})
     cover = None if interval is None else IntervalSet((interval,))
     whole = sum(
         1 for item in found if cover is None or not item.entry.visible.minus(cover).intervals

@@ -432,14 +432,14 @@ def load_compaction(
     if not isinstance(source, str):
         return _load(source)
     try:
-        return _load(parse_text(source, what="compaction spec"))
+        return _load(parse_text(source, what="compaction spec"), name)
     except Invalid as error:
         raise with_lines(error, source, name=name, root=CompactionSpec) from None
 
 
-def _load(value: object) -> CompactionSpec:
+def _load(value: object, name: str | None = None) -> CompactionSpec:
     if not isinstance(value, Mapping):
-        raise Invalid(f"a compaction spec is an object with fields, not {kind_of(value)}")
+        raise Invalid(f"a compaction spec is an object with fields, not {kind_of(value, name)}")
     check_texts(value, "the compaction spec")
     findings = Findings()
     return validated(CompactionSpec, convert_compaction(value, findings), findings)
