@@ -104,8 +104,10 @@ def intersect_theta(states: Iterable[State]) -> bytes:
     return build_theta(()) if is_empty else bytes(intersection.get_result().serialize())
 
 
-def subtract_theta(state: bytes, others: Iterable[State]) -> bytes:
-    """Return the sketch of the values of `state` that are in none of the others."""
+def subtract_theta(state: State, others: Iterable[State]) -> bytes:
+    """Return the sketch of the values of `state` that are in none of the others; of none, an empty sketch."""
+    if state is None:
+        return build_theta(())
     rest = _read("theta", ds.compact_theta_sketch.deserialize, state)
     for other in others:
         if other is not None:

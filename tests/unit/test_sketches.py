@@ -57,6 +57,7 @@ def test_nothing_makes_an_empty_sketch() -> None:
     assert estimate_hll(sketches.merge_hll([None])) == 0
     assert estimate_theta(sketches.merge_theta([])) == 0
     assert estimate_theta(sketches.intersect_theta([None])) == 0
+    assert estimate_theta(sketches.subtract_theta(None, [None])) == 0
     assert sketches.quantile(sketches.merge_quantiles([]), 0.5) is None
     assert sketches.rank(sketches.build_quantiles([None]), 0.5) is None
     for kind in ("hll", "theta", "quantiles"):

@@ -207,6 +207,52 @@ def test_queries_nest(door: InProcessClient) -> None:
     assert sum(row["result"]["most"] for row in rows) == ROWS
 
 
+def test_joins_and_lists_make_rows(door: InProcessClient) -> None:
+    names = {"type": "inline", "columnNames": ["k", "v"], "rows": [["AA", "American"]]}
+    joined = {
+        "type": "join",
+        "left": "flights",
+        "right": names,
+        "rightPrefix": "r.",
+        "condition": '(carrier == "r.k")',
+        "joinType": "LEFT",
+    }
+    found = ask(door, "groupBy", dataSource=joined, dimensions=["r.v"], aggregations=COUNT)
+    assert [one["event"] for one in found] == [{"r.v": None, "n": 6}, {"r.v": "American", "n": 11}]
+    split = {"type": "expression", "name": "one", "expression": "string_to_mv(t, '')"}
+    each = {"type": "unnest", "base": TEXTS, "virtualColumn": split}
+    kept = {"unnestFilter": {"type": "selector", "dimension": "one", "value": "a"}}
+    [batch] = ask(door, "scan", dataSource={**each, **kept}, columns=["t", "one"])
+    assert [event["t"] for event in batch["events"]] == ["a10", "a9"]
+
+
+def test_texts_that_are_no_numbers_are_counted_as_druid_does(door: InProcessClient) -> None:
+    aggregations = [
+        {"type": f"double{name}", "name": name, "fieldName": "carrier"}
+        for name in ("Sum", "Min", "Max")
+    ]
+    aggregations.append({"type": "doubleSum", "name": "nope", "fieldName": "nope"})
+    [row] = ask(door, "timeseries", aggregations=aggregations)
+    assert row["result"] == {"Sum": 0.0, "Min": "Infinity", "Max": "-Infinity", "nope": None}
+
+
+def test_first_and_last_may_be_null(door: InProcessClient) -> None:
+    rows = [[0, None, "x"], [1, 5, "y"], [2, 6, None]]
+    inline = {
+        "type": "inline",
+        "columnNames": ["__time", "n", "t"],
+        "columnTypes": ["LONG", "LONG", "STRING"],
+    }
+    aggregations = [
+        {"type": "longFirst", "name": "f", "fieldName": "n"},
+        {"type": "longLast", "name": "l", "fieldName": "n"},
+        {"type": "stringLast", "name": "t", "fieldName": "t"},
+    ]
+    source = {"dataSource": {**inline, "rows": rows}, "intervals": ["1970/1971"]}
+    [row] = ask(door, "timeseries", aggregations=aggregations, **source)
+    assert row["result"] == {"f": None, "l": 6, "t": None}
+
+
 def test_subtotals_having_and_arrays(door: InProcessClient) -> None:
     spec = {"dimensions": ["carrier"], "aggregations": COUNT, "subtotalsSpec": [["carrier"], []]}
     total = ask(
@@ -250,8 +296,8 @@ def test_sketches_and_what_is_made_of_them(door: InProcessClient) -> None:
         ({"queryType": "select"}, "queryType 'select' is not supported; use scan"),
         ({"queryType": "scan", "dataSource": None}, "dataSource must be said"),
         (
-            {"queryType": "scan", "dataSource": {"type": "join"}},
-            "data source 'join' is not supported",
+            {"queryType": "scan", "dataSource": {"type": "external"}},
+            "data source 'external' is not supported",
         ),
         (
             {"queryType": "timeseries", "aggregations": [{"type": "javascript", "name": "j"}]},
@@ -264,7 +310,7 @@ def test_sketches_and_what_is_made_of_them(door: InProcessClient) -> None:
         ),
         (
             {"queryType": "topN", "dimension": "carrier", "metric": "x", "threshold": 1},
-            "topN has no metric 'x'",
+            "topN has no aggregator 'x'",
         ),
     ],
 )
@@ -303,3 +349,23 @@ def test_nothing_is_left_running(door: InProcessClient) -> None:
             assert answer.status_code in {200, 400}, answer.text
             assert json.loads(answer.content) is not None
     assert door.request("DELETE", "/druid/v2/same").status_code == 202
+
+
+def test_sets_of_sketches_of_no_rows_are_empty(door: InProcessClient) -> None:
+    never = {"type": "selector", "dimension": "carrier", "value": "nope"}
+    whole = {"type": "thetaSketch", "name": "all", "fieldName": "carrier"}
+    none = {"type": "filtered", "filter": never, "aggregator": {**whole, "name": "none"}}
+    fields = [{"type": "fieldAccess", "fieldName": name} for name in ("all", "none")]
+    posts = [
+        {
+            "type": "thetaSketchEstimate",
+            "name": func,
+            "field": {"type": "thetaSketchSetOp", "name": "x", "func": func, "fields": fields},
+        }
+        for func in ("UNION", "INTERSECT", "NOT")
+    ]
+    query = {"aggregations": [whole, none], "postAggregations": posts}
+    [row] = ask(door, "timeseries", **query)
+    assert row["result"] == {"all": 2.0, "none": 0.0, "UNION": 2.0, "INTERSECT": 0.0, "NOT": 2.0}
+    [row] = ask(door, "timeseries", **query, filter=never)
+    assert set(row["result"].values()) == {0.0}

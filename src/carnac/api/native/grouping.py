@@ -118,6 +118,10 @@ class Groups:
         """Names of the columns in answers, without that of the bucket."""
         return [one.name for one in self.columns if one.name]
 
+    def record(self, values: Row) -> dict[str, object]:
+        """Return the values of a row, without that of its bucket, by name."""
+        return dict(zip(self.names, values, strict=False))  # no columns at all are one of SQL
+
     def find(self, name: str) -> Column | None:
         """Return a column by its name; None: there is none."""
         return next((one for one in self.columns if one.name == name), None)
@@ -187,7 +191,7 @@ def plan_timeseries(query: Query) -> Plan:
 
     def item(ms: int | None, values: Row) -> dict[str, object]:
         at = None if ms is None else query.time_text(ms)
-        return {"timestamp": at, "result": dict(zip(groups.names, values, strict=True))}
+        return {"timestamp": at, "result": groups.record(values)}
 
     def items(rows: Rows, ask: Ask) -> Iterator[object]:
         if is_all:
@@ -257,18 +261,15 @@ def plan_topn(query: Query) -> Plan:
     else:
         sql = _ordered(sql, groups, order) + f" LIMIT {threshold}"
 
-    def record(row: Row) -> dict[str, object]:
-        return dict(zip(groups.names, row, strict=True))
-
     def items(rows: Rows, _ask: Ask) -> Iterator[object]:
         if query.has_buckets:
             for start, group in runs(rows):
                 yield {
                     "timestamp": query.time_text(start),
-                    "result": [record(row) for row in group],
+                    "result": [groups.record(row) for row in group],
                 }
             return
-        every = [record(row) for piece in rows for row in piece]
+        every = [groups.record(row) for piece in rows for row in piece]
         if spans or every:
             yield {"timestamp": query.time_text(query.start_ms(spans)), "result": every}
 
@@ -298,9 +299,8 @@ def _metric(value: object, groups: Groups) -> tuple[str, tuple[str, str, object]
     if isinstance(metric, str):
         column = groups.find(metric)
         if column is None or column.alias == dimension.text:
-            raise Unreadable(
-                f"topN has no metric {short(metric)}; there are {', '.join(groups.names[1:])}"
-            )
+            there_are = f"; there are {', '.join(groups.names[1:])}" if groups.names[1:] else ""
+            raise Unreadable(f"topN has no aggregator {short(metric)} for its metric{there_are}")
         way = "ASC NULLS FIRST" if inverted else "DESC NULLS LAST"
         return f"{column.alias} {way}, {dimension.text} NULLS FIRST", None
     block = block_of(metric, "metric")
@@ -309,7 +309,7 @@ def _metric(value: object, groups: Groups) -> tuple[str, tuple[str, str, object]
         "lexicographic": None,
         "alphaNumeric": "alphanumeric",
     }
-    if block.get("type") not in kinds:
+    if str(block.get("type")) not in kinds:
         raise refused(block.get("type"), "metric", (*kinds, "numeric", "inverted"), {})
     ordering = kinds[str(block["type"])]
     ordering = ordering.get("type") if isinstance(ordering, Mapping) else ordering
@@ -354,7 +354,7 @@ def plan_groupby(query: Query) -> Plan:
         return {
             "version": "v1",
             "timestamp": at,
-            "event": dict(zip(whole.names, row[shift:], strict=True)),
+            "event": whole.record(row[shift:]),
         }
 
     def render(rows: Rows, _ask: Ask) -> Iterator[bytes]:

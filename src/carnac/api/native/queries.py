@@ -101,11 +101,15 @@ class Query:
     def spans(self) -> list[Interval]:
         """Return the parts of the intervals that segments have rows in, each from its first row to its last."""
         found: list[Interval] = []
+        asked = [(one.start_ms, one.end_ms) for one in self.intervals.intervals]
         for one in self.source.segments(self.catalog, self.intervals):
-            shown = one.entry.visible.intersect(interval_set([one.segment.span])).intersect(
-                self.intervals
-            )
-            found += shown.intervals
+            if one.entry.clip is None:
+                first_ms, end_ms = one.segment.min_time_ms, one.segment.max_time_ms + 1
+                cut = ((max(first_ms, start), min(end_ms, end)) for start, end in asked)
+                found += [Interval(start, end) for start, end in cut if start < end]
+                continue
+            span = interval_set([one.segment.span])
+            found += one.entry.clip.intersect(span).intersect(self.intervals).intervals
         return found
 
     def start_ms(self, spans: list[Interval]) -> int:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from carnac.broker import Broker
     from carnac.ports.threads import DaemonThreads
 
+NATIVE_PATH = "/druid/v2"
 _EXAMPLE = {
     "queryType": "timeseries",
     "dataSource": "flights",

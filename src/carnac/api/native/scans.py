@@ -16,7 +16,7 @@ from carnac.api.native.terms.reading import (
     whole_of,
 )
 from carnac.api.native.terms.searching import search_test
-from carnac.api.native.terms.values import TIME_SQL, Sql, druids_type, to_text, to_value
+from carnac.api.native.terms.values import NULL, TIME_SQL, Sql, druids_type, to_text, to_value
 from carnac.api.sql.requests import Unreadable
 from carnac.core.quoting import quote, quote_text
 from carnac.core.segments.segment import TIME_COLUMN
@@ -24,6 +24,8 @@ from carnac.core.texts import short
 
 SEARCH_LIMIT = 1_000
 """Values that a search finds unless it says how many."""
+_SEARCHED = frozenset({"string", "array<string>", "bool", "long", "double", "float"})
+"""Types of columns that are searched if a query names none."""
 _FORMATS = ("list", "compactedList")
 
 
@@ -58,7 +60,7 @@ def plan_scan(query: Query) -> Plan:
         f" ORDER BY {TIME_SQL}{' DESC' if order == 'descending' else ''}" if order != "none" else ""
     )
     tail += f"{f' LIMIT {limit}' if limit else ''}{f' OFFSET {offset}' if offset else ''}"
-    types = [druids_type(one.kind) for one in values]
+    types = ["" if one is NULL else druids_type(one.kind) for one in values]
 
     def render(rows: Rows, _ask: Ask) -> Iterator[bytes]:
         return scanned(rows, names, types, is_compact=form == "compactedList")
@@ -88,7 +90,7 @@ def plan_search(query: Query) -> Plan:
     specs = list_of(block, "searchDimensions") or [
         name
         for name, one in query.source.columns.items()
-        if one.kind in {"string", "array<string>"}
+        if one.kind in _SEARCHED and not one.is_time
     ]
     sort = block.get("sort")
     ordering = block_of(sort, "sort").get("type") if sort is not None else None

@@ -88,7 +88,7 @@ def _included(value: object, names: list[str]) -> list[str]:
     if value is None:
         return names
     block = block_of(value, "toInclude")
-    kind = block.get("type")
+    kind = str(block.get("type"))
     if kind == "list":
         wanted = set(map(str, list_of(block, "columns")))
         return [one for one in names if one in wanted]
@@ -101,10 +101,7 @@ def _facts(column: Sql, wanted: Iterable[str]) -> list[str]:
     """Return what is asked of a column: nulls, distinct values, the least and the largest."""
     text = column.text
     is_text = column.kind in {"string", "bool"}
-    counted = "cardinality" in wanted and (is_text or column.kind == "array<string>")
-    distinct = f"count(DISTINCT {text})" if counted and is_text else "NULL"
-    if counted and not is_text:
-        distinct = f"len(list_distinct(flatten(list({text}))))"
+    distinct = f"count(DISTINCT {text})" if "cardinality" in wanted and is_text else "NULL"
     nulls = f"count(*) - count({text})"
     many = f"max(len({text}))" if column.kind == "array<string>" else "0"
     edges = ["NULL", "NULL"]
@@ -127,7 +124,7 @@ def _column(column: Sql, facts: Row) -> dict[str, object]:
         "hasMultipleValues": is_multiple,
         "hasNulls": bool(nulls),
         "size": 0,
-        "cardinality": (distinct or 0) if is_text else None,
+        "cardinality": (distinct or 0) if is_text and column.kind != "array<string>" else None,
         "minValue": None if nulls else least,
         "maxValue": largest,
         "errorMessage": None,

@@ -61,9 +61,14 @@ def runs(rows: Rows) -> Iterator[tuple[int, list[Row]]]:
 def scanned(
     rows: Rows, names: Sequence[str], types: Sequence[str], *, is_compact: bool
 ) -> Iterator[bytes]:
-    """Yield rows as the one batch of a scan; no rows are no batch."""
+    """Yield rows as the one batch of a scan; no rows are no batch.
+
+    Args:
+        types: Of the columns; empty: nobody knows.
+    """
     nested = [place for place, kind in enumerate(types) if kind == NESTED]
-    signature = [{"name": name, "type": kind} for name, kind in zip(names, types, strict=True)]
+    typed = zip(names, types, strict=True)
+    signature = [{"name": name, "type": kind} if kind else {"name": name} for name, kind in typed]
     is_first = True
     for found in rows:
         if not found:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from carnac.api.native.terms.expressions import compile_expression
 from carnac.api.native.terms.filters import compile_filter
 from carnac.api.native.terms.reading import (
     Block,
@@ -22,24 +23,24 @@ from carnac.api.native.terms.values import (
     cast_to,
     column,
     common_kind,
+    element,
     literal,
     sql_type,
+    to_bool,
 )
 from carnac.api.sql.requests import Unreadable
 from carnac.core.quoting import quote
 from carnac.core.segments.segment import TIME_COLUMN
+from carnac.core.texts import short
 from carnac.core.time.intervals import IntervalSet
 
 if TYPE_CHECKING:
     from carnac.core.log.entries import VisibleSegment
     from carnac.ports.queries import Catalog
 
-ABSENT = {
-    "join": "write the query in SQL, or name a lookup as a dimension",
-    "unnest": "group by the multi-value column, or write the query in SQL",
-    "globalTable": "name the datasource as a table",
-}
-KNOWN = ("table", "union", "query", "inline", "lookup", "filter")
+ABSENT = {"globalTable": "name the datasource as a table", "external": "ingest it first"}
+KNOWN = ("table", "union", "query", "inline", "lookup", "filter", "join", "unnest")
+JOINS = ("INNER", "LEFT", "RIGHT", "FULL")
 CELLS_MAX = 100_000
 """Values of a data source that a query brings."""
 _NOTHING = '(SELECT make_timestamptz(0) AS "__time" WHERE false)'
@@ -96,6 +97,8 @@ class Sources:
             "inline": lambda: _inline(block),
             "lookup": lambda: self._lookup(text_of(block, "lookup")),
             "filter": lambda: self._filtered(block),
+            "join": lambda: self._joined(block),
+            "unnest": lambda: self._unnested(block),
         }.get(kind)
         if build is None:
             raise refused(kind, "data source", KNOWN, ABSENT)
@@ -138,6 +141,40 @@ class Sources:
             f"(SELECT * FROM {base.sql} WHERE {where})", base.columns, base.names, base.is_missing
         )
 
+    def _joined(self, block: Block) -> Source:
+        left, right = self.read(block.get("left")), self.read(block.get("right"))
+        prefix = text_of(block, "rightPrefix", what="a join")
+        kind = str(block.get("joinType") or "INNER").upper()
+        if kind not in JOINS:
+            raise Unreadable(f"joinType is {', '.join(JOINS)}, not {short(block['joinType'])}")
+        ours = {name: _of("l", name, one) for name, one in left.columns.items()}
+        theirs = {f"{prefix}{name}": _of("r", name, one) for name, one in right.columns.items()}
+        scope = Scope({**ours, **theirs})
+        test = to_bool(compile_expression(block.get("condition"), scope.find)).text
+        more = "".join(f", {one.text} AS {quote(name)}" for name, one in theirs.items())
+        both = f"{left.sql} AS l {kind} JOIN {right.sql} AS r ON {test}"
+        columns = {name: Sql(quote(name), one.kind) for name, one in theirs.items()}
+        sql = f"(SELECT l.*{more} FROM {both})"
+        return Source(sql, {**left.columns, **columns}, left.names, left.is_missing)
+
+    def _unnested(self, block: Block) -> Source:
+        base = self.read(block.get("base"))
+        virtual = block_of(block.get("virtualColumn"), "virtualColumn")
+        name = text_of(virtual, "name", what="virtualColumn")
+        found = compile_expression(virtual.get("expression"), Scope(base.columns).find)
+        each = f"unnest({found.text})" if found.is_array else found.text
+        columns = {**base.columns, name: Sql(quote(name), element(found.kind))}
+        sql = f"(SELECT *, {each} AS {quote(name)} FROM {base.sql})"
+        test = compile_filter(block.get("unnestFilter"), Scope(columns))
+        sql = f"(SELECT * FROM {sql} WHERE {test})" if test else sql
+        return Source(sql, columns, base.names, base.is_missing)
+
+
+def _of(side: str, name: str, column: Sql) -> Sql:
+    """Return a column of one side of a join."""
+    text = f"{side}.{quote(name)}"
+    return Sql(f"epoch_ms({text})" if column.is_time else text, column.kind)
+
 
 def _inline(block: Block) -> Source:
     names = [str(one) for one in list_of(block, "columnNames")]
@@ -152,7 +189,7 @@ def _inline(block: Block) -> Source:
     for place, name in enumerate(names):
         cells = [literal(row[place]) for row in rows]
         said = TYPES_SAID.get(str(kinds[place] if place < len(kinds) else "").upper())
-        kind = said or common_kind(cells)
+        kind = "long" if name == TIME_COLUMN else said or common_kind(cells)
         texts.append([cast_to(one, kind).text for one in cells])  # type: ignore[arg-type]
         columns[name] = Sql(quote(name), kind)  # type: ignore[arg-type]
     listed = ", ".join(map(quote, names))

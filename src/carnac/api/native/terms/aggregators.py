@@ -110,10 +110,13 @@ def _input(block: Block, rows: Grouped) -> Sql:
 
 def _folded(call: str, kind: Kind) -> Callable[[Block, Grouped], Sql]:
     def build(block: Block, rows: Grouped) -> Sql:
-        taken = cast_to(
-            _input(block, rows), "double" if kind == "float" and call == "sum" else kind
-        )
-        found = rows.of(f"{call}({taken.text})")
+        value = _input(block, rows)
+        wide: Kind = "double" if kind == "float" and call == "sum" else kind
+        taken = cast_to(value, wide).text
+        nothing = _OF_TEXTS.get((call, "long" if kind == "long" else "double"))
+        if value.kind == "string" and not value.is_literal and nothing is not None:
+            taken = f"coalesce({taken}, {nothing})"
+        found = rows.of(f"{call}({taken})")
         return Sql(f"CAST({found} AS FLOAT)" if kind == "float" else found, kind)
 
     return build
@@ -125,7 +128,9 @@ def _at_an_end(call: str, kind: Kind) -> Callable[[Block, Grouped], Sql]:
         at = TIME_SQL if other in {None, "__time"} else rows.scope.find(str(other)).text
         if at == TIME_SQL and not rows.scope.has_time:
             raise Unreadable(f"aggregator {block['type']} needs rows that have a time")
-        return Sql(rows.of(f"{call}({cast_to(_input(block, rows), kind).text}, {at})"), kind)
+        # in a list, as a null is a value too: the one that came first may be null
+        found = rows.of(f"{call}([{cast_to(_input(block, rows), kind).text}], {at})")
+        return Sql(f"list_extract({found}, 1)", kind)
 
     return build
 
@@ -221,9 +226,18 @@ def _expression(block: Block, rows: Grouped) -> Sql:
     )
 
 
+_OF_TEXTS = {
+    ("sum", "long"): "0",
+    ("sum", "double"): "0",
+    ("min", "double"): "CAST('Infinity' AS DOUBLE)",
+    ("max", "double"): "CAST('-Infinity' AS DOUBLE)",
+    ("min", "long"): "9223372036854775807",
+    ("max", "long"): "(-9223372036854775807 - 1)",
+}
+"""What a text that is no number counts as."""
 _NUMBERS: tuple[Kind, ...] = ("long", "double", "float")
 _FOLDED = {"Sum": "sum", "Min": "min", "Max": "max", "Any": "any_value"}
-_ENDS = {"First": "arg_min_null", "Last": "arg_max_null"}
+_ENDS = {"First": "arg_min", "Last": "arg_max"}
 _KINDS: Mapping[str, Callable[[Block, Grouped], Sql | tuple[Sql, Sql]]] = {
     "count": lambda _block, rows: Sql(rows.of("count(*)"), "long"),
     **{f"{kind}{name}": _folded(call, kind) for kind in _NUMBERS for name, call in _FOLDED.items()},

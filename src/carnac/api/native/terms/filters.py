@@ -65,7 +65,7 @@ def compile_filter(block: object, scope: Scope) -> str | None:
 def _compile(value: object, scope: Scope, depth: int) -> str:
     block = block_of(value, "a filter")
     check_depth(depth, "filters")
-    kind = block.get("type")
+    kind = str(block.get("type"))
     if kind in {"and", "or"}:
         fields = list_of(block, "fields")
         if not fields:
@@ -73,7 +73,7 @@ def _compile(value: object, scope: Scope, depth: int) -> str:
         return f"({f' {kind.upper()} '.join(_compile(one, scope, depth + 1) for one in fields)})"
     if kind in _NESTED:
         return _NESTED[kind].format(_compile(block.get("field"), scope, depth + 1))
-    build = _LEAVES.get(str(kind))
+    build = _LEAVES.get(kind)
     if build is None:
         raise refused(kind, "filter", (*_LEAVES, *_NESTED, "and", "or"), ABSENT)
     return build(block, scope)

@@ -122,10 +122,20 @@ def _constant(block: Block, _results: Results, _depth: int) -> Sql:
 def _field(block: Block, results: Results, depth: int, kind: Kind) -> Sql:
     found = _value(block.get("field"), results, depth)
     if found.kind != kind:
-        raise Unreadable(
-            f"post-aggregator {block['type']} needs a field that is a sketch of its kind"
-        )
+        raise _no_sketch(block)
     return found
+
+
+def _no_sketch(block: Block) -> Unreadable:
+    return Unreadable(f"post-aggregator {block['type']} needs fields that are sketches of its kind")
+
+
+def _empty(kind: Kind) -> str:
+    """Return the sketch of no rows, which an intersection must not pass over."""
+    from carnac.sketches import build_hll, build_theta
+
+    made = build_theta(()) if kind == "theta" else build_hll(())
+    return f"from_hex('{made.hex()}')"
 
 
 def _estimated(kind: Kind) -> Callable[[Block, Results, int], Sql]:
@@ -141,7 +151,10 @@ def _united(call: str, kind: Kind) -> Callable[[Block, Results, int], Sql]:
         name = call or _SET_OPERATIONS.get(str(block.get("func")).upper(), "")
         if not name:
             raise Unreadable(f"func must be {', '.join(_SET_OPERATIONS)}")
-        texts = ", ".join(one.text for one in _fields(block, results, depth))
+        fields = _fields(block, results, depth)
+        if any(one.kind != kind for one in fields):
+            raise _no_sketch(block)
+        texts = ", ".join(f"coalesce({one.text}, {_empty(kind)})" for one in fields)
         return Sql(f"{name}({texts})", kind)
 
     return build
@@ -160,16 +173,21 @@ def _number(value: object, what: str) -> str:
     return repr(float(value))
 
 
+def _at_fraction(sketch: str, fraction: str) -> str:
+    """Return a quantile, NaN of no values at all."""
+    return f"coalesce(DS_GET_QUANTILE({sketch}, {fraction}), CAST('NaN' AS DOUBLE))"
+
+
 def _quantile(block: Block, results: Results, depth: int) -> Sql:
     sketch = _field(block, results, depth, "quantiles").text
     fraction = _number(block.get("fraction"), "fraction")
-    return Sql(f"DS_GET_QUANTILE({sketch}, {fraction})", "double")
+    return Sql(_at_fraction(sketch, fraction), "double")
 
 
 def _quantiles(block: Block, results: Results, depth: int) -> Sql:
     sketch = _field(block, results, depth, "quantiles").text
     fractions = [_number(one, "each of fractions") for one in list_of(block, "fractions")]
-    found = ", ".join(f"DS_GET_QUANTILE({sketch}, {one})" for one in fractions)
+    found = ", ".join(_at_fraction(sketch, one) for one in fractions)
     return Sql(f"[{found}]", "array<double>")
 
 

@@ -8,6 +8,7 @@ from carnac.api.native.terms.expressions import compile_expression
 from carnac.api.native.terms.reading import (
     Block,
     NotHere,
+    blocks_of,
     list_of,
     refused,
     text_of,
@@ -71,11 +72,20 @@ class Scope:
         return found if said is None or found.is_array else cast_to(found, said)  # type: ignore[arg-type]
 
     def _nested(self, block: Block) -> Sql:
-        path = block.get("path")
+        path = block.get("path") or _path_of(block)
         if not isinstance(path, str) or not path.startswith("$"):
             raise NotHere("a virtual column of type nested-field needs a path like $.a.b[0]")
         inner = to_text(self.find(text_of(block, "columnName")))
         return Sql(f"JSON_VALUE({inner.text}, {quote_text(path)})", "string")
+
+
+def _path_of(block: Block) -> str:
+    """Return the path of a nested field that is said by its parts."""
+    path = "$"
+    for part in blocks_of(block, "pathParts"):
+        name, index = part.get("field"), part.get("index")
+        path += f'."{name}"' if name is not None else f"[{index}]"
+    return path if len(path) > 1 else ""
 
 
 def with_time(columns: Mapping[str, Sql]) -> dict[str, Sql]:

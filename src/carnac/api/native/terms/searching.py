@@ -28,7 +28,7 @@ def as_text(value: Sql) -> str:
 def search_test(value: object) -> Test:
     """Return the test that a search query makes of a text."""
     query: Mapping[str, Any] = block_of(value, "query")
-    kind = query.get("type")
+    kind = str(query.get("type"))
     if kind == "all":
         return lambda one: f"({one.text} IS NOT NULL)"
     if kind == "regex":
