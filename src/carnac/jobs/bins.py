@@ -58,15 +58,17 @@ def share_out(
 ) -> list[tuple[InputFile, ...]]:
     """Return what each task reads, the most work first.
 
-    Every file, or range of one, is in exactly one task.
+    Every file, or range of one, is in exactly one task. One core has nothing to balance, and each task plans its
+    statements anew: it gets as few as their sizes allow.
     """
-    ideal = -(-sum(file.read_bytes for file in files) // (cores * RANGES_PER_CORE))
+    ranges, bins_per_core = (RANGES_PER_CORE, FILE_BINS_PER_CORE) if cores > 1 else (1, 1)
+    ideal = -(-sum(file.read_bytes for file in files) // (cores * ranges))
     pieces = split_files(files, file_format, max_bytes=min(ideal, MAX_RANGE_BYTES))
     bins = into_bins(
         pieces,
         lambda piece: piece.read_bytes,
         cores=cores,
-        per_core=FILE_BINS_PER_CORE,
+        per_core=bins_per_core,
         most=MAX_BYTES_PER_BIN,
     )
     return [tuple(some) for some in bins]

@@ -55,6 +55,14 @@ def test_every_byte_of_every_file_is_read_by_one_task(
     assert loads == sorted(loads, reverse=True)
 
 
+def test_one_core_reads_as_few_tasks_as_their_sizes_allow() -> None:
+    """A task plans its statements anew: for two thousand columns that takes seconds."""
+    small = [InputFile(url=str(i), size_bytes=30 * MIB) for i in range(4)]
+    assert share_out(small, JsonFormat(), cores=1) == [tuple(small)]
+    large = [InputFile(url="a", size_bytes=900 * MIB)]
+    assert len(share_out(large, JsonFormat(), cores=1)) == 4
+
+
 def test_many_small_files_share_tasks() -> None:
     files = [InputFile(url=str(i), size_bytes=1000) for i in range(10_000)]
     tasks = share_out(files, ParquetFormat(), cores=2)
