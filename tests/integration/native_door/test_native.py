@@ -351,6 +351,20 @@ def test_nothing_is_left_running(door: InProcessClient) -> None:
     assert door.request("DELETE", "/druid/v2/same").status_code == 202
 
 
+def test_columns_are_described(door: InProcessClient) -> None:
+    [found] = ask(
+        door, "segmentMetadata", merge=True, analysisTypes=["cardinality", "minmax", "size"]
+    )
+    carrier, delay = (found["columns"][name] for name in ("carrier", "delay"))
+    assert (carrier["type"], carrier["cardinality"], carrier["hasNulls"]) == ("STRING", 1, False)
+    assert (carrier["minValue"], carrier["maxValue"]) == ("AA", "UA")
+    assert (delay["type"], delay["cardinality"], delay["minValue"]) == ("LONG", None, None)
+    assert (found["numRows"], found["intervals"], found["size"] > 0) == (ROWS, None, True)
+    some = {"type": "list", "columns": ["delay"]}
+    [last] = ask(door, "segmentMetadata", intervals=None, toInclude=some)
+    assert (list(last["columns"]), last["numRows"]) == (["delay"], ROWS)
+
+
 def test_sets_of_sketches_of_no_rows_are_empty(door: InProcessClient) -> None:
     never = {"type": "selector", "dimension": "carrier", "value": "nope"}
     whole = {"type": "thetaSketch", "name": "all", "fieldName": "carrier"}

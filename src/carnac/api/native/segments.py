@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from carnac.api.native.queries import Ask, Plan, Query, Row
@@ -14,6 +14,7 @@ from carnac.api.native.terms.reading import (
 )
 from carnac.api.native.terms.values import TIME_SQL, Sql, at_ms, druids_type
 from carnac.api.sql.requests import Unreadable
+from carnac.core.log.identifiers import identifier_of
 from carnac.core.segments.segment import TIME_COLUMN
 from carnac.core.texts import short
 from carnac.core.time.intervals import ETERNITY, Interval, interval_set
@@ -26,6 +27,10 @@ ANALYSES = (
     "cardinality", "interval", "minmax", "size", "timestampSpec", "queryGranularity", "aggregators", "rollup",
 )  # fmt: skip
 DEFAULT = ("cardinality", "interval", "minmax")
+FACTS = 5
+"""What is asked of each column."""
+CHUNKS_MAX = 200
+"""Time chunks that are told apart."""
 WEEK_MS = 7 * DAY_MS
 """So much of the end of the data is looked at if a query says no intervals."""
 _METRICS = {
@@ -50,28 +55,37 @@ def plan_segment_metadata(query: Query) -> Plan:
                 f"there is no analysis type {short(one)}; there are {', '.join(ANALYSES)}"
             )
     segments = _segments(query)
-    chunks = interval_set([one.entry.chunk for one in segments]).intervals
+    chunks = sorted({one.entry.chunk for one in segments}, key=lambda one: one.start_ms)
     names = _included(block.get("toInclude"), list(query.source.columns))
     analysed = [(name, query.source.columns[name]) for name in names if name != TIME_COLUMN]
-    facts = ["count(*)"]
+    facts = [_chunk_of(chunks), "count(*)"]
     for _, column in analysed:
         facts += _facts(column, wanted)
     within = " OR ".join(
         f"({TIME_SQL} >= {at_ms(one.start_ms)} AND {TIME_SQL} < {at_ms(one.end_ms)})"
-        for one in chunks
+        for one in interval_set(chunks).intervals
     )
-    sql = f"SELECT {', '.join(facts)} FROM {query.source.sql} WHERE {within or 'false'}"
+    rows_of = f"{query.source.sql} WHERE {within or 'false'}"
+    sql = f"SELECT {', '.join(facts)} FROM {rows_of} GROUP BY 1"
 
     def items(rows: list[Row], _ask: Ask) -> Iterable[object]:
         if not segments:
             return []
-        [row] = rows
-        columns = {TIME_COLUMN: _column(Sql("", "long"), ())} if TIME_COLUMN in names else {}
+        columns = {TIME_COLUMN: _column(Sql("", "long"), [])} if TIME_COLUMN in names else {}
         for place, (name, column) in enumerate(analysed):
-            columns[name] = _column(column, row[1 + 5 * place : 6 + 5 * place])
-        return [_element(query, segments, wanted, columns, row[0])]
+            start = 2 + FACTS * place
+            columns[name] = _column(column, [row[start : start + FACTS] for row in rows])
+        return [_element(query, segments, wanted, columns, sum(row[1] for row in rows))]
 
     return Plan(sql, once(items))
+
+
+def _chunk_of(chunks: Sequence[Interval]) -> str:
+    """Return the place of a row's time chunk; of very many, they are one: Druid looks at each by itself."""
+    if not 1 < len(chunks) <= CHUNKS_MAX:
+        return "CAST(0 AS BIGINT)"
+    whens = (f"WHEN {TIME_SQL} < {at_ms(one.end_ms)} THEN {i}" for i, one in enumerate(chunks))
+    return f"CASE {' '.join(whens)} END"
 
 
 def _segments(query: Query) -> list[VisibleSegment]:
@@ -101,8 +115,11 @@ def _facts(column: Sql, wanted: Iterable[str]) -> list[str]:
     """Return what is asked of a column: nulls, distinct values, the least and the largest."""
     text = column.text
     is_text = column.kind in {"string", "bool"}
-    distinct = f"count(DISTINCT {text})" if "cardinality" in wanted and is_text else "NULL"
+    text = f"CAST({text} AS VARCHAR)" if column.kind == "bool" else text
     nulls = f"count(*) - count({text})"
+    distinct = "NULL"
+    if "cardinality" in wanted and is_text:  # null is a value of a dictionary, too
+        distinct = f"count(DISTINCT {text}) + CASE WHEN {nulls} > 0 THEN 1 ELSE 0 END"
     many = f"max(len({text}))" if column.kind == "array<string>" else "0"
     edges = ["NULL", "NULL"]
     if "minmax" in wanted and is_text:
@@ -112,9 +129,14 @@ def _facts(column: Sql, wanted: Iterable[str]) -> list[str]:
     return [nulls, many, distinct, *edges]
 
 
-def _column(column: Sql, facts: Row) -> dict[str, object]:
-    nulls, many, distinct, least, largest = facts or (0, 0, None, None, None)
-    is_multiple = (many or 0) > 1 and column.kind == "array<string>"
+def _column(column: Sql, facts: Sequence[Row]) -> dict[str, object]:
+    """Return what is said of a column, of which there are facts for each time chunk."""
+    nulls, many, distinct, least, largest = (
+        ([one for one in each if one is not None] for each in zip(*facts, strict=True))
+        if facts
+        else ([], [], [], [], [])
+    )
+    is_multiple = max(many, default=0) > 1
     signature = "STRING" if column.kind in {"array<string>", "bool"} else druids_type(column.kind)
     kind = signature.partition("<")
     is_text = signature == "STRING"
@@ -122,11 +144,13 @@ def _column(column: Sql, facts: Row) -> dict[str, object]:
         "typeSignature": signature,
         "type": kind[2][:-1] if kind[0] == "COMPLEX" else kind[0],
         "hasMultipleValues": is_multiple,
-        "hasNulls": bool(nulls),
+        "hasNulls": any(nulls),
         "size": 0,
-        "cardinality": (distinct or 0) if is_text and column.kind != "array<string>" else None,
-        "minValue": None if nulls else least,
-        "maxValue": largest,
+        "cardinality": max(distinct, default=0)
+        if is_text and column.kind != "array<string>"
+        else None,
+        "minValue": None if any(nulls) else min(least, default=None),
+        "maxValue": max(largest, default=None),
         "errorMessage": None,
     }
 
@@ -142,11 +166,14 @@ def _element(
     rollups = [one.segment.rollup for one in segments]
     granularities = {one.segment.query_granularity for one in segments}
     is_merged = flag_of(query.block, "merge") and len(segments) > 1
-    ending = "merged" if is_merged else last.entry.version
+    name = identifier_of("+".join(query.source.names), last.entry)
+    if is_merged:
+        interval = str(last.entry.chunk).replace("/", "_")
+        name = f"{'+'.join(query.source.names)}_{interval}_merged"
     chunks = interval_set([one.entry.chunk for one in segments]).intervals
     metrics = {one.name: one for found in rollups if found for one in found.metrics}
     return {
-        "id": f"{'+'.join(query.source.names)}_{str(last.entry.chunk).replace('/', '_')}_{ending}",
+        "id": name,
         "intervals": [str(one) for one in chunks] if "interval" in wanted else None,
         "columns": columns,
         "size": sum(one.segment.size_bytes for one in segments) if "size" in wanted else 0,

@@ -225,7 +225,10 @@ def _string_format(value: Sql, block: Block, _scope: Scope) -> Sql:
     if not found or re.search(r"%(?!%)", before.replace("%%", "") + after.replace("%%", "")):
         raise NotHere("extraction function stringFormat takes a format with one %s")
     ends = (quote_text(end.replace("%%", "%")) for end in (before, after))
-    return Sql(f" || {to_text(value).text} || ".join(ends).join("()"), "string")
+    text = to_text(value).text
+    nulls = {"returnNull": None, "emptyString": ""}.get(str(block.get("nullHandling")), "null")
+    text = text if nulls is None else f"coalesce({text}, {quote_text(nulls)})"
+    return Sql(f" || {text} || ".join(ends).join("()"), "string")
 
 
 def _bucket(value: Sql, block: Block, _scope: Scope) -> Sql:

@@ -26,6 +26,8 @@ ABSENT = {
     "javascript": "write it as a post-aggregator of type expression",
     "quantilesDoublesSketchToCDF": "use quantilesDoublesSketchToRank",
     "quantilesDoublesSketchToString": "use quantilesDoublesSketchToQuantiles",
+    **dict.fromkeys(("HLLSketchEstimateWithBounds", "HLLSketchToString"), "use HLLSketchEstimate"),
+    **dict.fromkeys(("thetaSketchToString", "thetaSketchConstant"), "use thetaSketchEstimate"),
 }
 
 
@@ -43,9 +45,21 @@ class Results:
         """Return a value; a name that nobody knows is null."""
         return self._values.get(name, NULL)
 
+    def known(self, name: str) -> Sql:
+        """Return a value.
+
+        Raises:
+            Unreadable: Nobody knows the name.
+        """
+        if name not in self._values:
+            raise Unreadable(
+                f"Missing fields [{name}] for a post-aggregator; there are {', '.join(self._values)}"
+            )
+        return self._values[name]
+
     def state(self, name: str) -> Sql:
-        """Return a value, of a sketch the sketch itself."""
-        return self._states.get(name) or self.find(name)
+        """Return a value, of a sketch the sketch itself; raises as `known`."""
+        return self._states.get(name) or self.known(name)
 
     def add(self, value: object) -> tuple[str, Sql]:
         """Return the name and the value of a post-aggregator, which those after it may name.
@@ -215,12 +229,12 @@ def _histogram(block: Block, results: Results, depth: int) -> Sql:
 _KINDS: Mapping[str, Callable[[Block, Results, int], Sql]] = {
     "arithmetic": _arithmetic,
     "fieldAccess": lambda block, results, _: results.state(text_of(block, "fieldName")),
-    "finalizingFieldAccess": lambda block, results, _: results.find(text_of(block, "fieldName")),
+    "finalizingFieldAccess": lambda block, results, _: results.known(text_of(block, "fieldName")),
     "constant": _constant,
     "expression": lambda block, results, _: compile_expression(
-        block.get("expression"), results.find
+        block.get("expression"), results.known
     ),
-    "hyperUniqueCardinality": lambda block, results, _: results.find(text_of(block, "fieldName")),
+    "hyperUniqueCardinality": lambda block, results, _: results.known(text_of(block, "fieldName")),
     "doubleGreatest": _extreme("greatest", "double"),
     "doubleLeast": _extreme("least", "double"),
     "longGreatest": _extreme("greatest", "long"),
