@@ -12,4 +12,6 @@ How does a row get from a CSV into a segment?
    (`carnac.rows`).
 4. The records of these files go back to `carnac.store.writing`, which publishes them. Until then nobody sees
    them.
+
+An append takes the same steps without Spark: both passes run in the caller's process (`here`).
 """
