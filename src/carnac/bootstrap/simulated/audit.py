@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import io
 from collections import Counter
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from carnac.bootstrap.simulated.audit_locks import LockAuditor
@@ -25,6 +26,19 @@ if TYPE_CHECKING:
     from carnac.simulation.cluster.storage import Disk
 
 NUMBER = "number"
+FILES_KEPT = 1_024
+"""Files whose rows are remembered, by all of their bytes."""
+
+
+@lru_cache(maxsize=FILES_KEPT)
+def rows_of(data: bytes) -> tuple[tuple[int, int], ...]:
+    """Return number and time, in ms, of each row of a file."""
+    table = pq.ParquetFile(pa.BufferReader(data)).read(["__time", NUMBER], use_threads=False)
+    times = table.column("__time")
+    scale = 1000 if "us" in str(times.type) else 1
+    numbers = table.column(NUMBER).to_pylist()
+    at = times.cast(pa.int64()).to_pylist()
+    return tuple((number, one // scale) for number, one in zip(numbers, at, strict=True))
 
 
 class Auditor:
@@ -40,7 +54,7 @@ class Auditor:
     ) -> None:
         self.oracle = Oracle(kernel.violate)
         self._kernel, self._metadata, self._disk = kernel, metadata, disk
-        self._rows: dict[str, list[tuple[int, int]]] = {}
+        self._rows: dict[str, tuple[tuple[int, int], ...]] = {}
         self._locks = LockAuditor(kernel, metadata, attempts)
         disk.on_delete = self._check_delete
 
@@ -107,19 +121,12 @@ class Auditor:
         if told is not None:
             self._kernel.violate(told[0], f"{datasource} at revision {at}: {told[1]}")
 
-    def _rows_of(self, segment: Segment) -> list[tuple[int, int]] | None:
+    def _rows_of(self, segment: Segment) -> tuple[tuple[int, int], ...] | None:
         if segment.path not in self._rows:
             held = self._disk.files.get(f"{ROOT}/{segment.path}")
             if held is None:
                 return None
-            table = pq.read_table(io.BytesIO(held[0]), columns=["__time", NUMBER])
-            times = table.column("__time").cast("int64").to_pylist()
-            unit = table.schema.field("__time").type
-            scale = 1000 if "us" in str(unit) else 1
-            self._rows[segment.path] = [
-                (number, at // scale)
-                for number, at in zip(table.column(NUMBER).to_pylist(), times, strict=True)
-            ]
+            self._rows[segment.path] = rows_of(held[0])
         return self._rows[segment.path]
 
     def _check_delete(self, path: str) -> None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import random
 from collections import Counter
 from typing import TYPE_CHECKING
 
-import pyarrow.parquet as pq
-
-from carnac.bootstrap.simulated.audit import NUMBER
-from carnac.core.time.intervals import Interval, IntervalSet
+from carnac.bootstrap.simulated.audit import NUMBER, rows_of
+from carnac.core.time.intervals import Interval
 from carnac.errors import CarnacError, Conflict, Invalid, NotFound, Revoked, Unavailable
 from carnac.simulation.cluster.oracle import OP, Row, Wanted
 
@@ -287,8 +284,10 @@ class ReadingScript(Script):
                 if self.world.faults.is_on:
                     host.kernel.pause(0, 9_000 * self.world.swarm.patience)
                 data = host.read_whole(one.segment)
-                table = pq.read_table(io.BytesIO(data), columns=["__time", NUMBER])
-                found.update(visible_numbers(table, one.entry.clip))
+                clip = one.entry.clip
+                found.update(
+                    number for number, at in rows_of(data) if clip is None or clip.holds(at)
+                )
         except (NotFound, FileNotFoundError) as error:
             if reading.is_held():  # type: ignore[attr-defined]
                 self.world.kernel.violate(
@@ -351,16 +350,3 @@ class CompactingScript(Script):
 def frame_of(rows: tuple[Row, ...]) -> list[dict[str, object]]:
     """Return rows as they are appended."""
     return [{"t": row.at_ms, NUMBER: row.number} for row in rows]
-
-
-def visible_numbers(table: object, clip: IntervalSet | None) -> list[int]:
-    """Return the numbers of the rows that a clip shows."""
-    column = table.column("__time")  # type: ignore[attr-defined]
-    scale = 1000 if "us" in str(column.type) else 1
-    numbers = table.column(NUMBER).to_pylist()  # type: ignore[attr-defined]
-    times = column.cast("int64").to_pylist()
-    return [
-        number
-        for number, at in zip(numbers, times, strict=True)
-        if clip is None or clip.holds(at // scale)
-    ]
