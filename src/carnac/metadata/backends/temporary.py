@@ -45,6 +45,13 @@ class TemporarySqliteDatabase(SqliteDatabase):
         with super().write(is_durable=False) as writing:
             yield writing
 
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Hold the writers' lock, which only this process has, and whose log is not watched."""
+        with self._mutex:
+            self.check_writable()
+            yield
+
     def _connect(self, pragmas: Sequence[str]) -> apsw.Connection:
         """Return a connection that does not verify the log, nor moves it into the file in the end: both go with it."""
         connection = connect(self._path, pragmas, watches=False)
