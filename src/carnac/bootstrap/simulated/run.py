@@ -5,7 +5,10 @@ from __future__ import annotations
 import gc
 import importlib
 import logging
+import os
 import random
+import shutil
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -65,6 +68,11 @@ FORCE_MAX = 2.0
 """How much more often than `SHARE` says at most."""
 RESTARTS = 0.5
 """Of the times that the clock of the one machine is set, those at which the machine starts anew."""
+USUAL_FOLDER = "/tmp"  # noqa: S108 - what `tempfile` chooses; folders in it have random names
+MEMORY_FOLDER = "/dev/shm"  # noqa: S108
+"""Where Linux has a file system in memory."""
+MEMORY_ROOM_BYTES = 256 << 20
+"""A simulation takes some megabytes; several may run at once."""
 TAKEN_FOR_DEAD = 0.5
 """Share of the paused processes in whose place another one is started."""
 
@@ -199,7 +207,10 @@ def _listening(kernel: Kernel) -> Iterator[None]:
 
 @contextmanager
 def _calm() -> Iterator[None]:
-    """Have services look less often than they do, and let a folder be of the process that was started last."""
+    """Have services look less often than they do, and let a folder be of the process that was started last.
+
+    Folders are in memory where there is room: no simulated crash is one of the machine.
+    """
     found: tuple[tuple[Any, str, Any], ...] = (
         (membership, "FOLLOW_PERIOD_MS", 1_500),
         (cluster, "FOLLOW_PERIOD_MS", 2_500),
@@ -216,6 +227,7 @@ def _calm() -> Iterator[None]:
         (durable, "sync", lambda _path: None),
         (journal, "sync", lambda _path: None),
         (job, "judging", judging_again),
+        (tempfile, "tempdir", _memory_folder()),
     )
     before = [(owner, name, getattr(owner, name)) for owner, name, _ in found]
     for owner, name, value in found:
@@ -225,6 +237,15 @@ def _calm() -> Iterator[None]:
     finally:
         for owner, name, value in before:
             setattr(owner, name, value)
+
+
+def _memory_folder() -> str:
+    """Return a folder of a file system in memory, if it has room and nobody has chosen another one for `tempfile`."""
+    chosen = tempfile.gettempdir()
+    if chosen != USUAL_FOLDER or not os.access(MEMORY_FOLDER, os.W_OK | os.X_OK):
+        return chosen
+    has_room = shutil.disk_usage(MEMORY_FOLDER).free >= MEMORY_ROOM_BYTES
+    return MEMORY_FOLDER if has_room else chosen
 
 
 def _random(text: str) -> random.Random:
