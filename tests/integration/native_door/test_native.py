@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
+from carnac.bootstrap.store import open_store
 from tests.e2e.cli import ROWS, make_store
 from tests.support.serving import open_door
 from tests.unit.api.conftest import InProcessClient
@@ -24,11 +25,39 @@ TEXTS = {
     "rows": [["a10", 1], ["a9", 2], ["", 3], [None, 4], ["b", None]],
 }
 
+ROLLED = [
+    {"time": f"2013-01-01T0{hour}:10:00Z", "d": "x", "v": hour, "who": f"u{hour % 3}"}
+    for hour in range(6)
+]
+ROLLUP = {
+    "type": "index_parallel",
+    "spec": {
+        "dataSchema": {
+            "dataSource": "rolled",
+            "timestampSpec": {"column": "time", "format": "iso"},
+            "dimensionsSpec": {"dimensions": ["d"]},
+            "metricsSpec": [
+                {"type": "count", "name": "n"},
+                {"type": "stringLast", "name": "last", "fieldName": "who"},
+                {"type": "HLLSketchBuild", "name": "users", "fieldName": "who"},
+            ],
+            "granularitySpec": {
+                "segmentGranularity": "day",
+                "queryGranularity": "six_hour",
+                "rollup": True,
+            },
+        },
+        "ioConfig": {"type": "index_parallel", "appendToExisting": True},
+    },
+}
+
 
 @pytest.fixture(scope="module")
 def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessClient]:
     store = tmp_path_factory.mktemp("door") / "store"
     make_store(store)
+    with open_store(store) as opened:
+        opened.append("rolled", ROLLED, spec=ROLLUP)
     with open_door(store) as client:
         yield client
 
@@ -59,7 +88,7 @@ def test_an_answer_says_what_it_rests_on(door: InProcessClient) -> None:
     assert answer.json() == [{"timestamp": "2013-01-01T02:30:00.000Z", "result": {"n": ROWS}}]
     said = answer.headers
     assert (said["x-druid-query-id"], said["x-druid-response-context"]) == ("q", "{}")
-    assert (said["content-type"], said["x-carnac-revision"]) == ("application/json", "3")
+    assert (said["content-type"], said["x-carnac-revision"]) == ("application/json", "4")
     again = post(door, query, headers={"if-none-match": said["etag"]})
     assert (again.status_code, again.content) == (304, b"")
     other = post(door, {**query, "granularity": "day"}, headers={"if-none-match": said["etag"]})
@@ -363,6 +392,27 @@ def test_columns_are_described(door: InProcessClient) -> None:
     some = {"type": "list", "columns": ["delay"]}
     [last] = ask(door, "segmentMetadata", intervals=None, toInclude=some)
     assert (list(last["columns"]), last["numRows"]) == (["delay"], ROWS)
+
+
+def test_what_was_rolled_up_is_merged(door: InProcessClient) -> None:
+    source = {"dataSource": "rolled"}
+    aggregations = [
+        {"type": "longSum", "name": "rows", "fieldName": "n"},
+        {"type": "HLLSketchMerge", "name": "users", "fieldName": "users", "round": True},
+        {"type": "stringLast", "name": "last", "fieldName": "last"},
+    ]
+    [row] = ask(door, "timeseries", aggregations=aggregations, **source)
+    assert row["result"] == {"rows": 6, "users": 3, "last": "u2"}
+    [batch] = ask(door, "scan", **source)
+    assert batch["columns"] == ["__time", "d", "n", "last", "users"]
+    looked = {"analysisTypes": ["aggregators", "rollup", "queryGranularity"]}
+    [found] = ask(door, "segmentMetadata", merge=True, **source, **looked)
+    assert found["rollup"] is True
+    assert {name: one["type"] for name, one in found["aggregators"].items()} == {
+        "n": "longSum",
+        "last": "stringLast",
+        "users": "HLLSketchMerge",
+    }
 
 
 def test_sets_of_sketches_of_no_rows_are_empty(door: InProcessClient) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from typing import Any
@@ -218,14 +218,14 @@ def _without_buckets(query: Query) -> Query:
     return found
 
 
-def _starts(query: Query, spans: Sequence[Interval]) -> list[int]:
+def _starts(query: Query, spans: Iterable[tuple[int, int]]) -> list[int]:
     """Return the starts of the buckets that segments have rows around.
 
     Raises:
         Invalid: They are too many.
     """
     found: dict[int, None] = {}
-    for span in interval_set(spans).intervals:
+    for span in interval_set(Interval(start, end) for start, end in set(spans)).intervals:
         if span.duration_ms // query.granularity.nominal_ms + len(found) > BUCKETS_MAX:
             raise Invalid(
                 f"the timeseries has more than {BUCKETS_MAX:,} buckets; ask for a coarser granularity, a shorter "

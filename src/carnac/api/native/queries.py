@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -80,9 +80,9 @@ class Query:
         self.scope = Scope(self.source.columns, blocks_of(block, "virtualColumns"))
         self.filter = compile_filter(block.get("filter"), self.scope)
 
-    def where(self, *more: str | None) -> str:
-        """Return the WHERE clause: intervals, the filter, and more conditions."""
-        tests = [one for one in (self._within(), self.filter, *more) if one is not None]
+    def where(self) -> str:
+        """Return the WHERE clause: intervals and the filter."""
+        tests = [one for one in (self._within(), self.filter) if one is not None]
         return f" WHERE {' AND '.join(tests)}" if tests else ""
 
     def flag(self, name: str) -> bool:
@@ -98,23 +98,32 @@ class Query:
         ]
         return f"({' OR '.join(tests)})" if len(tests) > 1 else "".join(tests) or "false"
 
-    def spans(self) -> list[Interval]:
-        """Return the parts of the intervals that segments have rows in, each from its first row to its last."""
-        found: list[Interval] = []
+    def spans(self) -> list[tuple[int, int]]:
+        """Return the parts of the intervals that segments have rows in, each from its first row to its last.
+
+        They are pairs of numbers, for a datasource has a hundred thousand segments.
+        """
+        found: list[tuple[int, int]] = []
         asked = [(one.start_ms, one.end_ms) for one in self.intervals.intervals]
         for one in self.source.segments(self.catalog, self.intervals):
-            if one.entry.clip is None:
-                first_ms, end_ms = one.segment.min_time_ms, one.segment.max_time_ms + 1
-                cut = ((max(first_ms, start), min(end_ms, end)) for start, end in asked)
-                found += [Interval(start, end) for start, end in cut if start < end]
-                continue
-            span = interval_set([one.segment.span])
-            found += one.entry.clip.intersect(span).intersect(self.intervals).intervals
+            first_ms, end_ms = one.segment.min_time_ms, one.segment.max_time_ms + 1
+            clip = one.entry.clip
+            shown = [(first_ms, end_ms)]
+            if clip is not None:
+                shown = [
+                    (max(first_ms, cut.start_ms), min(end_ms, cut.end_ms)) for cut in clip.intervals
+                ]
+            for start, end in shown:
+                found += [
+                    (max(start, low), min(end, high))
+                    for low, high in asked
+                    if start < high and low < end and start < end
+                ]
         return found
 
-    def start_ms(self, spans: list[Interval]) -> int:
+    def start_ms(self, spans: Iterable[tuple[int, int]]) -> int:
         """Return the time that an answer without buckets has: of its first row, else the start of the intervals."""
-        return min((one.start_ms for one in spans), default=self.first_ms)
+        return min((start for start, _ in spans), default=self.first_ms)
 
     @property
     def first_ms(self) -> int:

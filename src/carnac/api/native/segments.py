@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from carnac.api.native.queries import Ask, Plan, Query, Row
@@ -15,7 +15,7 @@ from carnac.api.native.terms.reading import (
 from carnac.api.native.terms.values import TIME_SQL, Sql, at_ms, druids_type
 from carnac.api.sql.requests import Unreadable
 from carnac.core.log.identifiers import identifier_of
-from carnac.core.segments.segment import TIME_COLUMN
+from carnac.core.segments.segment import TIME_COLUMN, Metric, MetricKind
 from carnac.core.texts import short
 from carnac.core.time.intervals import ETERNITY, Interval, interval_set
 from carnac.core.time.periods import DAY_MS
@@ -33,12 +33,13 @@ CHUNKS_MAX = 200
 """Time chunks that are told apart."""
 WEEK_MS = 7 * DAY_MS
 """So much of the end of the data is looked at if a query says no intervals."""
-_METRICS = {
-    "count": "count",
-    "hll": "HLLSketchBuild",
-    "theta": "thetaSketch",
-    "quantiles": "quantilesDoublesSketch",
+_METRICS: Mapping[MetricKind, Mapping[str, object]] = {
+    MetricKind.COUNT: {"type": "longSum"},
+    MetricKind.HLL: {"type": "HLLSketchMerge", "lgK": 12, "tgtHllType": "HLL_4"},
+    MetricKind.THETA: {"type": "thetaSketch", "size": 16_384},
+    MetricKind.QUANTILES: {"type": "quantilesDoublesSketchMerge", "k": 128},
 }
+"""Aggregators that combine stored values, where their names are not those of type and kind."""
 
 
 def plan_segment_metadata(query: Query) -> Plan:
@@ -189,7 +190,12 @@ def _element(
     }
 
 
-def _aggregator(metric: Any) -> dict[str, object]:
-    kind = str(metric.kind)
-    named = _METRICS.get(kind) or f"{metric.type}{kind.capitalize()}"
-    return {"type": named, "name": metric.name, "fieldName": metric.name}
+def _aggregator(metric: Metric) -> dict[str, object]:
+    """Return the aggregator that combines what a metric has stored."""
+    said = _METRICS.get(metric.kind, {"type": f"{metric.type}{metric.kind.capitalize()}"})
+    sizes = dict(metric.params)
+    given = {"lgK": sizes.get("lg_k"), "k": sizes.get("k")}
+    if metric.kind is MetricKind.THETA and "lg_k" in sizes:
+        given = {"size": 1 << sizes["lg_k"]}
+    told = {key: value for key, value in given.items() if key in said and value is not None}
+    return {**said, "name": metric.name, "fieldName": metric.name, **told}

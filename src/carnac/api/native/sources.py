@@ -31,6 +31,7 @@ from carnac.api.native.terms.values import (
 from carnac.api.sql.requests import Unreadable
 from carnac.core.quoting import quote
 from carnac.core.segments.segment import TIME_COLUMN
+from carnac.core.segments.sql_columns import HIDDEN_PREFIX
 from carnac.core.texts import short
 from carnac.core.time.intervals import IntervalSet
 
@@ -111,7 +112,11 @@ class Sources:
     def _table(self, name: str) -> Source:
         if name not in self.catalog.datasource_names():
             return Source(_NOTHING, with_time({}), is_missing=True)
-        found = {key: column(key, kind) for key, kind in self.catalog.columns(name).items()}
+        found = {
+            key: column(key, kind)
+            for key, kind in self.catalog.columns(name).items()
+            if not key.startswith(HIDDEN_PREFIX)
+        }
         return Source(quote(name), with_time(found), [name])
 
     def _union(self, block: Block) -> Source:
