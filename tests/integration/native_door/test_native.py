@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
+from carnac.api.native.queries import ETERNAL
 from carnac.bootstrap.store import open_store
 from tests.e2e.cli import ROWS, make_store
 from tests.support.serving import open_door
@@ -95,6 +96,23 @@ def test_an_answer_says_what_it_rests_on(door: InProcessClient) -> None:
     assert other.status_code == 200
     then = post(door, {**query, "context": {"at": 1}})
     assert (then.json()[0]["result"], then.headers["x-carnac-revision"]) == ({"n": 6}, "1")
+
+
+@pytest.mark.parametrize(
+    ("interval", "start"),
+    [
+        ("-5000/5000", "-5000-01-01T00:00:00.000Z"),
+        (ETERNAL, "-146136543-09-08T08:23:32.096Z"),
+        ("1999-01-01/2114-01-01", "1999-01-01T00:00:00.000Z"),
+    ],
+)
+def test_all_of_time_is_written_in_many_ways(
+    door: InProcessClient, interval: str, start: str
+) -> None:
+    found = ask(door, "groupBy", dimensions=[], aggregations=COUNT, intervals=[interval])
+    assert found == [{"version": "v1", "timestamp": start, "event": {"n": ROWS}}]
+    [row] = ask(door, "timeseries", aggregations=COUNT, intervals=[interval])
+    assert row["timestamp"] == "2013-01-01T02:30:00.000Z"
 
 
 def test_trailing_slash_and_pretty_are_taken(door: InProcessClient) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -22,10 +23,12 @@ from carnac.core.texts import short
 from carnac.core.time.granularity import ALL
 from carnac.core.time.intervals import (
     ETERNITY,
+    MAX_MS,
     MIN_MS,
     Interval,
     IntervalSet,
     interval_set,
+    parse_instant,
     parse_interval,
 )
 from carnac.errors import Invalid
@@ -35,6 +38,8 @@ if TYPE_CHECKING:
 
 ETERNAL = "-146136543-09-08T08:23:32.096Z/146140482-04-24T15:36:27.903Z"
 """All of time, as Druid and its clients write it."""
+_EARLY = re.compile(r"-\d|0000")
+_LATE = re.compile(r"\+?(\d{5,9}-|\d{5,6}$)")
 Row = tuple[Any, ...]
 Rows = Iterator[list[Row]]
 """Rows in pieces, their values as JSON has them."""
@@ -135,7 +140,7 @@ class Query:
         if self.flag("serializeDateTimeAsLong"):
             return ms
         if ms == MIN_MS:
-            return ETERNAL.partition("/")[0]
+            return _year_text(self.block.get("intervals"))
         return written(ms, self.granularity.zone)
 
     @property
@@ -160,6 +165,26 @@ def read_intervals(value: object) -> list[Interval]:
             f"intervals must be a list of texts like 2013-01-01/P1D, not {short(value)}"
         )
     try:
-        return [ETERNITY if one == ETERNAL else parse_interval(one) for one in listed]
+        return [_interval(one) for one in listed]
     except Invalid as error:
         raise Unreadable(error.message) from None
+
+
+def _interval(text: str) -> Interval:
+    """Return an interval; what lies before year 1 or after 9999 is cut off, as clients write all of time so."""
+    start, slash, end = text.partition("/")
+    is_early, is_late = _EARLY.match(start) is not None, _LATE.match(end) is not None
+    if slash and (is_early or is_late):
+        start_ms = MIN_MS if is_early else parse_instant(start)
+        return Interval(start_ms, MAX_MS if is_late else parse_instant(end))
+    return parse_interval(text)
+
+
+def _year_text(intervals: object) -> str:
+    """Return the start of the first interval, which is before year 1, as the query has it."""
+    first = intervals[0] if isinstance(intervals, list) and intervals else intervals
+    start = str(first).partition("/")[0] if isinstance(first, str) else ""
+    year = re.fullmatch(r"-?\d+", start)
+    if year is not None:
+        return f"{start}-01-01T00:00:00.000Z"
+    return start if start.endswith("Z") else ETERNAL.partition("/")[0]

@@ -63,6 +63,8 @@ def test_intervals_are_a_text_a_list_or_an_object() -> None:
     ):
         assert read_intervals(value) == day
     assert read_intervals(None) == read_intervals([ETERNAL]) == [ETERNITY]
+    assert read_intervals(["-5000/5000"]) == [Interval(ETERNITY.start_ms, 95617584000000)]
+    assert read_intervals(["0000-01-01/20000-01-01"]) == [ETERNITY]
     assert read_intervals([]) == []
     for wrong in (1, [1], ["abc"], ["2015-09-13/2015-09-12"]):
         with pytest.raises(Unreadable):
