@@ -169,6 +169,14 @@ def test_unknown_datasources_are_empty(door: InProcessClient) -> None:
             {"type": "bound", "dimension": "t", "lower": "a2", "ordering": "alphanumeric"},
             ["a10", "a9", "b"],
         ),
+        (
+            {"type": "bound", "dimension": "t", "lower": "a2", "upper": "a9", "alphaNumeric": True},
+            ["a9"],
+        ),
+        (
+            {"type": "bound", "dimension": "t", "lower": "a", "upper": "aa", "ordering": "strlen"},
+            ["a9", "b"],
+        ),
         ({"type": "bound", "dimension": "t", "lower": "a2"}, ["a9", "b"]),
         ({"type": "bound", "dimension": "t", "upper": "a"}, ["", None]),
         (
@@ -410,6 +418,40 @@ def test_columns_are_described(door: InProcessClient) -> None:
     some = {"type": "list", "columns": ["delay"]}
     [last] = ask(door, "segmentMetadata", intervals=None, toInclude=some)
     assert (list(last["columns"]), last["numRows"]) == (["delay"], ROWS)
+
+
+EXPRESSIONS: dict[str, object] = {
+    "delay / 100": 1,
+    "-7 / 2": -3,
+    "7.0 / 2": 3.5,
+    "2 ^ 3": 8,
+    "round(2.567, 2)": 2.57,
+    "safe_divide(1, 0)": None,
+    "case_simple(carrier, 'AA', 1, 2)": 1,
+    "nvl(nope, 'x') + carrier": "xAA",
+    "strlen(concat(carrier, '-', delay))": 6,
+    "substring(carrier, 1, -1)": "A",
+    "substring(carrier, 9, 1)": None,
+    "regexp_extract('ab12', '([a-z]+)([0-9]+)', 2)": "12",
+    "lpad('a', 3, 'x')": "xxa",
+    "timestamp_floor(__time, 'P1D', null, 'America/New_York')": 1356930000000,
+    "timestamp_extract(__time, 'HOUR', 'America/New_York')": 21,
+    "timestamp_format(__time, 'yyyy-MM-dd HH')": "2013-01-01 02",
+    "timestamp_shift(__time, 'P1M', -1)": 1354329000000,
+    "timestamp_parse('2013-01-01', null, 'America/New_York')": 1357016400000,
+    "array_to_string(string_to_mv('a,b', ','), '-')": "a-b",
+    "array_ordinal([1, 2], 2)": 2,
+    "json_value('{\"a\": {\"b\": 5}}', '$.a.b', 'LONG')": 5,
+    "!(delay > 1) || carrier == 'AA'": 1,
+}
+
+
+@pytest.mark.parametrize("text", EXPRESSIONS)
+def test_expressions(door: InProcessClient, text: str) -> None:
+    virtual = [{"type": "expression", "name": "v", "expression": text}]
+    first = {"order": "ascending", "limit": 1, "columns": ["__time", "v"]}
+    [batch] = ask(door, "scan", virtualColumns=virtual, **first)
+    assert batch["events"][0]["v"] == EXPRESSIONS[text]
 
 
 def test_what_was_rolled_up_is_merged(door: InProcessClient) -> None:

@@ -215,6 +215,12 @@ def _constant(value: Sql, what: str) -> str:
     return str(value.value)
 
 
+def _whole(value: Sql, what: str) -> int:
+    if not isinstance(value.value, int):
+        raise NotHere(f"{what} must be a whole number")
+    return value.value
+
+
 def _same(values: Sequence[Sql]) -> list[Sql]:
     kind = common_kind(list(values))
     return [cast_to(to_value(one), kind) for one in values]
@@ -281,7 +287,7 @@ def substring(value: Sql, index: str, length: str | None) -> Sql:
 
 
 def _extract(arguments: Sequence[Sql]) -> Sql:
-    group = int(_constant(arguments[2], "the group")) if len(arguments) > 2 else 0
+    group = _whole(arguments[2], "the group") if len(arguments) > 2 else 0
     return regexp(arguments[0], _constant(arguments[1], "the pattern"), group)
 
 
@@ -325,8 +331,21 @@ def _timed(
     return build
 
 
+def _round(arguments: Sequence[Sql]) -> Sql:
+    value = to_value(arguments[0])
+    number = value if value.is_number else to_double(value)
+    digits = f", {_whole(arguments[1], 'the digits')}" if len(arguments) > 1 else ""
+    return Sql(f"round({number.text}{digits})", number.kind)
+
+
 def _parse_time(arguments: Sequence[Sql]) -> Sql:
-    said = "".join(f", {quote_text(_constant(one, 'the pattern'))}" for one in arguments[1:])
+    given = (
+        "NULL"
+        if one.value is None and one.is_literal
+        else quote_text(_constant(one, "the pattern"))
+        for one in arguments[1:]
+    )
+    said = "".join(f", {one}" for one in given)
     return Sql(f"epoch_ms(TIME_PARSE({to_text(arguments[0]).text}{said}))", "long")
 
 
@@ -368,14 +387,7 @@ FUNCTIONS: Mapping[str, Function] = {
     "pow": _plain("dd", "pow({0}, {1})", "double"),
     "atan2": _plain("dd", "atan2({0}, {1})", "double"),
     "abs": Function(lambda a: Sql(f"abs({to_value(a[0]).text})", to_value(a[0]).kind), 1, 1),
-    "round": Function(
-        lambda a: Sql(
-            f"round({to_value(a[0]).text}{''.join(', ' + one.text for one in a[1:])})",
-            to_value(a[0]).kind,
-        ),
-        1,
-        2,
-    ),
+    "round": Function(_round, 1, 2),
     "div": _plain("ll", "({0} // nullif({1}, 0))", "long"),
     "safe_divide": _plain("dd", "({0} / nullif({1}, 0))", "double"),
     "bitwiseand": _plain("ll", "({0} & {1})", "long"),

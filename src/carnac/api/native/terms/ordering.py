@@ -5,11 +5,12 @@ from __future__ import annotations
 from carnac.api.native.terms.reading import refused
 from carnac.api.native.terms.values import Sql, to_double, to_text
 
-# digits are a number, which has as many digits as its length says, and stand before all other characters
+# one text, as the engine has no ranges of lists; digits are a number, whose length is said before it, and stand before
+# all other characters
 _CHUNKS = (
-    "list_transform(regexp_extract_all({0}, '[0-9]+|[^0-9]+'), lambda part: "
+    "array_to_string(list_transform(regexp_extract_all({0}, '[0-9]+|[^0-9]+'), lambda part: "
     "CASE WHEN part BETWEEN '0' AND '9~' THEN '0' || lpad(CAST(length(ltrim(part, '0')) AS VARCHAR), 9, '0')"
-    " || ltrim(part, '0') ELSE '1' || part END)"
+    " || ltrim(part, '0') ELSE '1' || part END), chr(1))"
 )
 ORDERINGS = ("lexicographic", "numeric", "alphanumeric", "strlen", "version", "natural")
 
@@ -29,5 +30,5 @@ def sort_key(value: Sql, ordering: object) -> str:
         return to_double(value).text
     text = to_text(value).text
     if name == "strlen":
-        return f"CASE WHEN {text} IS NOT NULL THEN (length({text}), {text}) END"
-    return f"CASE WHEN {text} IS NOT NULL THEN {_CHUNKS.format(text)} END"
+        return f"(lpad(CAST(length({text}) AS VARCHAR), 9, '0') || {text})"
+    return _CHUNKS.format(text)
