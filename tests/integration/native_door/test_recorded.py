@@ -21,7 +21,6 @@ LEFT_OUT = {
     "what is not supported is 400 with a sentence; Druid has it fail with 500": [
         *("aggs-javascript", "scan-valuevector", "scan-orderby"),
     ],
-    "a limit counts what is sorted, not what was found first": ["search-contains"],
     "bySegment and candidates are about Druid's own segments": [
         *("ctx-bysegment", "ctx-bySegment-topn", "candidates", "candidates-1"),
     ],
@@ -30,7 +29,7 @@ LEFT_OUT = {
 }
 WITHIN = {"aggs-cardinality": 0.06, "aggs-sketches": 0.25, "post-hyperunique": 0.06}
 """Answers of sketches, and the part of a value that theirs and ours may differ by; quantiles are estimates of ranks."""
-MATCHED_MIN = 148
+MATCHED_MIN = 150
 ROWS = 39_244
 """Of wikipedia."""
 

@@ -84,7 +84,10 @@ def _ordered_by(block: object, order: str) -> str:
 
 
 def plan_search(query: Query) -> Plan:
-    """Return a search: values of dimensions that hold a text, and in how many rows."""
+    """Return a search: values of dimensions that hold a text, and in how many rows.
+
+    A limit is of what is found first, dimension by dimension, as in Druid; it is sorted then.
+    """
     block = query.block
     test = search_test(block.get("query"))
     specs = list_of(block, "searchDimensions") or [
@@ -95,23 +98,22 @@ def plan_search(query: Query) -> Plan:
     sort = block.get("sort")
     ordering = block_of(sort, "sort").get("type") if sort is not None else None
     selects = []
-    for spec in specs:
+    for place, spec in enumerate(specs):
         dimension = read_dimension(spec, query.scope)
         value = to_text(dimension.value).text
         rows = f"{query.source.sql}{query.where()}"
         if dimension.value.is_array:
             rows, value = f"(SELECT unnest({dimension.value.text}) AS __each FROM {rows})", "__each"
         selects.append(
-            f"SELECT {quote_text(dimension.name)} AS c0, {value} AS c1, count(*) AS c2"
-            f" FROM {rows} GROUP BY 2 HAVING {test(Sql(value, 'string'))}"
+            f"SELECT {place} AS place, {quote_text(dimension.name)} AS c0, {value} AS c1, count(*) AS c2"
+            f" FROM {rows} GROUP BY 3 HAVING {test(Sql(value, 'string'))}"
         )
     if not selects:
-        selects = ["SELECT '' AS c0, '' AS c1, 0 AS c2 WHERE false"]
+        selects = ["SELECT 0 AS place, '' AS c0, '' AS c1, 0 AS c2 WHERE false"]
     limit = whole_of(block, "limit", SEARCH_LIMIT) or SEARCH_LIMIT
-    sql = (
-        f"SELECT c0, c1, c2 FROM ({' UNION ALL '.join(selects)})"
-        f" ORDER BY {sort_key(Sql('c1', 'string'), ordering)}, c1, c0 LIMIT {limit}"
-    )
+    found_first = f"SELECT * FROM ({' UNION ALL '.join(selects)}) ORDER BY place, c1 LIMIT {limit}"
+    order = f"{sort_key(Sql('c1', 'string'), ordering)}, c1, c0"
+    sql = f"SELECT c0, c1, c2 FROM ({found_first}) ORDER BY {order}"
 
     def items(rows: list[Row], _ask: Ask) -> Iterable[object]:
         found = [dict(zip(("dimension", "value", "count"), row, strict=True)) for row in rows]
