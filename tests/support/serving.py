@@ -15,7 +15,7 @@ from carnac.api.app import make_app
 from carnac.api.hosts import hosts_of
 from carnac.api.native.routes import make_router as make_native_router
 from carnac.api.sql.routes import make_router
-from carnac.bootstrap.serving.broker import open_broker
+from carnac.bootstrap.serving.broker import BrokerHandle, open_broker
 from carnac.bootstrap.store import open_store
 from carnac.clock import RandomIds, StoreClock
 from carnac.config import Settings
@@ -70,13 +70,14 @@ def load_recorded(folder: Path) -> Path:
 @contextmanager
 def open_door(store: Path, **settings: object) -> Iterator[InProcessClient]:
     """Yield a client of an application with nothing but the doors for SQL and native queries, without a socket."""
-    clock = StoreClock()
     values = Settings(store=str(store), query_log_limit_bytes=0, **settings)  # type: ignore[arg-type]
-    threads = DaemonThreads("query")
-    with open_broker(values, clock) as broker:
-        new_id = RandomIds().new_id
-        native = make_native_router(
-            broker.queries, broker.open_catalog, new_id=new_id, threads=threads
-        )
-        router = make_router(broker.queries, new_id=new_id, threads=threads)
-        yield InProcessClient(make_app([router, native], hosts=hosts_of("one")))
+    with open_broker(values, StoreClock()) as broker:
+        yield door_of(broker)
+
+
+def door_of(broker: BrokerHandle) -> InProcessClient:
+    """Return a client of the doors of a broker."""
+    threads, new_id = DaemonThreads("query"), RandomIds().new_id
+    native = make_native_router(broker.queries, broker.open_catalog, new_id=new_id, threads=threads)
+    router = make_router(broker.queries, new_id=new_id, threads=threads)
+    return InProcessClient(make_app([router, native], hosts=hosts_of("one")))
