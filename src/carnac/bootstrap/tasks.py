@@ -149,8 +149,8 @@ def keep_up(
         with open_store() as opened:
             opened.gc()
 
-    safely(_log, "to forget old tasks", forget_tasks)
-    safely(_log, "to end the locks of the dead", end_locks)
+    safely(_log, "forgetting old tasks", forget_tasks)
+    safely(_log, "ending the locks of the dead", end_locks)
     safely(_log, "garbage collection", collect_garbage)
 
 

@@ -133,7 +133,7 @@ class Member:
         self._loop.stop()
         end = getattr(self.server, "close", None)
         if end is not None:
-            safely(_log, f"to hang up on {self.record.server_id}", end)
+            safely(_log, f"closing the connection to {self.record.server_id}", end)
 
 
 class Cluster:
@@ -196,7 +196,7 @@ class Cluster:
         for server_id, record in found.items():
             member = before.get(server_id)
             if member is None or _is_other(member.record, record):
-                safely(_log, f"to reach {server_id}", lambda one=record: self._join(one))  # type: ignore[misc]
+                safely(_log, f"reaching {server_id}", lambda one=record: self._join(one))  # type: ignore[misc]
             else:
                 member.record = record
         gone = [

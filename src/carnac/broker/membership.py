@@ -161,7 +161,7 @@ class Membership:
             self._said_at_ms = None
             safely(
                 _log,
-                "to say goodbye",
+                "saying goodbye",
                 lambda: self._metadata.remove_server(self._record.server_id),
             )
         self._pinned.close()

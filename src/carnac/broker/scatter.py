@@ -275,7 +275,7 @@ class Scatter:
         if later and self._patience and (members or own is None):
             self._patience -= 1
             self._is_stopped.wait(LOOK_S)
-            safely(_log, "to look for historicals", self._cluster.follow)
+            safely(_log, "looking for historicals", self._cluster.follow)
             for one in later:
                 one.failed.intersection_update({own})
             kept = set(later)
@@ -473,5 +473,7 @@ class Scatter:
             return
         task.is_dropped = True
         _threads.run(
-            lambda: safely(_log, "to stop a leaf", lambda: task.member.server.cancel(task.leaf_id))
+            lambda: safely(
+                _log, "stopping a leaf statement", lambda: task.member.server.cancel(task.leaf_id)
+            )
         )

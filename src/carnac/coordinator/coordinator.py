@@ -261,7 +261,7 @@ class Coordinator:
 
             compile_all()
 
-        safely(_log, "to compile the planner", compile_it)
+        safely(_log, "compiling the planner", compile_it)
         self._loop.wake()
 
     def stop(self) -> None:

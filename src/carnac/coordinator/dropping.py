@@ -51,7 +51,7 @@ class DropRules:
             try:
                 revision = self._delete(one.datasource, one.interval, message)
             except CarnacError as error:
-                _log.warning("%s came to nothing: %s", message, error.message)
+                _log.warning("%s failed: %s", message, error.message)
                 continue
             if revision is not None:
                 _log.info("%s, revision %s", message, revision)

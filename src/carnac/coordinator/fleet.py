@@ -105,7 +105,7 @@ class Fleet:
                 self._leave(server_id)
                 link = None
             if link is None:
-                safely(_log, f"to reach {server_id} at {record.url}", partial(self._join, record))
+                safely(_log, f"reaching {server_id} at {record.url}", partial(self._join, record))
             elif link.record != record:
                 self._note_record(link, record)
         self._wait_no_more()
@@ -187,8 +187,8 @@ class Fleet:
         """Send and ask here and now, where links have no threads; then take in what there is."""
         if not self._has_threads:
             for link in self:
-                safely(_log, f"to tell {link.record.server_id} something", link.send)
-                safely(_log, f"to ask {link.record.server_id} what it holds", link.ask)
+                safely(_log, f"telling {link.record.server_id} what to load", link.send)
+                safely(_log, f"asking {link.record.server_id} what it holds", link.ask)
         with self.mutex:
             for link in self:
                 if link.absorb():

@@ -143,7 +143,7 @@ class Link:
         self.end()
         safely(
             _log,
-            f"to hang up on {self.record.server_id}",
+            f"closing the connection to {self.record.server_id}",
             lambda: self._disconnect(self._server),
         )
         for loop in self._loops:
@@ -202,7 +202,7 @@ class Link:
         except CarnacError as error:
             return error
         except Exception as error:
-            log_failure(_log, f"to tell {self.record.server_id} something", error)
+            log_failure(_log, f"telling {self.record.server_id} what to load", error)
             return Unavailable(reason_of(error))
         return None
 
@@ -263,7 +263,7 @@ class Link:
             self.revoked_by_other |= order.fence >= self._greeted
             return
         if error is not None:
-            _log.warning("to tell %s something: %s", self.record.server_id, error.message)
+            _log.warning("telling %s what to load failed: %s", self.record.server_id, error.message)
             if order.unloads or not order.loads:  # it may have heard it, or not: it is said again
                 self._again(order)
             for segment in order.loads:

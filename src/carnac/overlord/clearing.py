@@ -101,8 +101,8 @@ class Clearing:
         while self._todo:
             with self._mutex:
                 owner, attempt = next(iter(self._todo.items()))
-            safely(_log, f"to clear up after {owner!r}", partial(self._clear, attempt))
-            safely(_log, f"to settle {owner!r}", partial(self._settle, attempt))
+            safely(_log, f"clearing up after {owner!r}", partial(self._clear, attempt))
+            safely(_log, f"settling {owner!r}", partial(self._settle, attempt))
             with self._mutex:
                 self._todo.pop(owner)
 

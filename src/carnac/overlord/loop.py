@@ -190,7 +190,7 @@ class OverlordLoop:
                 )
         self._asked_at_ms, self._led = asked_at_ms, leader
         self._give_up_the_dead()
-        self._each(self._stop_if_unwanted, "stop")
+        self._each(self._stop_if_unwanted, "stopping")
         self._tell_of_ends()
         self._see_out()
         return self._start_the_next(leader)
@@ -220,7 +220,7 @@ class OverlordLoop:
                 if self._is_leaving(attempt, since_ms):
                     self._leaving.append((attempt, since_ms))
             except Exception as error:
-                log_failure(_log, f"to see out {attempt.lock_owner!r}", error)
+                log_failure(_log, f"seeing out {attempt.lock_owner!r}", error)
 
     def _is_leaving(self, attempt: Attempt, since_ms: int) -> bool:
         """Say whether the process of an attempt that has ended is still there, and stop it if that is for too long."""
@@ -232,7 +232,7 @@ class OverlordLoop:
             runner.stop(attempt.handle)
         return True
 
-    def _each(self, handle: Callable[[Attempt], None], verb: str) -> None:
+    def _each(self, handle: Callable[[Attempt], None], doing: str) -> None:
         """Handle every live attempt; what is wrong with one does not keep the others from it.
 
         Raises:
@@ -244,12 +244,12 @@ class OverlordLoop:
             except Unavailable:
                 raise
             except Exception as error:
-                log_failure(_log, f"to {verb} {attempt.lock_owner!r}", error)
+                log_failure(_log, f"{doing} {attempt.lock_owner!r}", error)
 
     def _give_up_the_dead(self) -> None:
         """End attempts whose process is known to be gone, then those whose lease is over, of which less is known."""
-        self._each(self._vouch_if_starting, "vouch for")
-        self._each(self._lose_if_gone, "look at")
+        self._each(self._vouch_if_starting, "vouching for")
+        self._each(self._lose_if_gone, "looking at")
         lost = cast("Changed", self._metadata.change_tasks(ExpireAttempts()))
         for task in lost.tasks:
             _log.warning("task %s is %s: %s", task.task_id, task.state, task.error)

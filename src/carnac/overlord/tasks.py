@@ -220,7 +220,7 @@ class TaskService(Waiting):
                     if runner is not None:
                         safely(
                             _log,
-                            f"to forget the log of {attempt.lock_owner!r}",
+                            f"removing the log of {attempt.lock_owner!r}",
                             partial(runner.forget, attempt),
                         )
             ids = tuple(task.task_id for task in page)

@@ -30,12 +30,12 @@ def safely(log: logging.Logger, what: str, do: Callable[[], object]) -> Exceptio
 
 
 def log_failure(log: logging.Logger, what: str, error: Exception) -> None:
-    """Say in a line that something came to nothing, and why; a bug has its traceback with it."""
+    """Say in a line that something failed, and why; a bug has its traceback with it."""
     if is_bug(error):
         said = error.message if isinstance(error, CarnacError) else f"{error!r}"
         log.error("%s failed, which is a bug in Carnac: %s", what, said, exc_info=error)
     else:
-        log.warning("%s came to nothing: %s", what, reason_of(error))
+        log.warning("%s failed: %s", what, reason_of(error))
 
 
 def is_bug(error: Exception) -> bool:
@@ -163,7 +163,7 @@ class Loop:
 
     @property
     def failure(self) -> str:
-        """Why its last round came to nothing, in a sentence; empty if it did not."""
+        """Why its last round failed, in a sentence; empty if it did not."""
         return self._failure
 
     def _note_turn(self) -> None:
@@ -175,7 +175,7 @@ class Loop:
         self._failures = self._failures + 1 if said == self._failure else 1
         self._failure = said
         if self._failures % SAID_AGAIN_ROUNDS == 1:
-            log_failure(self._log, f"a round of the {self.name} loop", error)
+            log_failure(self._log, f"a round of the loop '{self.name}'", error)
 
     def _wait_for_bell(self, seconds: float) -> bool:
         if not self._is_stopping:

@@ -128,7 +128,7 @@ class _Watch:
         with self._turn:
             if self._stop is not None:
                 self.is_late.set()
-                safely(_log, "to stop what takes too long", self._stop)
+                safely(_log, "stopping what takes too long", self._stop)
 
     def end(self) -> None:
         """Note that it is over: it is not stopped any more when this returns."""

@@ -69,9 +69,9 @@ def test_a_failure_is_one_line_with_its_reason_and_a_bug_has_its_traceback(
 ) -> None:
     loop_of(Script(Unavailable("no answer"), OSError(24, "too many"), KeyError("a"))).run()
     assert [one.getMessage() for one in caplog.records] == [
-        "a round of the test loop came to nothing: no answer",
-        "a round of the test loop came to nothing: OSError: [Errno 24] too many",
-        "a round of the test loop failed, which is a bug in Carnac: KeyError('a')",
+        "a round of the loop 'test' failed: no answer",
+        "a round of the loop 'test' failed: OSError: [Errno 24] too many",
+        "a round of the loop 'test' failed, which is a bug in Carnac: KeyError('a')",
     ]
     assert [one.exc_info is not None for one in caplog.records] == [False, False, True]
 
