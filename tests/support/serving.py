@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fastapi import APIRouter
 
 from carnac.api.app import make_app
 from carnac.api.hosts import hosts_of
@@ -77,7 +78,11 @@ def open_door(store: Path, **settings: object) -> Iterator[InProcessClient]:
 
 def door_of(broker: BrokerHandle) -> InProcessClient:
     """Return a client of the doors of a broker."""
+    return InProcessClient(make_app(doors_of(broker), hosts=hosts_of("one")))
+
+
+def doors_of(broker: BrokerHandle) -> list[APIRouter]:
+    """Return the routes of a broker for statements and for native queries."""
     threads, new_id = DaemonThreads("query"), RandomIds().new_id
     native = make_native_router(broker.queries, broker.open_catalog, new_id=new_id, threads=threads)
-    router = make_router(broker.queries, new_id=new_id, threads=threads)
-    return InProcessClient(make_app([router, native], hosts=hosts_of("one")))
+    return [make_router(broker.queries, new_id=new_id, threads=threads), native]

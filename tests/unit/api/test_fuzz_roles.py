@@ -17,17 +17,16 @@ from carnac.api import allocation
 from carnac.api.app import make_app
 from carnac.api.coordinator import make_routers
 from carnac.api.hosts import hosts_of
-from carnac.api.sql.routes import make_router
 from carnac.bootstrap.serving import metrics
 from carnac.bootstrap.serving.broker import open_broker
-from carnac.clock import RandomIds, StoreClock
+from carnac.clock import StoreClock
 from carnac.config import Settings
 from carnac.coordinator.view import ClusterView
 from carnac.core.texts import LINE_MAX
-from carnac.ports.threads import DaemonThreads
 from tests.clusters_live import live_cluster
 from tests.e2e.cli import make_store
 from tests.logs import append, segment
+from tests.support.serving import doors_of
 from tests.unit.api.conftest import Overlord
 from tests.unit.api.test_fuzz import OWN, ROUTES, Answer, Door, Request, as_json, requests
 
@@ -38,6 +37,17 @@ SQL = {
     "parameters": [{"type": "BIGINT", "value": 1}, {"type": "ARRAY", "value": ["a"]}],
     "context": {"sqlQueryId": "q", "timeout": 1_000, "priority": 1, "lane": "a", "sqlTimeZone": "Etc/UTC"},
 }  # fmt: skip
+NATIVE = {
+    "queryType": "groupBy",
+    "dataSource": "flights",
+    "intervals": ["2013-01-01/P1M"],
+    "granularity": "day",
+    "dimensions": ["carrier"],
+    "filter": {"type": "bound", "dimension": "delay", "lower": "1", "ordering": "numeric"},
+    "aggregations": [{"type": "longSum", "name": "s", "fieldName": "delay"}],
+    "limitSpec": {"type": "default", "limit": 3},
+    "context": {"queryId": "n", "timeout": 1_000},
+}
 RULES = [
     {"type": "loadByPeriod", "period": "P1M", "includeFuture": True, "tieredReplicants": {"_default_tier": 2}},
     {"type": "dropByInterval", "interval": "2013-01-01/2013-01-02"},
@@ -45,6 +55,7 @@ RULES = [
 ]  # fmt: skip
 BODIES: tuple[object, ...] = (
     SQL,
+    NATIVE,
     {"query": "SELECT repeat(?, 3)", "parameters": [{"type": "VARCHAR", "value": "a"}]},
     RULES,
     {"interval": "2013-01-01/2013-01-02", "segmentIds": ["a1"], "versions": ["v"]},
@@ -90,7 +101,7 @@ def roles(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Roles]:
         values = Settings(store=str(store), query_log_limit_bytes=0, query_timeout_ms=5_000)
         broker = stack.enter_context(open_broker(values, StoreClock()))
         routers = [
-            make_router(broker.queries, new_id=RandomIds().new_id, threads=DaemonThreads("query")),
+            *doors_of(broker),
             *make_routers(view),
             metrics.make_router(CollectorRegistry()),
             allocation.make_router(cluster.metadata),
