@@ -41,6 +41,7 @@ from carnac.specs.druid.expressions.syntax import (
     Unary,
     parse,
 )
+from carnac.specs.druid.expressions.texts import CAST_TYPES
 from carnac.specs.problems import suggest
 
 Find = Callable[[str], Sql]
@@ -48,18 +49,6 @@ Find = Callable[[str], Sql]
 MAX_SQL = 200_000
 """Most characters of SQL that an expression may become: some operations repeat their operands."""
 _COMPARISONS = {"==": "=", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
-_CASTS: Mapping[str, Kind] = {
-    "long": "long",
-    "double": "double",
-    "float": "double",
-    "string": "string",
-    "long_array": "array<long>",
-    "double_array": "array<double>",
-    "string_array": "array<string>",
-    "array<long>": "array<long>",
-    "array<double>": "array<double>",
-    "array<string>": "array<string>",
-}
 
 
 def compile_expression(text: object, find: Find) -> Sql:
@@ -227,9 +216,9 @@ def _same(values: Sequence[Sql]) -> list[Sql]:
 
 
 def _cast(arguments: Sequence[Sql]) -> Sql:
-    kind = _CASTS.get(_constant(arguments[1], "the type").lower())
+    kind = CAST_TYPES.get(_constant(arguments[1], "the type").lower())
     if kind is None:
-        raise Unreadable(f"cast takes {', '.join(name.upper() for name in _CASTS)}")
+        raise Unreadable(f"cast takes {', '.join(name.upper() for name in CAST_TYPES)}")
     return cast_to(to_value(arguments[0]), kind)
 
 

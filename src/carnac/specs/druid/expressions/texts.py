@@ -15,8 +15,8 @@ from carnac.specs.druid.expressions.table import (
 )
 from carnac.specs.druid.expressions.values import (
     NULL,
+    CastType,
     Sql,
-    SqlType,
     cast_to,
     common_type,
     quote_text,
@@ -27,7 +27,7 @@ from carnac.specs.druid.expressions.values import (
 )
 from carnac.specs.druid.patterns import check_pattern
 
-CAST_TYPES: Mapping[str, SqlType] = {
+CAST_TYPES: Mapping[str, CastType] = {
     "long": "long",
     "double": "double",
     "float": "double",

@@ -17,6 +17,10 @@ from typing import cast
 
 from carnac.core.quoting import quote_for_spark
 
+CastType = OneOf[
+    "long", "double", "string", "json", "array<string>", "array<long>", "array<double>",
+]  # fmt: skip
+"""Types that a cast has a word for."""
 SqlType = OneOf[
     "long",
     "double",
