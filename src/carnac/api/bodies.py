@@ -102,3 +102,8 @@ def body_shown(kind: str, example: object) -> dict[str, object]:
     """Return what OpenAPI is to say of a body that is read here."""
     content = {"application/json": {"schema": {"type": kind}, "example": example}}
     return {"requestBody": {"required": True, "content": content}}
+
+
+def client_of(request: Request) -> str:
+    """Return the address of who asks; empty if the server does not know it."""
+    return request.client.host if request.client is not None else ""

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Path, Request, Response
 
-from carnac.api.bodies import body_shown, parse_body, read_body
+from carnac.api.bodies import body_shown, client_of, read_body
 from carnac.api.native.requests import mark_of_body, read_native
 from carnac.api.native.runs import NativeRun, OpenCatalog
 from carnac.api.problems import Refused
 from carnac.api.sql.answering import FailedAnswer, SqlAnswer
 from carnac.api.sql.facts import JSON_TYPE, accepted
-from carnac.api.sql.requests import Unreadable
-from carnac.errors import CarnacError, Invalid
+from carnac.api.sql.requests import parse_asked
+from carnac.errors import CarnacError
 
 if TYPE_CHECKING:
     from carnac.broker import Broker
@@ -53,10 +53,9 @@ def make_router(
             raise Refused(
                 HTTPStatus.NOT_ACCEPTABLE, f"answers to native queries are {JSON_TYPE}; accept that"
             )
-        client = request.client.host if request.client is not None else ""
-        data = await read_body(request)
+        data, client = await read_body(request), client_of(request)
         try:
-            block, asked = read_native(await _parsed(data), new_id=new_id, client=client)
+            block, asked = read_native(await parse_asked(data), new_id=new_id, client=client)
         except CarnacError as error:
             return FailedAnswer(error)
         return SqlAnswer(
@@ -80,10 +79,3 @@ def make_router(
         return Response(status_code=HTTPStatus.ACCEPTED)
 
     return router
-
-
-async def _parsed(data: bytes) -> object:
-    try:
-        return await parse_body(data)
-    except Invalid as error:
-        raise Unreadable(error.message) from None

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from carnac.api.bodies import parse_body
 from carnac.api.sql.formats import ResultFormat, Shape
 from carnac.api.sql.parameters import parse_parameters
 from carnac.core.texts import short
@@ -69,6 +70,18 @@ def asked_by(request: SqlRequest, *, new_id: Callable[[], str], client: str) -> 
         statement=replace(request.statement, query_id=query_id, client=client),
         native_id=request.native_id or query_id,
     )
+
+
+async def parse_asked(data: bytes) -> object:
+    """Return the JSON of a body, as `parse_body` does.
+
+    Raises:
+        Unreadable: It is not JSON.
+    """
+    try:
+        return await parse_body(data)
+    except Invalid as error:
+        raise Unreadable(error.message) from None
 
 
 def read_request(body: object) -> SqlRequest:

@@ -10,7 +10,7 @@ from urllib.parse import unquote_to_bytes
 
 from fastapi import APIRouter, Path, Request, Response
 
-from carnac.api.bodies import body_shown, parse_body, read_body
+from carnac.api.bodies import body_shown, client_of, read_body
 from carnac.api.gate import FORM_TYPE, TEXT_TYPE
 from carnac.api.problems import Refused
 from carnac.api.sql.answering import FailedAnswer, SqlAnswer
@@ -19,10 +19,11 @@ from carnac.api.sql.requests import (
     SqlRequest,
     Unreadable,
     asked_by,
+    parse_asked,
     parse_request,
     read_request,
 )
-from carnac.errors import CarnacError, Invalid, NotFound
+from carnac.errors import CarnacError, NotFound
 from carnac.ports.answers import Statement
 from carnac.ports.memo import Memo
 
@@ -118,17 +119,13 @@ async def _read(request: Request, new_id: Callable[[], str]) -> SqlRequest:
         Invalid: The body is wrong.
         Refused: It is too large, or did not come whole, or is JSON that calls itself text.
     """
-    client = request.client.host if request.client is not None else ""
+    client = client_of(request)
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in {TEXT_TYPE, FORM_TYPE}:
         data = await read_body(request)
         found = _REQUESTS.find(data)
         if found is None:
-            try:
-                body = await parse_body(data)
-            except Invalid as error:
-                raise Unreadable(error.message) from None
-            found = read_request(body)
+            found = read_request(await parse_asked(data))
             _REQUESTS.keep(data, found)
         return asked_by(found, new_id=new_id, client=client)
     data = await read_body(request)
