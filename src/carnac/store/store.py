@@ -149,9 +149,16 @@ class Store(StoreReading, Closing):
             AllRejected: No row could be read.
             Conflict: What a replacement replaces was changed meanwhile: retry. Appends never raise it.
         """
-        how = {"message": message, "on_progress": on_progress, "guard": guard}
-        allowed = (allow_type_change, allow_missing)
-        return self._writer.ingest(spec, rows, time=time, on_plan=on_plan, allowed=allowed, **how)
+        from carnac.store.writing.loading import plan_ingest
+
+        return self._writer.load(
+            plan_ingest(self._metadata, spec, rows, time=time),
+            message=message,
+            allowed=(allow_type_change, allow_missing),
+            on_plan=on_plan,
+            on_progress=on_progress,
+            guard=guard,
+        )
 
     def append(
         self,
@@ -181,14 +188,15 @@ class Store(StoreReading, Closing):
         Raises:
             Invalid, AllRejected, NotFound: As `ingest`; there is too much for an append, or it needs Spark.
         """
+        from carnac.store.writing.loading import plan_append
+
         how = {"spec": spec, "time": time, "writer": writer, "batch": batch}
-        return self._writer.append(
-            datasource,
-            rows,
-            on_plan=on_plan,
+        return self._writer.load(
+            plan_append(self._metadata, datasource, rows, **how),
             message=message,
             allowed=(allow_type_change, allow_missing),
-            **how,
+            on_plan=on_plan,
+            is_here=True,
         )
 
     def delete(

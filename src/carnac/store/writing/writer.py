@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from carnac.core.log.commits import Change, CommitKind, Publication
 from carnac.core.segments.segment import Segment
@@ -35,7 +35,7 @@ from carnac.ports.places import Allocator
 from carnac.store.leases import LeaseKeeper
 from carnac.store.writing import declarations, deleting, guarding
 from carnac.store.writing.chunking import layout_of
-from carnac.store.writing.noticing import Allowed, allowed_for, load_met, with_notes
+from carnac.store.writing.noticing import allowed_for, load_met, with_notes
 from carnac.store.writing.outcome import WriteOutcome
 from carnac.store.writing.shown import drops_of, require_aligned, shown_whole, shown_within
 
@@ -69,28 +69,32 @@ class Writer:
         self._pipeline = pipeline
         self._leases = leases
 
-    def run_ingest(
+    def load(
         self,
-        spec: IngestSpec,
+        plan: LoadPlan,
         *,
-        rows: object | None = None,
-        message: str = "",
+        message: str,
+        allowed: tuple[bool, bool],
+        on_plan: PlanListener | None,
         on_progress: ProgressListener | None = None,
         guard: WriteGuard | None = None,
         is_here: bool = False,
-        allowed: Allowed | None = None,
     ) -> WriteOutcome:
-        """Run the spec and publish its segments in one commit.
+        """Run the spec of a plan and publish its segments in one commit.
 
         Args:
+            allowed: Beside what the spec allows: see `allowed_for`.
+            on_plan: Told of the plan before any row is written.
             guard: The locks of the task that this is done for.
             is_here: Run it in this process, without Spark.
-            allowed: Beside what the spec allows; None: nothing.
 
         Raises:
             Conflict: A replacement's inputs were changed meanwhile. The written files are removed.
             Invalid, NotFound, Unavailable: As the pipeline says; nothing was published.
         """
+        if on_plan is not None:
+            on_plan(plan)
+        spec, may = plan.spec, allowed_for(allowed, is_remembered=plan.is_remembered)
         replay = self._find_replay(spec)
         if replay is not None:
             return replay
@@ -105,11 +109,11 @@ class Writer:
                 if is_here:  # it is over soon, so what it meets is read once
                     met = load_met(self._metadata, spec, None)
             result = self._run_job(
-                spec, rows, *found, on_progress=on_progress, guard=guard, is_here=is_here
+                spec, plan.rows, *found, on_progress=on_progress, guard=guard, is_here=is_here
             )
             with self._files_until_published(result.segments):
                 met = met or load_met(self._metadata, spec, base)
-                result = with_notes(spec, result, met, allowed or Allowed())
+                result = with_notes(spec, result, met, may)
                 outcome = self._publish_ingest(
                     spec,
                     result,
@@ -154,45 +158,6 @@ class Writer:
                 on_progress=on_progress,
                 places=places,
             )
-
-    def ingest(
-        self,
-        *what: Any,
-        on_plan: PlanListener | None,
-        time: Any,
-        allowed: tuple[bool, bool],
-        **how: Any,
-    ) -> WriteOutcome:
-        """Run a spec, or load rows into the datasource that it names; see `plan_ingest`."""
-        from carnac.store.writing.loading import plan_ingest
-
-        plan = plan_ingest(self._metadata, *what, time=time)
-        if on_plan is not None:
-            on_plan(plan)
-        may = allowed_for(allowed, is_remembered=plan.is_remembered)
-        return self.run_ingest(plan.spec, rows=plan.rows, allowed=may, **how)
-
-    def append(
-        self,
-        *what: Any,
-        on_plan: PlanListener | None,
-        message: str,
-        allowed: tuple[bool, bool],
-        **how: Any,
-    ) -> WriteOutcome:
-        """Append few rows in this process; see `plan_append`."""
-        from carnac.store.writing.loading import plan_append
-
-        plan = plan_append(self._metadata, *what, **how)
-        if on_plan is not None:
-            on_plan(plan)
-        return self.run_ingest(
-            plan.spec,
-            rows=plan.rows,
-            message=message,
-            is_here=True,
-            allowed=allowed_for(allowed, is_remembered=plan.is_remembered),
-        )
 
     def _publish_ingest(
         self,
