@@ -10,10 +10,10 @@ from carnac.core.rollout.lives import SegmentLives
 from carnac.errors import NotFound
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
     from carnac.core.log.commits import Commit
-    from carnac.core.log.entries import Entry
+    from carnac.core.log.entries import Entry, VisibleSegment
     from carnac.core.segments.segment import Segment
     from carnac.metadata.store import MetadataStore
 
@@ -121,6 +121,14 @@ class LogView:
         """Return the live segments that came since the last time."""
         fresh, self.fresh = self.fresh, {}
         return [self.live[one] for one in fresh if one in self.live]
+
+
+def live_segments(datasource: str, visible: Iterable[VisibleSegment]) -> list[LiveSegment]:
+    """Return what is visible of a datasource as the newest revision needs it, each segment once."""
+    found: dict[str, LiveSegment] = {}
+    for one in visible:
+        found.setdefault(one.segment.segment_id, live_segment(datasource, one.entry, one.segment))
+    return list(found.values())
 
 
 def live_segment(datasource: str, entry: Entry, segment: Segment) -> LiveSegment:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from carnac.core.texts import check_nested
@@ -63,27 +64,41 @@ class Rules:
         """Return the rules in force; a datasource's that cannot be read count as none, and that is logged."""
         texts = self.texts()
         if self._set is None:
-            self._set = self._parsed(texts)
+            self._set = _read_all(
+                texts, self._aliases, partial(_log.warning, "the rules of %r are left out: %s")
+            )
         return self._set
 
-    def _parsed(self, texts: Mapping[str, str]) -> RuleSet:
-        from carnac.core.balancing.plan.rules import RuleSet
 
-        found: dict[str, tuple[Rule, ...]] = {}
-        for datasource, text in texts.items():
-            try:
-                found[datasource] = self._list_of(text)
-            except CarnacError as error:
-                _log.warning("the rules of %r are left out: %s", datasource, error.message)
-        default = found.pop(DEFAULT, None)
-        if default is None:
-            return RuleSet(by_datasource=found)
-        return RuleSet(by_datasource=found, default=default)
+def rules_in_force(
+    texts: Mapping[str, str], on_unreadable: Callable[[str, str], object]
+) -> dict[str, list[dict[str, object]]]:
+    """Return the rules that are kept as texts as Druid's JSON, by datasource, `_default` last.
 
-    def _list_of(self, text: str) -> tuple[Rule, ...]:
-        from carnac.core.balancing.plan.rules import expand_tiers
+    Args:
+        on_unreadable: Told of each datasource whose rules cannot be read, and why; they are left out.
+    """
+    from carnac.core.balancing.plan.rules import dump_rule
 
-        return expand_tiers(read_rules(text), self._aliases)
+    rules = _read_all(texts, {}, on_unreadable)
+    lists = {**rules.by_datasource, DEFAULT: rules.default}
+    return {name: [dump_rule(one) for one in found] for name, found in lists.items()}
+
+
+def _read_all(
+    texts: Mapping[str, str],
+    aliases: Mapping[str, Sequence[str]],
+    on_unreadable: Callable[[str, str], object],
+) -> RuleSet:
+    from carnac.core.balancing.plan.rules import expand_tiers, rule_set
+
+    found: dict[str, tuple[Rule, ...]] = {}
+    for datasource, text in texts.items():
+        try:
+            found[datasource] = expand_tiers(read_rules(text), aliases)
+        except CarnacError as error:
+            on_unreadable(datasource, error.message)
+    return rule_set(found)
 
 
 def read_rules(text: str) -> tuple[Rule, ...]:

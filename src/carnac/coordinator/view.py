@@ -6,16 +6,15 @@ Safe for threads: what the deciding thread changes is copied, everything else is
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from carnac.coordinator.following import live_segment
-from carnac.coordinator.rules import DEFAULT, read_rules, rules_text
+from carnac.coordinator.following import live_segments
+from carnac.coordinator.rules import rules_in_force, rules_text
 from carnac.core.texts import short
 from carnac.core.time.intervals import Interval, IntervalSet
-from carnac.errors import CarnacError, NotFound
+from carnac.errors import NotFound
 from carnac.ports.serving import HoldState, Role
 
 if TYPE_CHECKING:
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
     from carnac.metadata.store import MetadataStore
     from carnac.ports import DatasourceInfo
     from carnac.ports.serving import RuleChange, ServerRecord
-
-DEFAULT_TIER = "_default_tier"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,7 +161,7 @@ class ClusterView:
         """
         known = self._coordinator.live_segments()
         if known is None:
-            known = _live_of(datasource, self.visible(datasource, within))
+            known = live_segments(datasource, self.visible(datasource, within))
         return [
             one
             for one in known
@@ -194,6 +191,8 @@ class ClusterView:
             found = [_state_of(link) for link in fleet]
         if found or not self._serves_itself:
             return sorted(found, key=lambda one: one.server_id)
+        from carnac.core.balancing.plan.cluster import DEFAULT_TIER
+
         size = sum(info.size_bytes for info in self._metadata.datasources())
         return [
             ServerState(
@@ -289,14 +288,7 @@ class ClusterView:
 
         Those that cannot be read are left out, as in a round.
         """
-        from carnac.core.balancing.plan.rules import RuleSet, dump_rule
-
-        found: dict[str, Sequence[Mapping[str, Any]]] = {}
-        for name, text in self._metadata.rules().items():
-            with suppress(CarnacError):  # a round of the planner has said so
-                found[name] = [dump_rule(rule) for rule in read_rules(text)]
-        found.setdefault(DEFAULT, [dump_rule(rule) for rule in RuleSet().default])
-        return found
+        return rules_in_force(self._metadata.rules(), lambda *_: None)  # a round has said why
 
     def put_rules(self, datasource: str, rules: object, *, author: str, comment: str) -> None:
         """Set the rules of a datasource or of `_default`; an empty list: it has none of its own.
@@ -371,15 +363,6 @@ class ClusterView:
             "failures": dict(coordinator.failures),
             "servers": [_shown(one) for one in self.servers()],
         }
-
-
-def _live_of(datasource: str, items: Iterable[VisibleSegment]) -> list[LiveSegment]:
-    segments: dict[str, LiveSegment] = {}
-    for one in items:
-        segments.setdefault(
-            one.segment.segment_id, live_segment(datasource, one.entry, one.segment)
-        )
-    return list(segments.values())
 
 
 def _shown(server: ServerState) -> dict[str, Any]:

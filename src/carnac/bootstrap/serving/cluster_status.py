@@ -90,29 +90,19 @@ def load_cluster_status(settings: Settings, clock: Clock) -> ClusterStatus:
     Raises:
         NotFound, Invalid, Unavailable: As `carnac.open`.
     """
-    from carnac.core.balancing.live.picture import LiveSegment
+    from carnac.coordinator.following import live_segments
 
     metadata = open_records(settings=settings, clock=clock)
     try:
         head, told = metadata.head(), metadata.told()
-        live: dict[str, LiveSegment] = {}
+        live: list[LiveSegment] = []
         for info in metadata.datasources():
-            for one in metadata.visible(info.name):
-                live.setdefault(
-                    one.segment.segment_id,
-                    LiveSegment(
-                        segment_id=one.segment.segment_id,
-                        datasource=info.name,
-                        chunk=one.entry.chunk,
-                        partition=one.entry.partition_id,
-                        size_bytes=one.segment.size_bytes,
-                    ),
-                )
+            live += live_segments(info.name, metadata.visible(info.name))
         return ClusterStatus(
             revision=head.revision,
             told=None if told is None else told.revision,
             servers=_ask_all(metadata, asks=True),
-            live=list(live.values()),
+            live=live,
             rules=Rules(metadata, clock, settings.tier_aliases).current(),
         )
     finally:

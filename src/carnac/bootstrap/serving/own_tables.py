@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from carnac.core.balancing.live.picture import LiveSegment, ServerView
 from carnac.core.balancing.plan.cluster import DEFAULT_TIER
-from carnac.core.balancing.plan.rules import RuleSet, load_forever, parse_rules
+from carnac.core.balancing.plan.rules import RuleSet, load_forever, parse_rules, rule_set
 from carnac.core.json_text import parse_json
 from carnac.core.texts import FILE_MAX, at_most, short
 from carnac.core.time.intervals import Interval, parse_instant, parse_interval
@@ -165,11 +165,7 @@ def load_rules(path: Path) -> RuleSet:
     value = _read_json(path)
     if not isinstance(value, Mapping):
         return RuleSet(default=parse_rules(value))
-    lists = {str(name): parse_rules(rules) for name, rules in value.items()}
-    default = lists.pop("_default", None)
-    if default is None:
-        return RuleSet(by_datasource=lists)
-    return RuleSet(by_datasource=lists, default=default)
+    return rule_set({str(name): parse_rules(rules) for name, rules in value.items()})
 
 
 def _read_json(path: Path) -> Any:

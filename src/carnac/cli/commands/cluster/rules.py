@@ -17,7 +17,7 @@ from carnac.cli.tables import Column, columns_of
 from carnac.core.json_text import parse_json
 from carnac.core.texts import at_most, short
 from carnac.core.time.intervals import format_ms
-from carnac.errors import CarnacError, NotFound
+from carnac.errors import NotFound
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -172,19 +172,17 @@ def _rules_of(
     output: Output, metadata: MetadataStore, datasource: str | None
 ) -> dict[str, list[dict[str, Any]]]:
     """Return the rules in force by datasource; those that cannot be read are left out, as coordinators do."""
-    from carnac.coordinator.rules import read_rules
-    from carnac.core.balancing.plan.rules import RuleSet, dump_rule
+    from carnac.coordinator.rules import rules_in_force
 
-    found: dict[str, list[dict[str, Any]]] = {}
-    for name, text in metadata.rules().items():
-        try:
-            found[name] = [dump_rule(rule) for rule in read_rules(text)]
-        except CarnacError as error:
-            output.warning(f"the rules of '{name}' are left out: {error.message}")
-    default = found.pop(DEFAULT, [dump_rule(rule) for rule in RuleSet().default])
-    if datasource is not None:
-        found = {datasource: found[datasource]} if datasource in found else {}
-    return {**found, DEFAULT: default}
+    found = rules_in_force(
+        metadata.rules(),
+        lambda name, why: output.warning(f"the rules of '{name}' are left out: {why}"),
+    )
+    return {
+        name: rules
+        for name, rules in found.items()
+        if datasource in {None, name} or name == DEFAULT
+    }
 
 
 def _cells(rule: dict[str, Any]) -> list[str]:

@@ -258,6 +258,17 @@ class RuleSet:
         return (*self.by_datasource.get(datasource, ()), *self.default)
 
 
+def rule_set(lists: Mapping[str, tuple[Rule, ...]]) -> RuleSet:
+    """Return the rules of lists by datasource; without one of `_default`, everything is loaded."""
+    own = dict(lists)
+    default = own.pop("_default", None)
+    return (
+        RuleSet(by_datasource=own)
+        if default is None
+        else RuleSet(by_datasource=own, default=default)
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RuleMatches:
     """Which rule each segment goes by.
