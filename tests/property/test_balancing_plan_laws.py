@@ -91,7 +91,7 @@ def test_a_cluster_that_is_left_alone_settles_and_nothing_goes_back(
             (state.now_ms, move.segment, move.source, move.target, move.reason)
             for move in plan.moves
         ]
-        state = apply_moves(state, *plan.columns()).at(state.now_ms + PERIOD_MS)
+        state = replace(apply_moves(state, *plan.columns()), now_ms=state.now_ms + PERIOD_MS)
         if len(plans) > 3 and not any(plan.moves for plan in plans[-3:]):
             break
     check_settled(plans)

@@ -108,7 +108,7 @@ class LivingCluster(RuleBasedStateMachine):
 
     @rule(hours=st.integers(1, 8))
     def wait(self, hours: int) -> None:
-        self.state = self.state.at(self.state.now_ms + hours * HOUR_MS)
+        self.state = replace(self.state, now_ms=self.state.now_ms + hours * HOUR_MS)
 
     @rule(tier=st.sampled_from(["hot", "cold"]))
     def join(self, tier: str) -> None:

@@ -209,7 +209,7 @@ def plan_rebalance(
         size_bytes += sum(move.size_bytes for move in plan.moves)
         state = apply_moves(state, *plan.columns())
         elapsed_ms += PERIOD_MS
-        state = state.at(start + elapsed_ms)
+        state = replace(state, now_ms=start + elapsed_ms)
         plan = moves_of(state, limits)
     return Rebalance(
         runs=runs,
@@ -259,6 +259,12 @@ class Request:
     segment_id: str
     server_id: str
     reason: Reason
+
+
+def reasons_of(plan: QueuePlan) -> dict[Reason, int]:
+    """Return how many requests there are, by reason."""
+    found = np.bincount(plan.reason, minlength=len(REASONS))
+    return {reason: int(found[code]) for code, reason in enumerate(REASONS) if found[code]}
 
 
 def queue_of(plan: CoordinatorPlan) -> list[Request]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from carnac.core.balancing.plan.rules import (
 from carnac.core.balancing.plan.scoring import index_of
 from tests.clusters import START_MS, cluster, held_by, hour, segment, server
 from tests.support.laws.balancing import check_distinct
-from tests.support.planned_clusters import finish_queues, queue_of, run_of
+from tests.support.planned_clusters import finish_queues, queue_of, reasons_of, run_of
 
 
 def rules(**replicas: int) -> RuleSet:
@@ -53,7 +54,7 @@ def test_every_tier_gets_its_replicas() -> None:
     ]
     state = cluster(servers, [segment(f"s{n}", n) for n in range(4)], {})
     plan = run(state, rules(hot=2, cold=1))
-    assert plan.loads.counts() == {Reason.FIRST_REPLICA: 8, Reason.FURTHER_REPLICA: 4}
+    assert reasons_of(plan.loads) == {Reason.FIRST_REPLICA: 8, Reason.FURTHER_REPLICA: 4}
     after = held_by(finish_queues(plan.after))
     assert after["c0"] == {"s0", "s1", "s2", "s3"}
     assert sum(len(after[f"h{n}"]) for n in range(3)) == 8
@@ -80,7 +81,7 @@ def test_further_replicas_are_throttled_and_first_ones_are_not() -> None:
     state = cluster([server("x"), server("y")], segments, {"x": ["s0", "s1", "s2"]})
     limits = CoordinatorLimits(loads=LoadLimits(max_replicas=2))
     plan = run(state, rules(_default_tier=2), limits=limits)
-    assert plan.loads.counts() == {Reason.FIRST_REPLICA: 3, Reason.FURTHER_REPLICA: 2}
+    assert reasons_of(plan.loads) == {Reason.FIRST_REPLICA: 3, Reason.FURTHER_REPLICA: 2}
     assert plan.skipped == {Reason.THROTTLED: 4}
     further = [one.segment_id for one in queue_of(plan) if one.reason is Reason.FURTHER_REPLICA]
     assert further == ["s5", "s4"], "the newest first"
@@ -102,7 +103,7 @@ def test_surplus_goes_from_where_it_costs_most() -> None:
     plan = run(state, rules(_default_tier=1))
     assert ("s", "y") in dropped(state, plan)
     assert len(plan.drops) == 2
-    assert plan.drops.counts() == {Reason.SURPLUS: 2}
+    assert reasons_of(plan.drops) == {Reason.SURPLUS: 2}
 
 
 def test_surplus_goes_from_queues_first_then_from_decommissioning_servers() -> None:
@@ -130,7 +131,7 @@ def test_a_rule_without_replicas_serves_nothing_and_keeps_the_data() -> None:
     state = cluster([server("x")], [segment("s")], {"x": ["s"]})
     plan = run(state, rules())
     assert dropped(state, plan) == {("s", "x")}
-    assert plan.drops.counts() == {Reason.SURPLUS: 1}
+    assert reasons_of(plan.drops) == {Reason.SURPLUS: 1}
 
 
 def test_drop_rules_drop_everywhere() -> None:
@@ -144,14 +145,14 @@ def test_drop_rules_drop_everywhere() -> None:
     )
     plan = run(state, rule_set)
     assert dropped(state, plan) == {("s", "x"), ("s", "y")}
-    assert plan.drops.counts() == {Reason.DROP_RULE: 2}
+    assert reasons_of(plan.drops) == {Reason.DROP_RULE: 2}
 
 
 def test_segments_that_are_not_used_are_dropped() -> None:
     state = cluster([server("x")], [segment("s"), segment("t")], {"x": ["s", "t"]})
     plan = run(state, rules(_default_tier=1), used=np.array([False, True]))
     assert dropped(state, plan) == {("s", "x")}
-    assert plan.drops.counts() == {Reason.UNUSED: 1}
+    assert reasons_of(plan.drops) == {Reason.UNUSED: 1}
 
 
 def test_what_no_rule_matches_is_left_alone() -> None:
@@ -261,7 +262,7 @@ def test_rules_by_age_move_data_from_tier_to_tier() -> None:
     state = cluster([server("h", tier="hot"), server("c", tier="cold")], [segment("s")], {})
     seen: list[Mapping[str, set[str]]] = []
     for hours in (1, 8, 20):
-        state = state.at(START_MS + hours * 3_600_000)
+        state = replace(state, now_ms=START_MS + hours * 3_600_000)
         state = settle(state, rule_set, 2)
         seen.append(held_by(state))
     assert [sorted(name for name, ids in held.items() if ids) for held in seen] == [

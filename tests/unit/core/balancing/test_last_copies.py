@@ -16,7 +16,7 @@ from carnac.core.balancing.plan.scoring import index_of
 from carnac.errors import Invalid
 from tests.clusters import cluster, hour, segment, server
 from tests.support.laws.balancing import check_distinct, check_last_copies
-from tests.support.planned_clusters import queue_of, run_of
+from tests.support.planned_clusters import queue_of, reasons_of, run_of
 
 ONE = RuleSet(default=(load_forever({"_default_tier": 1}),))
 TWO = RuleSet(default=(load_forever({"_default_tier": 2}),))
@@ -100,7 +100,7 @@ def test_what_failed_or_was_told_to_go_is_no_copy_and_keeps_its_room() -> None:
         ("s0", "y"),
         ("s1", "y"),
     ]
-    assert plan.loads.counts() == {Reason.FIRST_REPLICA: 2}
+    assert reasons_of(plan.loads) == {Reason.FIRST_REPLICA: 2}
     assert holds(plan.after)["x", "s0"] is Hold.BLOCKED
     plan = run(state, used=np.array([False, True]))
     assert drops(plan) == [("x", "s0", "unused")]

@@ -12,7 +12,7 @@ from carnac.core.balancing.plan.loads import LoadRequests, plan_loads
 from carnac.core.balancing.plan.plans import CODES, REASONS, QueuePlan
 from carnac.core.balancing.plan.scoring import index_of
 from tests.clusters import cluster, segment, server
-from tests.support.planned_clusters import loads_of, requests_for
+from tests.support.planned_clusters import loads_of, reasons_of, requests_for
 
 
 def load_all(state: ClusterState, *, limits: LoadLimits | None = None) -> QueuePlan:
@@ -44,7 +44,7 @@ def test_kinds_go_before_times() -> None:
     plan = loads_of(state, requests)
     assert placed(state, plan)[0][0] == "old"
     assert placed(state, plan)[1] == ("new", "y")
-    assert plan.counts() == {Reason.FIRST_REPLICA: 1, Reason.FURTHER_REPLICA: 1}
+    assert reasons_of(plan) == {Reason.FIRST_REPLICA: 1, Reason.FURTHER_REPLICA: 1}
 
 
 def test_each_datasource_is_spread_over_both_servers() -> None:

@@ -7,7 +7,7 @@ make three million objects. A segment or a server is its index into the tables; 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import IntEnum
 
 import numpy as np
@@ -160,10 +160,6 @@ class ClusterState:
     now_ms: int = 0
     departures: Departures = field(default_factory=Departures)
     broadcast: Flags | None = None
-
-    def at(self, now_ms: int) -> ClusterState:
-        """Return the same cluster at another time."""
-        return replace(self, now_ms=now_ms)
 
     @property
     def tiers(self) -> tuple[str, ...]:

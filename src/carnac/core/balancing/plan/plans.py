@@ -125,11 +125,6 @@ class QueuePlan:
         columns = self.segment[rows], self.server[rows], self.reason[rows]
         return replace(self, segment=columns[0], server=columns[1], reason=columns[2])
 
-    def counts(self) -> dict[Reason, int]:
-        """Return how many there are, by reason."""
-        found = np.bincount(self.reason, minlength=len(REASONS))
-        return {reason: int(found[code]) for code, reason in enumerate(REASONS) if found[code]}
-
 
 NOTHING = QueuePlan(
     segment=np.empty(0, np.int64), server=np.empty(0, np.int32), reason=np.empty(0, np.int32)
