@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, cast
 
 from carnac.broker.plans import PlanCache
-from carnac.broker.scatter import Lack, Plan, Scatter
+from carnac.broker.scatter import Lack, Scatter
 from carnac.core.answers.laws import check_answer, is_proved
 from carnac.core.answers.replicas import plan_reads
 from carnac.core.time.intervals import IntervalSet
@@ -377,15 +377,9 @@ class DistributedExecution:
     # ------------------------------------------------------------------------------------------------ both
 
     def _begin(self, plan: Distribution) -> Scatter:
-        asked = Plan(
-            plan.leaves,
-            is_union=plan.is_union,
-            limit=plan.limit,
-            whole_sql=plan.whole_sql,
-            part_bytes=self._part_bytes,
-            is_kept=self._is_kept,
+        scatter = self._scatter = Scatter(
+            plan, self._tools.cluster, part_bytes=self._part_bytes, is_kept=self._is_kept
         )
-        scatter = self._scatter = Scatter(asked, self._tools.cluster)
         self._scatters.append(scatter)
         self._requests += plan.leaves
         if self._is_cancelled:

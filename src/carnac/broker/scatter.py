@@ -32,7 +32,7 @@ from carnac.ports.threads import DaemonThreads
 
 if TYPE_CHECKING:
     from carnac.broker.cluster import Cluster, Member
-    from carnac.ports.distributed import GatherLimit
+    from carnac.ports.distributed import Distribution
     from carnac.ports.queries import LeafReport, LeafRequest, LeafSlice
 
 LOOK_S = 0.1
@@ -49,27 +49,6 @@ _threads = DaemonThreads("leaf")
 """Daemons: a server that hangs does not keep this process from ending."""
 _FINAL = (Invalid, TimedOut, DiskFull)
 """Errors that another server would give as well."""
-
-
-@dataclass(slots=True)
-class Plan:
-    """The requests of a statement.
-
-    Attributes:
-        requests: By their views.
-        is_union: Whether rows may be handed on part by part, in any order.
-        limit: Of what comes back, from all servers together; None: none.
-        whole_sql: See `Distribution`.
-        part_bytes: So much is asked of one server before another one is.
-        is_kept: Whether the answer is kept at the broker.
-    """
-
-    requests: Sequence[LeafRequest]
-    is_union: bool
-    limit: GatherLimit | None = None
-    whole_sql: str | None = None
-    part_bytes: int = 0
-    is_kept: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +106,10 @@ class _Waiting:
 class Scatter:
     """One statement's requests, until all are answered. `stop` is for any thread, the rest for one.
 
+    Args:
+        part_bytes: So much is asked of one server before another one is.
+        is_kept: Whether the answer is kept at the broker.
+
     Attributes:
         reads: What leaves have reported, for the proof.
         lacks: What no server can read.
@@ -135,19 +118,21 @@ class Scatter:
         is_whole: There is one part, and it is the answer of the statement.
     """
 
-    def __init__(self, plan: Plan, cluster: Cluster) -> None:
+    def __init__(
+        self, plan: Distribution, cluster: Cluster, *, part_bytes: int, is_kept: bool
+    ) -> None:
         self.reads: list[Read] = []
         self.lacks: list[Lack] = []
         self.cold = 0
         self.kept = 0
         self.servers: set[str] = set()
         self.is_whole = False
-        self._plan = plan
+        self._plan, self._part_bytes, self._is_kept = plan, part_bytes, is_kept
         self._cluster = cluster
-        self._requests = {one.view: one for one in plan.requests}
+        self._requests = {one.view: one for one in plan.leaves}
         self._waiting: dict[tuple[str, str], _Waiting] = {
             (one.view, piece.segment.segment_id): _Waiting(one.view, piece)
-            for one in plan.requests
+            for one in plan.leaves
             for piece in one.slices
         }
         self._open: dict[tuple[str, str], _Waiting] = dict(self._waiting)
@@ -232,7 +217,7 @@ class Scatter:
             {key: one.slice.segment.size_bytes for key, one in found.items()},
             [member.view(wanted) for member in members.values()],
             {key: one.tried(members) for key, one in found.items()},
-            part_bytes=self._plan.part_bytes,
+            part_bytes=self._part_bytes,
         )
         is_one, self._is_first = len(assignment.parts) == 1 and self._is_first, False
         if is_one and self._asks_whole([one.slice for one in found.values()], assignment.left):
@@ -253,11 +238,11 @@ class Scatter:
         """
         if self._plan.whole_sql is None or left:
             return False
-        keeping = self._plan.requests[0].keeping
+        keeping = self._plan.leaves[0].keeping
         if not (keeping.use or keeping.populate):
             return True
         size_bytes = sum(one.segment.size_bytes for one in slices)
-        if self._plan.is_kept and (len(slices) == 1 or size_bytes <= self._plan.part_bytes):
+        if self._is_kept and (len(slices) == 1 or size_bytes <= self._part_bytes):
             return True
         return sum(one.segment.rows for one in slices) < KEPT_ROWS_MIN
 
