@@ -14,7 +14,7 @@ from itertools import combinations
 from carnac.core.log.entries import Entry
 from carnac.core.segments.version import IdRanges, SegmentVersion, id_ranges
 from carnac.core.time.intervals import Interval, IntervalSet
-from carnac.core.timeline import Timeline, Visibility
+from tests.support.timeline import Timeline, Visibility
 
 HOUR_MS = 3_600_000
 

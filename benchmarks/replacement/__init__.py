@@ -9,8 +9,8 @@
 | What happens, from the first second to the last? | `run.py` |
 | What do three real historicals do? | `processes.py` |
 
-Both ways run the code that they are about: `core/timeline` decides what announced segments show, `core/rollout` what
-brokers are told and what may be unloaded.
+What announced segments show says the timeline of `tests/support`; what brokers are told and what may be unloaded is
+decided by `core/rollout`, as in a cluster.
 """
 
 from benchmarks.replacement.courses import AnswerKind, Course, Second

@@ -16,7 +16,7 @@ from carnac.core.log.entries import Entry
 from carnac.core.rollout.deciding import decide_rollout
 from carnac.core.rollout.lives import SegmentLives
 from carnac.core.rollout.model import Broker, BrokerRevisions, Historical, RolloutState
-from carnac.core.timeline import Timeline, Visibility
+from tests.support.timeline import Timeline, Visibility
 
 LEASE_MS = 30_000
 

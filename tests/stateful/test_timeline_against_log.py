@@ -12,14 +12,14 @@ from carnac.core.log.commits import CommitKind
 from carnac.core.log.entries import Entry
 from carnac.core.segments.segment import Segment
 from carnac.core.time.intervals import ETERNITY, Interval, IntervalSet
-from carnac.core.timeline import (
-    Timeline,
-    Visibility,
-    find_disagreements,
-    timeline_of,
-)
+from carnac.core.timeline import find_disagreements
 from tests.stateful.test_log_against_rows import DATASOURCE, HOUR_MS, START_MS, LogMachine
 from tests.support.laws.timeline import check_timeline
+from tests.support.timeline import (
+    Timeline,
+    Visibility,
+    timeline_of,
+)
 from tests.support.told_timelines import Told
 
 

@@ -7,10 +7,9 @@ from hypothesis import given, settings
 
 from carnac.core.log.entries import Entry
 from carnac.core.time.intervals import Interval, IntervalSet
-from carnac.core.timeline import (
-    Timeline,
-)
+from carnac.core.timeline import find_disagreements
 from tests.support.laws.timeline import check_timeline, check_unchanged
+from tests.support.timeline import Timeline, timeline_of
 from tests.timelines import HOUR_MS, Oracle, assert_agrees, entry, hours
 
 HORIZON = range(8)
@@ -97,3 +96,17 @@ def test_it_is_what_the_definition_says(universe: list[Entry], data: st.DataObje
     check_timeline(timeline)
     other = [data.draw(st.permutations(facts)) for facts in told]
     check_unchanged(timeline, Timeline(other[0], expected=other[1], retired=other[2]))
+
+
+@given(universe=universes())
+@settings(max_examples=3 * settings().max_examples)
+def test_live_entries_are_faulted_where_their_chunks_timeline_hides_them(
+    universe: list[Entry],
+) -> None:
+    """`carnac verify` asks for less than a timeline answers, and gets the same (TL-6)."""
+    hidden = set()
+    for chunk in {one.chunk for one in universe}:
+        live = [one for one in universe if one.chunk == chunk]
+        shown = timeline_of(live).shown()
+        hidden |= {one.entry_id for one in live if shown.get(one.entry_id) != one.visible}
+    assert {one.entry_id for one, _ in find_disagreements(universe)} == hidden

@@ -13,7 +13,7 @@ from dataclasses import replace
 from carnac.core.log.commits import DatasourceCommit
 from carnac.core.log.entries import Entry
 from carnac.core.time.intervals import Interval, interval_set
-from carnac.core.timeline import Timeline
+from tests.support.timeline import Timeline
 
 
 class Told:

@@ -10,7 +10,7 @@
 | EN-2 | no instant of a segment is visible through two entries |
 | CN-1 | a rewrite's output holds the rows of its input, a deletion's all but those that it deleted |
 | TL-1 .. TL-4 | what a timeline shows: checked by `tests/support/laws/timeline.py` |
-| TL-6 | where both are defined, a timeline and the log show the same: `find_disagreements` of `core/timeline` |
+| TL-6 | a timeline and the log show the same: tests, and of live entries `find_disagreements` of `core/timeline` |
 | CP-1 .. CP-5 | what compaction may plan, and when it rests: checked by `tests/support/laws/compaction.py` |
 | BL-1 .. BL-5 | what balancing may plan, and when it rests: checked by `tests/support/laws/balancing.py` |
 | RO-1 .. RO-7 | what a rollout may tell and unload, and when it rests: checked by `tests/support/laws/rollout.py` |

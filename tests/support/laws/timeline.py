@@ -20,8 +20,8 @@ from itertools import pairwise
 
 from carnac.core.invariants import check
 from carnac.core.time.intervals import ETERNITY, interval_text
-from carnac.core.timeline.generations import Generation, largest_complete
-from carnac.core.timeline.timeline import Piece, Timeline
+from tests.support.timeline.generations import Generation, largest_complete
+from tests.support.timeline.timeline import Piece, Timeline
 
 
 def check_timeline(timeline: Timeline) -> None:

@@ -10,14 +10,14 @@ from carnac.core.log.commits import CommitKind, DatasourceCommit
 from carnac.core.log.entries import ENTRY_BITS, Entry
 from carnac.core.segments.version import SegmentVersion
 from carnac.core.time.intervals import ETERNITY, IntervalSet
-from carnac.core.timeline import (
-    Timeline,
-    Visibility,
-)
 from carnac.errors import Invalid, InvariantError
 from carnac.metadata.store import MetadataStore
 from tests.logs import DATASOURCE, append, append_of, day, folding, interval, replacement, segment
 from tests.support.laws.timeline import check_timeline, check_unchanged
+from tests.support.timeline import (
+    Timeline,
+    Visibility,
+)
 from tests.support.told_timelines import Told, retired_by
 from tests.timelines import entry, hours
 

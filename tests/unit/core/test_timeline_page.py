@@ -8,8 +8,8 @@ from pathlib import Path
 from carnac.core.log.entries import Entry
 from carnac.core.segments.version import parse_id_ranges
 from carnac.core.time.intervals import ETERNITY, Interval, parse_instant, parse_interval
-from carnac.core.timeline import Visibility
 from tests.support.laws.timeline import check_timeline
+from tests.support.timeline import Visibility
 from tests.support.told_timelines import Told
 from tests.timelines import entry, hours
 

@@ -16,27 +16,11 @@ later, or it founded the chunk. Else it is an append that has not arrived.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
 from operator import attrgetter
 
 from carnac.core.log.entries import Entry
-from carnac.core.segments.version import IdRanges
-from carnac.core.time.intervals import Interval, interval_text
-from carnac.errors import Invalid
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """The entries that one commit added in one chunk, in effect together or not at all.
-
-    Attributes:
-        ids: The partition ids of all members.
-        hides: The partition ids that they replaced: one hop.
-    """
-
-    ids: IdRanges
-    hides: IdRanges
-    minor: int
+from carnac.core.time.intervals import Interval
+from carnac.core.timeline import Group, groups_of
 
 
 def largest_complete(
@@ -99,7 +83,7 @@ class Generation:
         for entry in retired:
             before = self._gone.get(entry.partition_id, entry.entry_id)
             self._gone[entry.partition_id] = max(before, entry.entry_id)
-        self.groups = _groups_of(known)
+        self.groups = groups_of(known)
         self.effect = largest_complete(self.groups, self.is_present)
         in_effect = set(self.effect)
         missed = [one for one in self.groups if one not in in_effect and self._misses(one)]
@@ -162,24 +146,3 @@ class Generation:
         hidden = {partition_id for group in groups for partition_id in group.hides}
         members = sorted(one for group in groups for one in group.ids if one not in hidden)
         return tuple(entry for one in members if (entry := self._shown(one)) is not None)
-
-
-def _groups_of(known: Iterable[Entry]) -> tuple[Group, ...]:
-    found: dict[int, Group] = {}
-    for entry in known:
-        group = Group(entry.update_group, entry.overshadowed_ids, entry.version.minor)
-        if entry.partition_id not in group.ids:
-            raise Invalid(
-                f"entry {entry.entry_id}: partition {entry.partition_id} is not in its update group "
-                f"[{group.ids}]",
-                entry_id=entry.entry_id,
-            )
-        sibling = found.setdefault(group.ids.ranges[0][0], group)
-        if sibling != group:
-            raise Invalid(
-                f"entry {entry.entry_id} of chunk {interval_text(entry.chunk)} says that its update group is "
-                f"{group.ids}, replacing [{group.hides}] as minor version {group.minor}; its siblings say "
-                f"{sibling.ids}, [{sibling.hides}], {sibling.minor}",
-                entry_id=entry.entry_id,
-            )
-    return tuple(found[key] for key in sorted(found))

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from operator import attrgetter
 
 from carnac.core.log.entries import Entry
 from carnac.core.time.intervals import Interval, IntervalSet, interval_set
-from carnac.core.timeline.generations import Generation
-from carnac.errors import Invalid
+from tests.support.timeline.generations import Generation
 
 
 class Visibility(StrEnum):
@@ -194,30 +193,3 @@ def timeline_of(live: Collection[Entry]) -> Timeline:
         if (chunk, major_ms, partition_id) not in known
     ]
     return Timeline(live, retired=retired)
-
-
-def find_disagreements(live: Iterable[Entry]) -> Iterator[tuple[Entry, str]]:
-    """Yield the live entries of which the timeline does not show what the log shows, each with what is wrong (TL-6).
-
-    A server to which exactly these are announced needs to be told one thing more: that whatever else their update
-    groups name was dropped before. Chunks of one revision are disjoint, so each is looked at alone.
-
-    Args:
-        live: The live entries of one datasource at one revision.
-    """
-    chunks: dict[Interval, list[Entry]] = defaultdict(list)
-    for entry in live:
-        chunks[entry.chunk].append(entry)
-    for entries in chunks.values():
-        try:
-            shown = timeline_of(entries).shown()
-        except Invalid as error:
-            yield entries[0], error.message
-            continue
-        for entry in entries:
-            if shown.get(entry.entry_id, IntervalSet()) != entry.visible:
-                yield (
-                    entry,
-                    f"the log shows entry {entry.entry_id}, and its version {entry.version}, partition "
-                    f"{entry.partition_id} and update group {entry.update_group} say that it is hidden",
-                )
