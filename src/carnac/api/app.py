@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from carnac.ports.loops import Loop
 
 
+DRUID_VERSION = "33.0.0"
+"""The Druid whose API this is: clients decide by its version what to send, and refuse one before 0.14."""
+
+
 def _status_router(loops: Sequence[Loop]) -> APIRouter:
     """Return the routes that load balancers and dashboards ask first: how this process is.
 
@@ -35,9 +39,14 @@ def _status_router(loops: Sequence[Loop]) -> APIRouter:
     """
     router = APIRouter()
 
-    @router.get("/status", tags=["service"], summary="Return version and memory")
+    @router.get("/status", tags=["service"], summary="Return versions and memory")
     def status() -> dict[str, object]:
-        return {"version": carnac.__version__, "modules": [], "memory": _memory()}
+        return {
+            "version": DRUID_VERSION,
+            "carnacVersion": carnac.__version__,
+            "modules": [],
+            "memory": _memory(),
+        }
 
     @router.get(
         "/status/health",

@@ -106,11 +106,7 @@ class Groups:
             self._unnested.append((alias, value.text))
             value = Sql(alias, "string")
         elif not value.is_array and not (isinstance(spec, Mapping) and spec.get("outputType")):
-            value = (
-                Sql(f"CAST({value.text} AS VARCHAR)", "string")
-                if value.kind == "bool"
-                else to_text(value)
-            )
+            value = to_text(value)
         return Dimension(found.name, value)
 
     @property

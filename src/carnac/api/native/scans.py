@@ -16,7 +16,7 @@ from carnac.api.native.terms.reading import (
     whole_of,
 )
 from carnac.api.native.terms.searching import search_test
-from carnac.api.native.terms.values import NULL, TIME_SQL, Sql, druids_type, to_text, to_value
+from carnac.api.native.terms.values import NULL, TIME_SQL, Sql, as_dimension, druids_type, to_text
 from carnac.api.sql.requests import Unreadable
 from carnac.core.quoting import quote, quote_text
 from carnac.core.segments.segment import TIME_COLUMN
@@ -47,7 +47,7 @@ def plan_scan(query: Query) -> Plan:
         raise Unreadable(
             f"The {TIME_COLUMN} column must be selected if the results are time-ordered."
         )
-    values = [to_value(query.scope.find(name)) for name in names]
+    values = [as_dimension(query.scope.find(name)) for name in names]
     said = ", ".join(f"{one.text} AS c{place}" for place, one in enumerate(values))
     sql = f"SELECT {said} FROM {query.source.sql}{query.where()}"
     inner = ", ".join(

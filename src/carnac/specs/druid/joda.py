@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from carnac.errors import Invalid
 
-_LETTERS = re.compile(r"'((?:[^']|'')*)'|([A-Za-z])\2*|[^A-Za-z']+|'")
+_LETTERS = re.compile(r"'((?:[^']|'')*)(?:'|\Z)|([A-Za-z])\2*|[^A-Za-z']+")
 
 _FIELD_BY_LETTER = {
     "y": "year",
@@ -56,18 +56,16 @@ class Token:
 
 
 def parse_pattern(pattern: str) -> tuple[Token, ...]:
-    """Return the tokens of a Joda pattern.
+    """Return the tokens of a Joda pattern. A quote that is left open lasts until the end, as it does there.
 
     Raises:
-        Invalid: A quote is left open, or a letter stands for nothing that can be read.
+        Invalid: A letter stands for nothing that can be read.
     """
     tokens: list[Token] = []
     for match in _LETTERS.finditer(pattern):
         piece = match.group()
-        if piece == "'":
-            raise Invalid(f"pattern '{pattern}' has a quote that is not closed", pattern=pattern)
         if match.group(1) is not None:
-            _add_text(tokens, match.group(1).replace("''", "'") or "'")
+            _add_text(tokens, "'" if piece == "''" else match.group(1).replace("''", "'"))
         elif match.group(2) is None:
             _add_text(tokens, piece)
         elif piece[0] not in _FIELD_BY_LETTER:
@@ -84,6 +82,8 @@ def parse_pattern(pattern: str) -> tuple[Token, ...]:
 
 
 def _add_text(tokens: list[Token], text: str) -> None:
+    if not text:
+        return
     if tokens and tokens[-1].field == "text":
         text = tokens.pop().text + text
     tokens.append(Token("text", 0, text))

@@ -234,8 +234,12 @@ def _string_format(value: Sql, block: Block, _scope: Scope) -> Sql:
 def _bucket(value: Sql, block: Block, _scope: Scope) -> Sql:
     size, offset = (float(block.get(name) or other) for name, other in (("size", 1), ("offset", 0)))
     number = to_double(value).text
-    floored = f"floor(({number} - {offset!r}) / {size!r}) * {size!r} + {offset!r}"
-    return to_text(Sql(f"CAST({floored} AS DOUBLE)", "double"))
+    start = f"CAST(floor(({number} - {offset!r}) / {size!r}) * {size!r} + {offset!r} AS DOUBLE)"
+    whole = f"TRY_CAST({start} AS BIGINT)"  # Druid writes whole numbers without a fraction
+    return Sql(
+        f"CASE WHEN {whole} = {start} THEN CAST({whole} AS VARCHAR) ELSE CAST({start} AS VARCHAR) END",
+        "string",
+    )
 
 
 _FUNCTIONS: Mapping[str, Callable[[Sql, Block, Scope], Sql]] = {

@@ -13,7 +13,16 @@ from carnac.api.native.terms.reading import (
     refused,
     text_of,
 )
-from carnac.api.native.terms.values import NULL, TIME, TYPES_SAID, Sql, cast_to, literal, to_text
+from carnac.api.native.terms.values import (
+    NULL,
+    TIME,
+    TYPES_SAID,
+    Sql,
+    cast_to,
+    literal,
+    to_text,
+    to_value,
+)
 from carnac.api.sql.requests import Unreadable
 from carnac.core.quoting import quote_text
 from carnac.core.segments.segment import TIME_COLUMN
@@ -57,7 +66,7 @@ class Scope:
     def _computed(self, block: Block) -> Sql:
         kind = block.get("type")
         if kind == "expression":
-            found = compile_expression(block.get("expression"), self.find)
+            found = to_value(compile_expression(block.get("expression"), self.find))
         elif kind == "nested-field":
             found = self._nested(block)
         elif kind == "mv-filtered":

@@ -22,7 +22,7 @@ KNOWN = ("contains", "insensitive_contains", "fragment", "regex", "all")
 
 def as_text(value: Sql) -> str:
     """Return a value as filters see it: conditions are `true` and `false`."""
-    return f"CAST({value.text} AS VARCHAR)" if value.kind == "bool" else to_text(value).text
+    return to_text(value).text
 
 
 def search_test(value: object) -> Test:

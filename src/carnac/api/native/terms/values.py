@@ -172,6 +172,11 @@ def to_value(value: Sql) -> Sql:
     return to_long(value) if value.kind == "bool" else value
 
 
+def as_dimension(value: Sql) -> Sql:
+    """Return a stored boolean as the text that it is to Druid, where types are strings and numbers; else the value."""
+    return to_text(value) if value.kind == "bool" else value
+
+
 def cast_to(value: Sql, kind: Kind) -> Sql:
     """Return the value in another type; the first of several values stands for them."""
     if value.kind == kind:
