@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
@@ -36,8 +35,6 @@ RETRY_MAX_MS = 3_600_000
 RETRIED = "retry"
 NOT_READY = "planner_not_ready"
 """Why a segment has no place yet: its rule or its room was not looked at, as the planner is being compiled."""
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)

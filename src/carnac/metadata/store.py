@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from carnac.core.log.records import load_texts
 from carnac.core.segments.record import load_segment
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
         Published,
         TrimReport,
     )
-
-T = TypeVar("T")
 
 
 class MetadataStore(TaskRecords, AllocationRecords, CompactionRecords, ServerRecords):

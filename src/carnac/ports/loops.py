@@ -81,7 +81,6 @@ class Loop:
         on_end: Callable[[], object] | None = None,
     ) -> None:
         self.name = name
-        self.rounds = 0
         self._run_round = run_round
         self._log = log
         self._period_s = period_ms / 1000
@@ -121,7 +120,6 @@ class Loop:
 
     def turn(self) -> None:
         """Have one round now."""
-        self.rounds += 1
         self._bell.clear()
         try:
             self._run_round()

@@ -182,4 +182,3 @@ def test_it_is_woken_and_stopped_in_the_middle_of_a_pause() -> None:
     loop.stop()
     loop.start()
     assert ended == ["end"]
-    assert loop.rounds >= 2

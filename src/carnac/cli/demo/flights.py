@@ -21,7 +21,6 @@ from carnac.named_files import write_named
 if TYPE_CHECKING:
     import pyarrow as pa
 
-ROWS = 336_776
 LATE_ROWS = 5_000
 LATE_STRIDE = 5
 """Every fifth row of November is held back, until there are enough."""
