@@ -49,51 +49,50 @@ class DispatchTasks:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RecordHandle:
-    """The runner has started an attempt's process."""
+class OfAttempt:
+    """What an event about an attempt names: its task, and which of the task's attempts it is."""
 
     task_id: str
     number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordHandle(OfAttempt):
+    """The runner has started an attempt's process."""
+
     handle: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class VouchAttempt:
+class VouchAttempt(OfAttempt):
     """The runner sees the process of an attempt, which has not said anything yet: it is starting, not dead."""
-
-    task_id: str
-    number: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ClaimAttempt:
+class ClaimAttempt(OfAttempt):
     """The attempt's process is there and begins. Only the first one that claims an attempt has it.
 
     Attributes:
         lease_ms: How long it outlives its last sign of life from now on; None: as long as it was given to start.
     """
 
-    task_id: str
-    number: int
     holder: str
     lease_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BeatAttempt:
+class BeatAttempt(OfAttempt):
     """A sign of life of an attempt.
 
     Attributes:
         progress: How far it is, as JSON text; None: nothing new.
     """
 
-    task_id: str
-    number: int
     progress: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FinishAttempt:
+class FinishAttempt(OfAttempt):
     """An attempt's process is done.
 
     Attributes:
@@ -102,19 +101,15 @@ class FinishAttempt:
         report: What it did, as JSON text.
     """
 
-    task_id: str
-    number: int
     error: str | None = None
     is_retryable: bool = False
     report: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LoseAttempt:
+class LoseAttempt(OfAttempt):
     """The attempt's process is known to be gone, before its lease is over."""
 
-    task_id: str
-    number: int
     error: str
 
 
@@ -124,11 +119,8 @@ class ExpireAttempts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SettleAttempt:
+class SettleAttempt(OfAttempt):
     """The process of an attempt that was cancelled or lost is stopped, or there is none to stop."""
-
-    task_id: str
-    number: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

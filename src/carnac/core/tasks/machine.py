@@ -83,21 +83,25 @@ def _answer(draft: TaskDraft, event: TaskEvent) -> TaskReply:
 
 
 def _answer_attempt(draft: TaskDraft, event: AttemptEvent) -> TaskReply:
+    task, attempt = draft.find(event.task_id), draft.find_attempt(event.task_id, event.number)
+    if task is None or attempt is None:
+        return Stale(task=task, attempt=attempt)
     match event:
         case RecordHandle():
-            return _record(draft, event)
+            known = draft.put_attempt(replace(attempt, handle=event.handle))
+            return Current(task=task, attempt=known)
         case VouchAttempt():
-            return _vouch(draft, event)
+            return _vouch(draft, task, attempt)
         case ClaimAttempt():
-            return _claim(draft, event)
+            return _claim(draft, event, task, attempt)
         case BeatAttempt():
-            return _beat(draft, event)
+            return _beat(draft, event, task, attempt)
         case FinishAttempt():
-            return _finish(draft, event)
+            return _finish(draft, event, task, attempt)
         case LoseAttempt():
-            return _lose(draft, event)
+            return _lose(draft, event, task, attempt)
         case SettleAttempt():
-            return _settle(draft, event)
+            return _settle(draft, task, attempt)
 
 
 # ---------------------------------------------------------------------------------------------- for submitters
@@ -263,16 +267,8 @@ def _start(draft: TaskDraft, event: DispatchTasks, task: Task, slots: int) -> tu
     return draft.put(running), draft.put_attempt(attempt)
 
 
-def _record(draft: TaskDraft, event: RecordHandle) -> TaskReply:
-    task, attempt = _find(draft, event.task_id, event.number)
-    if task is None or attempt is None:
-        return Stale(task=task, attempt=attempt)
-    return Current(task=task, attempt=draft.put_attempt(replace(attempt, handle=event.handle)))
-
-
-def _lose(draft: TaskDraft, event: LoseAttempt) -> TaskReply:
-    task, attempt = _find(draft, event.task_id, event.number)
-    if task is None or attempt is None or attempt.state.is_over:
+def _lose(draft: TaskDraft, event: LoseAttempt, task: Task, attempt: Attempt) -> TaskReply:
+    if attempt.state.is_over:
         return Stale(task=task, attempt=attempt)
     _fail(draft, task, attempt, AttemptState.LOST, event.error, is_retryable=True)
     return Changed(tasks=draft.changed())
@@ -289,10 +285,8 @@ def _expire(draft: TaskDraft) -> TaskReply:
     return Changed(tasks=draft.changed())
 
 
-def _vouch(draft: TaskDraft, event: VouchAttempt) -> TaskReply:
-    task, attempt = _find(draft, event.task_id, event.number)
-    is_starting = attempt is not None and attempt.state is AttemptState.STARTING
-    if task is None or attempt is None or not is_starting:
+def _vouch(draft: TaskDraft, task: Task, attempt: Attempt) -> TaskReply:
+    if attempt.state is not AttemptState.STARTING:
         return Stale(task=task, attempt=attempt)
     if is_over(attempt.created_at_ms, START_MAX_MS, draft.at_ms):
         return Current(task=task, attempt=attempt)  # its lease ends it
@@ -301,9 +295,8 @@ def _vouch(draft: TaskDraft, event: VouchAttempt) -> TaskReply:
     )
 
 
-def _settle(draft: TaskDraft, event: SettleAttempt) -> TaskReply:
-    task, attempt = _find(draft, event.task_id, event.number)
-    if task is None or attempt is None or not attempt.state.is_over:
+def _settle(draft: TaskDraft, task: Task, attempt: Attempt) -> TaskReply:
+    if not attempt.state.is_over:
         return Stale(task=task, attempt=attempt)
     return Current(task=task, attempt=draft.put_attempt(replace(attempt, is_settled=True)))
 
@@ -311,9 +304,8 @@ def _settle(draft: TaskDraft, event: SettleAttempt) -> TaskReply:
 # ------------------------------------------------------------------------------------------------ for attempts
 
 
-def _claim(draft: TaskDraft, event: ClaimAttempt) -> TaskReply:
-    task, attempt = _find(draft, event.task_id, event.number)
-    if task is None or attempt is None or attempt.state is not AttemptState.STARTING:
+def _claim(draft: TaskDraft, event: ClaimAttempt, task: Task, attempt: Attempt) -> TaskReply:
+    if attempt.state is not AttemptState.STARTING:
         return Stale(task=task, attempt=attempt)
     claimed = replace(
         attempt,
@@ -326,19 +318,15 @@ def _claim(draft: TaskDraft, event: ClaimAttempt) -> TaskReply:
     return Current(task=task, attempt=draft.put_attempt(claimed))
 
 
-def _beat(draft: TaskDraft, event: BeatAttempt) -> TaskReply:
-    task, attempt = _find(draft, event.task_id, event.number)
-    if task is None or attempt is None or attempt.state is not AttemptState.RUNNING:
+def _beat(draft: TaskDraft, event: BeatAttempt, task: Task, attempt: Attempt) -> TaskReply:
+    if attempt.state is not AttemptState.RUNNING:
         return Stale(task=task, attempt=attempt)
     progress = attempt.progress if event.progress is None else event.progress
     beaten = replace(attempt, heartbeat_at_ms=draft.at_ms, progress=progress)
     return Current(task=task, attempt=draft.put_attempt(beaten))
 
 
-def _finish(draft: TaskDraft, event: FinishAttempt) -> TaskReply:
-    task, attempt = _find(draft, event.task_id, event.number)
-    if task is None or attempt is None:
-        return Stale(task=task, attempt=attempt)
+def _finish(draft: TaskDraft, event: FinishAttempt, task: Task, attempt: Attempt) -> TaskReply:
     if event.report is not None:
         draft.reports.append((event.task_id, event.number, event.report))
     is_late_success = (
@@ -394,10 +382,6 @@ def _fail(
     else:
         draft.end(replace(task, failures=failures), TaskState.FAILED, error)
     return ended
-
-
-def _find(draft: TaskDraft, task_id: str, number: int) -> tuple[Task | None, Attempt | None]:
-    return draft.find(task_id), draft.find_attempt(task_id, number)
 
 
 def _open_attempt(draft: TaskDraft, task: Task) -> Attempt | None:
