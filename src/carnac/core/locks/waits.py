@@ -121,20 +121,12 @@ def waits_by_task(locks: Sequence[Lock]) -> Mapping[str, frozenset[str]]:
 
 def find_any_circle(locks: Sequence[Lock]) -> tuple[str, ...]:
     """Return a circle of waits among all locks of a store; empty if there is none (LK-4)."""
-    edges = waits_by_task(locks)
-    done: set[str] = set()
-    for start in sorted(edges):
-        path, branches = [start], [iter(sorted(edges[start]))]
-        while path and start not in done:
-            following = next(branches[-1], None)
-            if following is None:
-                done.add(path.pop())
-                branches.pop()
-            elif following in path:
-                return tuple(path[path.index(following) :])
-            elif following not in done and following in edges:
-                path.append(following)
-                branches.append(iter(sorted(edges[following])))
+    from graphlib import CycleError, TopologicalSorter
+
+    try:
+        TopologicalSorter(waits_by_task(locks)).prepare()
+    except CycleError as error:
+        return tuple(reversed(error.args[1][1:]))  # it names what is waited for before who waits
     return ()
 
 

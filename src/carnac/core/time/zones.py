@@ -8,6 +8,7 @@ the IANA data that `zoneinfo` finds; they repeat as the data says beyond its tab
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from datetime import datetime, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -90,14 +91,11 @@ def first_instant(zone: str, wall_ms: int) -> int:
     after = _to_ms(rules.utcoffset(wall.replace(fold=1)))
     if before >= after:
         return wall_ms - before
-    low, high = wall_ms - after, wall_ms - before
-    while high - low > 1:
-        middle = (low + high) // 2
-        if middle + offset_ms(zone, middle) >= wall_ms:
-            high = middle
-        else:
-            low = middle
-    return high
+    between = range(wall_ms - after + 1, wall_ms - before)
+    is_reached = bisect_left(
+        between, x=True, key=lambda at_ms: at_ms + offset_ms(zone, at_ms) >= wall_ms
+    )
+    return between.start + is_reached
 
 
 def offset_change(zone: str, low_ms: int, high_ms: int) -> int:
@@ -105,14 +103,10 @@ def offset_change(zone: str, low_ms: int, high_ms: int) -> int:
 
     Between the two there must be one change only.
     """
-    old = offset_ms(zone, low_ms)
-    while high_ms - low_ms > 1:
-        middle = (low_ms + high_ms) // 2
-        if offset_ms(zone, middle) == old:
-            low_ms = middle
-        else:
-            high_ms = middle
-    return high_ms
+    old, between = offset_ms(zone, low_ms), range(low_ms + 1, high_ms)
+    return between.start + bisect_left(
+        between, x=True, key=lambda at_ms: offset_ms(zone, at_ms) != old
+    )
 
 
 @lru_cache(maxsize=1024)

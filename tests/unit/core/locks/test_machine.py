@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from carnac.core.locks.events import (
@@ -18,11 +20,13 @@ from carnac.core.locks.events import (
     Standing,
     Waits,
 )
-from carnac.core.locks.machine import REVOKED_KEPT_MS
+from carnac.core.locks.laws import check_locks
+from carnac.core.locks.machine import REVOKED_KEPT_MS, decide
 from carnac.core.locks.model import BESIDE, Lock, LockState, LockType, Reason, may_publish
 from carnac.core.time.intervals import ETERNITY
-from carnac.errors import Invalid, NotFound
+from carnac.errors import Invalid, InvariantError, NotFound
 from tests.locks import HOUR_MS, LEASE_MS, Box, hours, wants
+from tests.support.lock_table import LockTable
 
 DAY = hours(0, 24)
 
@@ -473,3 +477,17 @@ class TestFences:
         assert not may_publish(None, lock.fence)
         granted(box, wants("b", DAY, priority=75))
         assert not may_publish(box.table.get(lock.lock_id), lock.fence)
+
+
+def test_a_circle_among_stored_locks_is_named_in_the_order_of_waiting() -> None:
+    """No event makes one: somebody has written the rows."""
+    at_ms = 0
+    rows = []
+    for number, (name, mine, other) in enumerate([("a", 0, 1), ("b", 1, 2), ("c", 2, 0)]):
+        for place, hour in enumerate((mine, other)):
+            made = decide(LockTable(), wants(name, hours(hour)), at_ms=at_ms).puts[0]
+            waits = replace(made, state=LockState.WAITING, fence=0, granted_at_ms=None)
+            rows.append(replace(waits if place else made, lock_id=1 + number + 10 * place))
+    with pytest.raises(InvariantError, match=r"LK-4.*tasks (a, b, c|b, c, a|c, a, b) wait"):
+        check_locks(rows)
+    check_locks([one for one in rows if one.lock_id != 13])
