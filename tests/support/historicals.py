@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from carnac.clock import RandomIds, SystemClock
+from carnac.core.quoting import quote, quote_text
 from carnac.core.segments.schema import unite_columns
 from carnac.core.segments.segment import Segment
 from carnac.core.time.intervals import IntervalSet
@@ -20,7 +21,6 @@ from carnac.ports import DeepStorage
 from carnac.ports.queries import LeafFiles, LeafReport, LeafRequest, LeafSlice
 from carnac.ports.serving import Inventory, SegmentServer
 from carnac.query.intact import IntactFiles
-from carnac.query.scans import literal, quote
 from tests.support.memory_storage import MemoryDeepStorage
 from tests.support.segments import write_segment
 from tests.waiting import until
@@ -182,7 +182,7 @@ class PlainEngine:
     def _part(connection: Any, piece: LeafSlice, files: LeafFiles) -> str:
         segment_id = piece.segment.segment_id
         if segment_id in files.places:
-            source = f"read_parquet({literal(str(files.places[segment_id]))})"
+            source = f"read_parquet({quote_text(str(files.places[segment_id]))})"
         else:
             source = quote(f"cold_{segment_id}")
             connection.register(f"cold_{segment_id}", files.remote[segment_id])

@@ -110,15 +110,11 @@ def _subtitle(blocks: Sequence[Block]) -> str:
     rows = sum(block.rows for block in blocks)
     segments = sum(block.segments for block in blocks)
     text = ", ".join(
-        (_counted(chunks, "time chunk"), _counted(segments, "segment"), _counted(rows, "row"))
+        (counted(chunks, "time chunk"), counted(segments, "segment"), counted(rows, "row"))
     )
     if any(block.is_clipped for block in blocks):
         text += "; hatched: clipped, not all of the segment is visible"
     return text
-
-
-def _counted(number: int, thing: str) -> str:
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 def _stack(blocks: Sequence[Block], labels: Mapping[int, str]) -> list[dict[str, object]]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
+from carnac.core.texts import first_line
 from carnac.errors import CarnacError, Invalid, Unavailable
 from carnac.metadata.session import Session
 
@@ -118,12 +119,6 @@ def translated(database: Database) -> Iterator[None]:
         raise meant from error
 
 
-def first_line(error: BaseException) -> str:
-    """Return the first line of an error's text, for a message of one sentence."""
-    lines = str(error).strip().splitlines()
-    return lines[0].rstrip(".") if lines else type(error).__name__
-
-
 def unfit_value(error: Exception) -> Invalid:
     """Return what it means that a driver has no place for a value: half a character, or a number of too many digits."""
-    return Invalid(f"something here holds what no database keeps: {first_line(error)}")
+    return Invalid(f"something here holds what no database keeps: {first_line(error).rstrip('.')}")

@@ -21,10 +21,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from carnac.core.quoting import quote, quote_text
 from carnac.core.segments.segment import Segment
 from carnac.ports.queries import LeafSlice
 from carnac.ports.threads import INTERRUPT_S
-from carnac.query.scans import NUMBER_COLUMN, KeptRows, escape_glob, literal, quote, signature_of
+from carnac.query.scans import NUMBER_COLUMN, KeptRows, escape_glob, signature_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -277,7 +278,7 @@ class HotSegments:
         try:
             sources = [
                 f"SELECT *, {rows.number}::USMALLINT AS {quote(NUMBER_COLUMN)} FROM read_parquet("
-                f"{literal(escape_glob(str(batch.files[segment_id][1])))}, hive_partitioning = false)"
+                f"{quote_text(escape_glob(str(batch.files[segment_id][1])))}, hive_partitioning = false)"
                 for segment_id, rows in batch.kept.items()
             ]
             table = f"{quote(batch.name)}.rows"

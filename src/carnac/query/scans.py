@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from carnac.core.log.entries import VisibleSegment
+from carnac.core.quoting import quote, quote_text
 from carnac.core.segments.segment import TIME_COLUMN, ColumnType, Segment
 from carnac.core.segments.sql_columns import HIDDEN_PREFIX, SQL_TYPE
 from carnac.core.time.intervals import MAX_MS, MIN_MS, Interval, IntervalSet, format_ms
@@ -54,16 +55,6 @@ class KeptRows:
 def signature_of(segment: Segment) -> Signature:
     """Return the columns of a file; files with the same are read by one scan."""
     return tuple([(column.name, column.type) for column in segment.columns])
-
-
-def quote(name: str) -> str:
-    """Return an SQL identifier."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-def literal(text: str) -> str:
-    """Return an SQL text literal."""
-    return "'" + text.replace("'", "''") + "'"
 
 
 def with_views(sql: str, views: Mapping[str, str]) -> str:
@@ -165,7 +156,7 @@ def _sources(
         numbers = sorted(rows.number for rows in some)
         yield table, "" if len(numbers) == some[0].of else _one_of(numbers)
     if places:
-        listed = ", ".join(literal(escape_glob(str(place))) for place in places)
+        listed = ", ".join(quote_text(escape_glob(str(place))) for place in places)
         yield f"read_parquet([{listed}], hive_partitioning = false)", ""
     for one in files:
         if one.segment_id in tables and one.segment_id not in kept:

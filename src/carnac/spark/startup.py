@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from carnac.core.texts import first_line
 from carnac.errors import Unavailable
 
 STARTING = "starting Spark"
@@ -100,7 +101,7 @@ def why_it_does_not_start(error: BaseException, log: Path, begins_at: int) -> st
             text = lines.read(LOG_READ_MAX_BYTES).decode(errors="replace")
         if said := _SAID.search(text):
             return _sentence(said[1])
-    return _sentence((str(error).strip() or type(error).__name__).splitlines()[0])
+    return _sentence(first_line(error))
 
 
 def _sentence(text: str) -> str:

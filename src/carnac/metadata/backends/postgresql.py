@@ -16,9 +16,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from carnac.core.redaction import hide_secrets, show_url
+from carnac.core.texts import first_line
 from carnac.errors import CarnacError, Corrupt, Invalid, ReadOnly, Unavailable
 from carnac.metadata.backends.reader_pool import ReaderPool
-from carnac.metadata.database import PATIENCE_MS, OnStatement, Opening, first_line, unfit_value
+from carnac.metadata.database import PATIENCE_MS, OnStatement, Opening, unfit_value
 from carnac.metadata.session import POSTGRESQL, Session
 
 LOCK_KEY = 0x0CA2_AC00
@@ -168,7 +169,7 @@ class PostgresqlDatabase:
 
         if not isinstance(error, psycopg.Error):
             return None
-        text = hide_secrets(first_line(error), self._url)
+        text = hide_secrets(first_line(error).rstrip("."), self._url)
         if _waited_in_vain(error):
             return Unavailable(
                 f"other writers have kept the metadata store {self._shown} busy for "

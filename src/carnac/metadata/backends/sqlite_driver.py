@@ -17,9 +17,10 @@ from urllib.parse import quote
 
 import apsw
 
+from carnac.core.texts import first_line
 from carnac.errors import CarnacError, Corrupt, DiskFull, Invalid, NotFound, Unavailable
 from carnac.metadata.backends.sqlite_log import MARK, is_marked, raise_interruption, watch_log
-from carnac.metadata.database import first_line, unfit_value
+from carnac.metadata.database import unfit_value
 
 BUSY_TIMEOUT_MS = 60_000
 """For what the queue does not order: recovery after a crash, and closing."""
@@ -162,7 +163,7 @@ def translate(error: Exception, path: Path) -> CarnacError | None:
         return damaged(path, "a text in it is not UTF-8")
     if not isinstance(error, apsw.Error):
         return None
-    text = first_line(error)
+    text = first_line(error).rstrip(".")
     code = code_of(error)
     if code == apsw.SQLITE_IOERR_DATA:
         return damaged(

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import apsw
 
+from carnac.core.texts import first_line
 from carnac.durable import sync
 from carnac.errors import CarnacError, Corrupt, ReadOnly, Unavailable
 from carnac.metadata.backends.sqlite_driver import (
@@ -29,7 +30,6 @@ from carnac.metadata.backends.sqlite_driver import (
 )
 from carnac.metadata.backends.sqlite_reading import find_obstacle
 from carnac.metadata.backends.writer_queue import WriterQueue
-from carnac.metadata.database import first_line
 from carnac.metadata.schema.migrate import head_version
 from carnac.metadata.session import SQLITE, Session
 from carnac.metadata.sql import statements as s
@@ -88,7 +88,7 @@ def examine(path: Path) -> Pages:
         ) as connection:
             return Pages(count, tuple(wrong), tuple(_find_faults(connection, wrong)))
     except (CarnacError, apsw.Error) as error:
-        return Pages(count, tuple(wrong), (first_line(error),))
+        return Pages(count, tuple(wrong), (first_line(error).rstrip("."),))
 
 
 def mend(path: Path) -> Mended:
@@ -238,7 +238,7 @@ def _find_contradictions(session: Session) -> Iterator[str]:
             return
         yield from find_problems(session)
     except Exception as error:
-        yield f"its records cannot be read: {first_line(error)}"
+        yield f"its records cannot be read: {first_line(error).rstrip('.')}"
 
 
 def _is_one_bit_off(page: bytes) -> bool:

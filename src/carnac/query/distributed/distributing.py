@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from carnac.core.quoting import quote
 from carnac.errors import Invalid
 from carnac.ports import Catalog
 from carnac.ports.distributed import Along, Distribution, GatherLimit, Stand, Way, said_of_slices
@@ -33,7 +34,7 @@ from carnac.query.parameters import Parameters
 from carnac.query.planning import Plan, Planner, Scan
 from carnac.query.relations import Scope, used_columns, used_types
 from carnac.query.results import arrow_table
-from carnac.query.scans import quote, rows_in, with_views
+from carnac.query.scans import rows_in, with_views
 from carnac.query.streams.basis import basis_of
 from carnac.query.syntax import Node, base_table, cast, select_of, unparse, walk
 

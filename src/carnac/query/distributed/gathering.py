@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Mapping, Sequence
 
+from carnac.core.quoting import quote
 from carnac.query.distributed.aggregates import (
     AGGREGATES,
     CLOCK_READERS,
@@ -19,7 +20,6 @@ from carnac.query.distributed.aggregates import (
 )
 from carnac.query.distributed.naming import column
 from carnac.query.relations import Relation, Scope
-from carnac.query.scans import quote
 from carnac.query.syntax import (
     ROW_EXPRESSIONS,
     Node,

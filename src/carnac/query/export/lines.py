@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
+from carnac.core.quoting import quote_text
 from carnac.core.words import unique_names
 from carnac.query.export.values import csv_line
 
@@ -40,7 +41,7 @@ def json_expression(types: Sequence[str], names: Sequence[str]) -> str | None:
         if value is None:
             return None
         start = ("," if place else "{") + json.dumps(name, ensure_ascii=False) + ":"
-        parts.append(f"{_literal(start)}, coalesce({value}, 'null')")
+        parts.append(f"{quote_text(start)}, coalesce({value}, 'null')")
     return "concat(" + ", ".join(parts) + ", '}', chr(10))"
 
 
@@ -106,7 +107,3 @@ def _in_years(column: str, text: str) -> str:
         f"WHEN {column} IS NOT NULL THEN error('a time outside of the years 1 to 9999; "
         "select it as text, CAST(… AS VARCHAR)') END"
     )
-
-
-def _literal(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"

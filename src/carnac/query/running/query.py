@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from carnac.core.quoting import quote_text
 from carnac.ports.memo import Memo
 from carnac.ports.threads import GRACE_MS, INTERRUPT_S
 from carnac.query.cache import FileCache
@@ -17,7 +18,7 @@ from carnac.query.hot import HotSegments
 from carnac.query.intact import IntactFiles, Interrupted, Located
 from carnac.query.newest import TimeEdge, narrowed
 from carnac.query.planning import Scan
-from carnac.query.scans import escape_glob, literal, scan_sql, with_views
+from carnac.query.scans import escape_glob, scan_sql, with_views
 from carnac.query.syntax import parsed
 
 if TYPE_CHECKING:
@@ -154,8 +155,8 @@ def settings_of(
     ways = [f"{one}/" for one in folders]
     allowed = dict.fromkeys([*ways, *map(escape_glob, ways)])
     told = [
-        f"SET GLOBAL allowed_directories = [{', '.join(map(literal, allowed))}]",
-        f"SET GLOBAL temp_directory = {literal(str(spill_folder or ''))}",
+        f"SET GLOBAL allowed_directories = [{', '.join(map(quote_text, allowed))}]",
+        f"SET GLOBAL temp_directory = {quote_text(str(spill_folder or ''))}",
         "SET GLOBAL TimeZone = 'UTC'",
         "SET GLOBAL parquet_metadata_cache = true",
         # of hot segments: it saves a sixth of random doubles, and doubles the time to read them

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from carnac.core.quoting import quote_for_spark
 from carnac.query.distributed.aggregates import function_name, is_aggregate
 from carnac.query.spark_sql.aggregates import aggregate, window
 from carnac.query.spark_sql.calls import call_of
@@ -17,7 +18,6 @@ from carnac.query.spark_sql.kinds import (
     converted,
     is_number,
     literal,
-    named,
     refuse,
     spark_type,
 )
@@ -109,7 +109,7 @@ class Expressions:
         path = node["column_names"]
         if len(path) > 2:
             raise refuse("a name of more than two parts")
-        return ".".join(named(str(one)) for one in path)
+        return ".".join(quote_for_spark(str(one)) for one in path)
 
     def _function(self, node: Node) -> str:
         if is_aggregate(node):

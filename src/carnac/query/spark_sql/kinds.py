@@ -96,11 +96,6 @@ def quoted(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def named(name: str) -> str:
-    """Return an identifier of Spark."""
-    return "`" + name.replace("`", "``") + "`"
-
-
 def literal(text: str | None, kind: Kind) -> str:
     """Return a constant.
 

@@ -6,11 +6,12 @@ import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from carnac.core.quoting import quote_for_spark
 from carnac.query.distributed.aggregates import function_name
 from carnac.query.distributed.groups import is_ordinal
 from carnac.query.spark_sql.aggregates import order_of
 from carnac.query.spark_sql.expressions import Expressions
-from carnac.query.spark_sql.kinds import TEXT, Kind, converted, named, refuse
+from carnac.query.spark_sql.kinds import TEXT, Kind, converted, refuse
 from carnac.query.spark_sql.resolving import Clauses, Resolver, Source
 from carnac.query.spark_sql.typing import Oracle, is_constant, kinds_of
 from carnac.query.syntax import Node, arguments, base_table, select_of
@@ -242,13 +243,13 @@ class Selects:
     def _source(
         self, node: Node, out: Expressions, ctes: Sequence[Node], known: Mapping[str, str]
     ) -> str:
-        alias = f" AS {named(str(node['alias']))}" if node["alias"] else ""
+        alias = f" AS {quote_for_spark(str(node['alias']))}" if node["alias"] else ""
         if node["type"] == "BASE_TABLE":
             name = str(node["table_name"])
             if node["column_name_alias"]:
                 raise refuse("a table with other names for its columns")
-            alias = alias or f" AS {named(name)}"
-            return f"{named(known.get(name.lower(), name))}{alias}"
+            alias = alias or f" AS {quote_for_spark(name)}"
+            return f"{quote_for_spark(known.get(name.lower(), name))}{alias}"
         if node["type"] == "SUBQUERY":
             names = self._names(node, ctes)
             found = self.query(node["subquery"]["node"], ctes, known, names)
@@ -263,7 +264,7 @@ class Selects:
         if manner == "CROSS":
             return f"{left} CROSS JOIN {right}"
         if node["using_columns"]:
-            names = ", ".join(named(str(one)) for one in node["using_columns"])
+            names = ", ".join(quote_for_spark(str(one)) for one in node["using_columns"])
             return f"{left} {_JOINS[kind]} {right} USING ({names})"
         return f"{left} {_JOINS[kind]} {right} ON {out.truth(node['condition'])}"
 
@@ -283,7 +284,9 @@ def _outer(
 ) -> str:
     shown = [f"c{place}" for place in range(width)]
     if names is not None:
-        shown = [f"{own} AS {named(name)}" for own, name in zip(shown, names, strict=True)]
+        shown = [
+            f"{own} AS {quote_for_spark(name)}" for own, name in zip(shown, names, strict=True)
+        ]
     order = f" ORDER BY {', '.join(keys)}" if keys else ""
     return f"SELECT {', '.join(shown)} FROM ({sql}){order}{limit}"
 
