@@ -24,12 +24,14 @@ def make_spark_pipeline(
     ids: IdSource,
     *,
     spark: SparkHolder | None = None,
+    is_for_users: bool = False,
     tell: Callable[[str], None] | None = None,
 ) -> SparkPipeline:
     """Return what runs data jobs on Spark, as the settings say; whoever makes it closes it.
 
     Args:
         spark: The Spark of somebody else, who stops it; None: one of its own.
+        is_for_users: The code of users may use the Spark of its own.
         tell: Told that the Spark of its own takes long to start; None: nobody is.
     """
     from carnac.jobs.pipeline import SparkPipeline
@@ -38,16 +40,22 @@ def make_spark_pipeline(
         output_url=deep_storage.url,
         clock=clock,
         ids=ids,
-        spark=spark or make_spark(settings, tell=tell),
+        spark=spark or make_spark(settings, is_for_users=is_for_users, tell=tell),
         is_lent=spark is not None,
         verify_reads=settings.verify_reads == "once",
     )
 
 
-def make_spark(settings: Settings, *, tell: Callable[[str], None] | None = None) -> SparkHolder:
+def make_spark(
+    settings: Settings,
+    *,
+    is_for_users: bool = False,
+    tell: Callable[[str], None] | None = None,
+) -> SparkHolder:
     """Return a Spark that starts when it is first needed; whoever makes it closes it.
 
     Args:
+        is_for_users: The code of users may use it, too.
         tell: Told that it takes long to start; None: nobody is.
     """
     from carnac.spark.session import SparkHolder, SparkSettings
@@ -58,6 +66,7 @@ def make_spark(settings: Settings, *, tell: Callable[[str], None] | None = None)
             remote=reveal(settings.spark_remote),
             config=settings.spark_conf.get_secret_value(),
             niceness=settings.spark_niceness or 0,
+            is_for_users=is_for_users,
         ),
         tell=tell,
     )

@@ -18,7 +18,7 @@ import socket
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -154,6 +154,7 @@ def open_store(
     ids: IdSource | None = None,
     pipeline: Callable[[DeepStorage], SparkPipeline] | None = None,
     on_notice: Callable[[str], None] | None = None,
+    is_for_users: bool = True,
     **overrides: object,
 ) -> Store:
     """Open a store; with `create`, make it first if there is none.
@@ -167,6 +168,7 @@ def open_store(
         ids: In place of random ids, for tests.
         pipeline: Makes what runs data jobs in place of Spark, for tests.
         on_notice: Told in a line what takes long, as when Spark starts. None: it is written to standard error.
+        is_for_users: The code of users may use the Spark that it starts; Spark starts sooner if only Carnac does.
         **overrides: Single settings by name, such as `spark_master="local[2]"` or `deep_storage="s3://bucket/events"`.
 
     Raises:
@@ -174,10 +176,7 @@ def open_store(
         Invalid: A setting or the name of the store is wrong.
         Unavailable: The database or deep storage does not answer.
     """
-    if settings is None:
-        settings = load_settings(os.environ, directory=Path.cwd(), overrides=overrides)
-    elif overrides:
-        settings = settings.model_copy(update=overrides)
+    settings = _with_overrides(settings, overrides)
     location = locate_store(name_of_store(store, settings))
     clock, ids = clock or StoreClock(), ids or RandomIds()
     metadata = _open_metadata(location, create=create, clock=clock, ids=ids)
@@ -187,8 +186,8 @@ def open_store(
         metadata.close()
         raise
     tell = on_notice or write_notice
-    spark = partial(make_spark_pipeline, settings=settings, clock=clock, ids=ids, tell=tell)
-    jobs = Once(lambda: (pipeline or spark)(deep_storage))
+    spark = partial(make_spark_pipeline, settings=settings, is_for_users=is_for_users, tell=tell)
+    jobs = Once(lambda: (pipeline or partial(spark, clock=clock, ids=ids))(deep_storage))
     engine = Once(lambda: make_engine(deep_storage, settings))
     opened = ExitStack()
     opened.callback(engine.close)
@@ -204,6 +203,12 @@ def open_store(
         on_close=opened.close,
         allocator=_Allocator(metadata, settings),
     )
+
+
+def _with_overrides(settings: Settings | None, overrides: Mapping[str, object]) -> Settings:
+    if settings is None:
+        return load_settings(os.environ, directory=Path.cwd(), overrides=overrides)
+    return settings.model_copy(update=overrides) if overrides else settings
 
 
 def find_obstacle(store: str) -> str | None:

@@ -203,7 +203,9 @@ def run_task_attempt(
         task = metadata.find_task(task_id)
         if task is not None and task.type == "compact":
             settings = giving_way(settings)
-        with open_store(settings=settings, clock=clock, ids=ids, pipeline=make) as store:
+        with open_store(
+            settings=settings, clock=clock, ids=ids, pipeline=make, is_for_users=False
+        ) as store:
             return run_attempt(
                 metadata,
                 make_lockbox(metadata, settings, clock),

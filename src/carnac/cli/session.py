@@ -95,7 +95,12 @@ class Session:
             settings = settings.model_copy(update={"deep_storage": deep_storage})
         if query_timeout_ms is not None:
             settings = settings.model_copy(update={"query_timeout_ms": query_timeout_ms})
-        return open_store(create=create, settings=settings, on_notice=self.output.notice)
+        return open_store(
+            create=create,
+            settings=settings,
+            on_notice=self.output.notice,
+            is_for_users=not self.owns_process,
+        )
 
     def show_failure(self, error: Exception) -> int:
         """Say what went wrong in one sentence; return the exit code."""

@@ -30,6 +30,7 @@ from carnac.errors import CarnacError, Unavailable
 from carnac.spark import startup
 from carnac.spark.class_archive import use_archive
 from carnac.spark.connect import connect
+from carnac.spark.extensions import without_machine_learning
 from carnac.spark.interrupts import Held, hold_signals
 from carnac.spark.java import COMPILES_LATE, prepare_java, with_option
 from carnac.spark.jvm import TOLD_TO_END, JavaEnded, exit_code_of, open_gateway
@@ -102,6 +103,7 @@ class SparkSettings:
         log_path: File that the JVM's output is appended to; None: one in the user's cache directory, removed when
             the process ends, unless a failure named it.
         niceness: By how much the JVM of a driver, and the Python workers of a local one, give way to other processes.
+        is_for_users: Users' own code may use the session, and all that Spark can; else only Carnac's jobs do.
     """
 
     master: str = "local[*]"
@@ -109,6 +111,7 @@ class SparkSettings:
     config: Mapping[str, str] = field(default_factory=dict, repr=False)
     log_path: Path | None = None
     niceness: int = 0
+    is_for_users: bool = True
 
 
 def local_master(master: str) -> str | None:
@@ -293,7 +296,13 @@ class SparkHolder:
                 atexit.register(self._remove_log, self.log_path)
             atexit.register(self._remove_scratch)  # of a process that ends without closing
             context = self._start_context(self._config(local, java), held)
-            session = SparkSession(context)
+            alone = (
+                contextlib.nullcontext()
+                if self.settings.is_for_users
+                else without_machine_learning(context)
+            )
+            with alone:
+                session = SparkSession(context)
             if local is None:
                 context.addPyFile(str(self._ship()))
         except Exception as error:

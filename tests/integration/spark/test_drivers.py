@@ -38,6 +38,10 @@ with carnac.open("store", create=True, spark_master="local[1]", spark_niceness=N
     context = store.read_spark("edits").sparkSession.sparkContext
     [worker] = context.parallelize([0], 1).map(lambda _: os.nice(0)).collect()
     java = os.getpriority(os.PRIO_PROCESS, context._gateway.proc.pid)
+    analysis = context._jvm.org.apache.spark.sql.catalyst.analysis
+    registry = getattr(getattr(analysis, "FunctionRegistry$"), "MODULE$").internal()
+    name = context._jvm.org.apache.spark.sql.catalyst.FunctionIdentifier("vector_to_array")
+    assert registry.functionExists(name), "a program may go on with Spark's machine learning"
     logs = [*Path(os.environ["XDG_CACHE_HOME"]).glob("carnac/logs/spark-*.log")]
     print(store.read_spark("edits").count(), len(logs), os.nice(0), java, worker)
 """

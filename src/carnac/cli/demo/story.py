@@ -114,7 +114,12 @@ class Story:
 
         # Whatever the settings say of other stores: this one keeps its files in its own folder.
         settings = self.session.settings.model_copy(update={"deep_storage": None})
-        return open_store(self.folder / "store", create=True, settings=settings)
+        return open_store(
+            self.folder / "store",
+            create=True,
+            settings=settings,
+            is_for_users=not self.session.owns_process,
+        )
 
     def _write(self, store: Store, files: DemoFiles) -> None:
         spec = str(files.spec)
