@@ -20,7 +20,7 @@ from carnac.core.compaction.plan.likeness import TargetView
 from carnac.core.compaction.plan.settings import CompactionSettings
 from carnac.core.compaction.plan.tasks import CompactionTask
 from carnac.core.log.commits import Commit, CommitKind
-from carnac.core.time.granularity import DAY, Granularity, parse_granularity
+from carnac.core.time.granularity import DAY, parse_granularity
 from carnac.core.time.intervals import ETERNITY, MAX_MS, Interval
 from carnac.errors import Invalid
 from carnac.simulation.folding_world import FoldingWorld
@@ -122,10 +122,9 @@ class FoldingSimulation:
         *,
         capacity: Capacity | None = None,
         pace: Pace | None = None,
-        granularity: Granularity | None = None,
     ) -> None:
         text = settings.target.segment_granularity
-        self._granularity = granularity or (DAY if text is None else parse_granularity(text))
+        self._granularity = DAY if text is None else parse_granularity(text)
         self.world = FoldingWorld(self._granularity)
         self.conductor = Conductor(capacity or Capacity())
         self.conductor.watch(NAME, settings)

@@ -139,7 +139,7 @@ def ingest(
         job_progress(session, opening=STARTING) as on_progress,
     ):
         outcome = store.ingest(loaded, message=message, on_progress=on_progress, **allowed)
-    _print_ingested(session, outcome, loaded, f"--spec {source} ", as_json=session.output.is_json)
+    _print_ingested(session, outcome, loaded, f"--spec {source} ")
 
 
 def _ingest_files(
@@ -185,14 +185,12 @@ def _ingest_files(
                 )
 
         outcome = ask_and_load(session, time, load)
-    _print_ingested(session, outcome, plans[-1].spec, "", as_json=session.output.is_json)
+    _print_ingested(session, outcome, plans[-1].spec, "")
 
 
-def _print_ingested(
-    session: Session, outcome: WriteOutcome, spec: IngestSpec, how: str, *, as_json: bool
-) -> None:
+def _print_ingested(session: Session, outcome: WriteOutcome, spec: IngestSpec, how: str) -> None:
     """Print what was done, and once that so few rows need no Spark."""
-    if as_json:
+    if session.output.is_json:
         session.output.json(outcome_json(outcome, spec))
         return
     print_ingest(session.output, outcome, spec)

@@ -28,7 +28,6 @@ def clean(
     *,
     segment_granularity: str,
     guard: WriteGuard | None = None,
-    message: str = "",
 ) -> WriteOutcome:
     """Enter the segments of chunks with minor versions anew; appends go on meanwhile, and none is lost.
 
@@ -70,7 +69,7 @@ def clean(
                     proof=ConservationProof(
                         rows_in=rows, rows_out=rows, row_hash_in=None, row_hash_out=None
                     ),
-                    message=message or f"clean {datasource}",
+                    message=f"clean {datasource}",
                 )
             )
         revision = published.revision

@@ -70,9 +70,7 @@ def show(
     metadata = _open(ctx)
     try:
         if has_history:
-            _show_history(
-                output, metadata.rule_history(datasource, limit=HISTORY_SHOWN), output.is_json
-            )
+            _show_history(output, metadata.rule_history(datasource, limit=HISTORY_SHOWN))
             return
         rules = _rules_of(output, metadata, datasource)
         _warn_of_unknown(output, metadata, datasource)
@@ -86,13 +84,13 @@ def show(
     )
 
 
-def _show_history(output: Output, changes: Sequence[RuleChange], as_json: bool) -> None:
+def _show_history(output: Output, changes: Sequence[RuleChange]) -> None:
     titles = ("at", "datasource", "author", "comment", "rules")
     rows = [
         [format_ms(one.at_ms), one.datasource, one.author, one.comment, one.rules]
         for one in changes
     ]
-    if as_json:
+    if output.is_json:
         output.json({"changes": [dict(zip(titles, row, strict=True)) for row in rows]})
     else:
         output.table([Column(title) for title in titles], rows)

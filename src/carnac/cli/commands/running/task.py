@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from carnac.api.client import OverlordClient
+    from carnac.cli.output import Output
     from carnac.cli.session import Session
     from carnac.core.tasks.model import Attempt, Task, TaskState
     from carnac.overlord import TaskService
@@ -73,10 +74,10 @@ def submit(
     with _open(session) as tasks:
         task = tasks.submit(value)
         if wait:
-            task = _wait(session, tasks, task, timeout_ms, is_quiet=session.output.is_json)
+            task = _wait(session.output, tasks, task, timeout_ms)
         elif tasks.leader() is None:
             session.output.note("no overlord leads now; carnac overlord starts one")
-        _show_end(session, tasks, task, as_json=session.output.is_json, waited=wait)
+        _show_end(session.output, tasks, task, waited=wait)
 
 
 @command(
@@ -186,7 +187,7 @@ def cancel(ctx: typer.Context, task_id: TaskId) -> None:
     session = session_of(ctx)
     with _open(session) as tasks:
         task = tasks.cancel(task_id)
-    _say(session, task, as_json=session.output.is_json)
+    session.output.answer(task_to_json(task), f"task {task.task_id} is {task.state}")
 
 
 @command("task retry", panel=RUN, examples=[f"carnac task retry {EXAMPLE}"])
@@ -195,7 +196,7 @@ def retry(ctx: typer.Context, task_id: TaskId) -> None:
     session = session_of(ctx)
     with _open(session) as tasks:
         task = tasks.retry(task_id)
-    _say(session, task, as_json=session.output.is_json)
+    session.output.answer(task_to_json(task), f"task {task.task_id} is {task.state}")
 
 
 @hidden_command("task attempt")
@@ -237,51 +238,32 @@ def _open(session: Session) -> TaskService | OverlordClient:
 
 
 def _wait(
-    session: Session,
-    tasks: TaskService | OverlordClient,
-    task: Task,
-    timeout_ms: int | None,
-    *,
-    is_quiet: bool,
+    output: Output, tasks: TaskService | OverlordClient, task: Task, timeout_ms: int | None
 ) -> Task:
     told: list[str] = []
 
     def tell(now: Task) -> None:
         text = f"task {now.task_id} is {now.state}"
-        if not is_quiet and text not in told[-1:]:
+        if not output.is_json and text not in told[-1:]:
             told.append(text)
-            session.output.note(text)
+            output.note(text)
 
     return tasks.wait(task.task_id, timeout_ms=timeout_ms, on_look=tell)
 
 
 def _show_end(
-    session: Session,
-    tasks: TaskService | OverlordClient,
-    task: Task,
-    *,
-    as_json: bool,
-    waited: bool,
+    output: Output, tasks: TaskService | OverlordClient, task: Task, *, waited: bool
 ) -> None:
-    found = tasks.report(task.task_id) if waited else None
-    if as_json:
-        shown = {"report": found} if waited else {}
-        session.output.json({**task_to_json(task), **shown})
-    elif not waited:
-        session.output.line(task.task_id)
-    elif task.error is not None:
-        session.output.line(f"task {task.task_id} {task.state}: {task.error}")
-    else:
-        session.output.line(f"task {task.task_id} {task.state}")
-    if waited and str(task.state) != "succeeded":
+    if not waited:
+        output.answer(task_to_json(task), task.task_id)
+        return
+    error = "" if task.error is None else f": {task.error}"
+    output.answer(
+        {**task_to_json(task), "report": tasks.report(task.task_id)},
+        f"task {task.task_id} {task.state}{error}",
+    )
+    if str(task.state) != "succeeded":
         raise typer.Exit(1)
-
-
-def _say(session: Session, task: Task, *, as_json: bool) -> None:
-    if as_json:
-        session.output.json(task_to_json(task))
-    else:
-        session.output.line(f"task {task.task_id} is {task.state}")
 
 
 def _state(text: str) -> TaskState:
