@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import resource
-import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,67 +10,19 @@ from fastapi.responses import HTMLResponse
 from fastapi.routing import APIRoute
 
 import carnac
+from carnac.api.front import proxied, status
 from carnac.api.gate import Gate
 from carnac.api.hosts import Hosts
 from carnac.api.native.routes import NATIVE_PATH
 from carnac.api.page import render_page
 from carnac.api.problems import PROBLEM, Refused, add_handlers, problem_of
 from carnac.api.sql.routes import SQL_PATH
-from carnac.errors import CarnacError, Unavailable
+from carnac.errors import CarnacError
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from carnac.ports.loops import Loop
-
-
-DRUID_VERSION = "33.0.0"
-"""The Druid whose API this is: clients decide by its version what to send, and refuse one before 0.14."""
-
-
-def _status_router(loops: Sequence[Loop]) -> APIRouter:
-    """Return the routes that load balancers and dashboards ask first: how this process is.
-
-    Args:
-        loops: What must turn for the process to be healthy.
-    """
-    router = APIRouter()
-
-    @router.get("/status", tags=["service"], summary="Return versions and memory")
-    def status() -> dict[str, object]:
-        return {
-            "version": DRUID_VERSION,
-            "carnacVersion": carnac.__version__,
-            "modules": [],
-            "memory": _memory(),
-        }
-
-    @router.get(
-        "/status/health",
-        tags=["service"],
-        summary="Return true: the process answers, and all its loops turn; else 503",
-    )
-    def health() -> bool:
-        troubles = [loop.trouble for loop in loops if loop.trouble is not None]
-        if troubles:
-            raise Unavailable(f"{'; '.join(troubles)}; restart this process")
-        return True
-
-    return router
-
-
-def _memory() -> dict[str, int]:
-    """Return bytes, under Druid's names: the machine's memory, and the most that this process had of it."""
-    most = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    unit = 1 if sys.platform == "darwin" else 1024
-    used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-    return {
-        "maxMemory": most,
-        "totalMemory": most,
-        "freeMemory": max(0, most - used),
-        "usedMemory": used,
-        "directMemory": 0,
-    }
 
 
 _DESCRIPTION = """\
@@ -103,8 +52,12 @@ def make_app(
         redoc_url=None,
         redirect_slashes=False,
     )
-    routers = [*routers, _status_router(loops)]
+    routers = [*routers, status.make_router(loops)]
+    befores = proxied.find_proxied({route.path for one in routers for route in _routes(one)})
+    if len(befores) == len(proxied.BEGINNINGS):
+        routers.append(proxied.make_router())
     add_handlers(app)
+    app.add_middleware(proxied.Proxied, befores=befores)
     app.add_middleware(TrailingSlashes)
     app.add_middleware(
         Gate,
@@ -126,9 +79,13 @@ def make_app(
 
 def _shortcuts(routers: Iterable[APIRouter]) -> Iterator[tuple[str, ASGIApp]]:
     """Yield what answers queries without the framework, whose way to the same function takes twice as long."""
-    for route in (route for router in routers for route in router.routes):
-        if isinstance(route, APIRoute) and route.path in {SQL_PATH, NATIVE_PATH}:
+    for route in (route for router in routers for route in _routes(router)):
+        if route.path in {SQL_PATH, NATIVE_PATH}:
             yield route.path, _calling(route.endpoint)
+
+
+def _routes(router: APIRouter) -> list[APIRoute]:
+    return [route for route in router.routes if isinstance(route, APIRoute)]
 
 
 def _calling(function: Callable[[Request], Awaitable[Response]]) -> ASGIApp:

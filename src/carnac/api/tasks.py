@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 PREFIX = "/druid/indexer/v1"
 COMPLETE_DEFAULT = 1_000
 """Number of the newest finished tasks that are listed, unless `max` says otherwise."""
+SHUTDOWN = "Shutdown request from user"
+"""Druid's words for why a task has ended: its web console shows by them which tasks were cancelled."""
 LISTED_MAX = 10_000
 """Most tasks of a state in one answer."""
 
@@ -226,7 +228,7 @@ def _add_orders(router: APIRouter, tasks: TaskService, admission: Admission) -> 
 
     @router.post("/task/{task_id}/shutdown", summary="Cancel a task; nothing happens if it is over")
     def shut_down(task_id: TaskId) -> TaskNamed:
-        return TaskNamed(task=tasks.cancel(task_id).task_id)
+        return TaskNamed(task=tasks.cancel(task_id, reason=SHUTDOWN).task_id)
 
     @router.post(
         "/task/{task_id}/retry",
@@ -246,7 +248,7 @@ def _add_orders(router: APIRouter, tasks: TaskService, admission: Admission) -> 
         if not found:
             raise NotFound(f"datasource {datasource} has no task that is not over")
         for task in found:
-            tasks.cancel(task.task_id)
+            tasks.cancel(task.task_id, reason=SHUTDOWN)
         return DataSourceNamed(data_source=datasource)
 
 

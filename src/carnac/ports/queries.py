@@ -220,10 +220,11 @@ SYSTEM_TABLES: Mapping[str, Mapping[str, str]] = {
     ),
     "server_segments": _columns("server segment_id"),
     "servers": _columns(
-        "server host plaintext_port# tls_port# server_type tier curr_size# max_size# is_leader# start_time"
+        "server host plaintext_port# tls_port# server_type tier curr_size# max_size# is_leader# start_time "
+        "version labels"
     ),
     "supervisors": _columns(
-        "supervisor_id state detailed_state healthy# type source suspended# spec"
+        "supervisor_id datasource state detailed_state healthy# type source suspended# spec"
     ),
     "tasks": _columns(
         "task_id group_id type datasource created_time queue_insertion_time status runner_status duration# "

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from carnac.core.time.intervals import Interval
     from carnac.metadata.store import MetadataStore
     from carnac.ports import Catalog
-    from carnac.ports.serving import ServerRecord
 
 LEADING = (Role.OVERLORD, Role.COORDINATOR)
 """Roles in which one process leads."""
@@ -71,25 +70,26 @@ class SystemRows:
             held = (self.held or {}).get(server.server_id, Held())
             for segment_id in sorted(held.segment_ids):
                 if segment_id in names:
-                    yield (_address(server)[0], names[segment_id])
+                    yield (_address(server.url)[0], names[segment_id])
 
     def _servers(self) -> Iterator[Sequence[object]]:
         leaders = {role: self.metadata.leader(role) for role in LEADING}
         urls = {role: one.url for role, one in leaders.items() if one is not None and one.lease_ms}
-        for server in self.metadata.servers():
-            named, host, port = _address(server)
+        servers = self.metadata.servers()
+        for server in servers:
             yield (
-                named,
-                host,
-                port,
-                NO_PORT,
-                str(server.role),
+                *_place(server.url, server.role),
                 server.tier or None,
                 None if self.held is None else self.held.get(server.server_id, Held()).used_bytes,
                 server.capacity_bytes,
                 int(urls.get(server.role) == server.url) if server.role in LEADING else None,
                 format_ms(server.started_at_ms),
+                *(None, None),  # which version it is, and labels, are not written down
             )
+        known = {(server.role, server.url) for server in servers}
+        for role, url in urls.items():  # an overlord is known as a leader alone
+            if url and (role, url) not in known:
+                yield (*_place(url, role), None, None, None, 1, None, None, None)
 
     def _tasks(self) -> Iterator[Sequence[object]]:
         from carnac.core.tasks.statuses import duration_ms, runner_code_of, status_of
@@ -142,11 +142,16 @@ def _segment(
     )
 
 
-def _address(server: ServerRecord) -> tuple[str, str | None, int]:
+def _address(url: str) -> tuple[str, str | None, int]:
     """Return the name, host and port by which a server is known."""
-    parts = urlsplit(server.url)
+    parts = urlsplit(url)
     port = parts.port or NO_PORT
     return f"{parts.hostname}:{port}", parts.hostname, port
+
+
+def _place(url: str, role: Role) -> Sequence[object]:
+    """Return where a server is, and what it does."""
+    return (*_address(url), NO_PORT, str(role))
 
 
 def _json(value: object) -> str:

@@ -73,7 +73,7 @@ def test_each_state_in_druid_s_words(overlord: Overlord, submit: Submit) -> None
         "first": ("SUCCESS", "NONE", 1_500, None),
         "second": ("RUNNING", "PENDING", -1, None),
         "waiting": ("RUNNING", "WAITING", -1, None),
-        "cancelled": ("FAILED", "NONE", 0, "cancelled by request"),
+        "cancelled": ("FAILED", "NONE", 0, "Shutdown request from user"),
     }
 
 

@@ -10,6 +10,7 @@ import pytest
 from carnac.errors import NotFound
 from tests.support.historicals import settled
 from tests.support.served import ServedStore
+from tests.tasks import candidacy
 from tests.unit.broker.conftest import append_day, day_of, rows_of, statement
 
 
@@ -65,6 +66,21 @@ def test_tables_without_rows_have_their_types(served: ServedStore) -> None:
     queries = served.open_broker().queries
     sql = "SELECT sum(duration) AS d, count(*) AS n FROM sys.tasks WHERE duration > 5"
     assert rows_of(queries.run(statement(sql))) == [{"d": None, "n": 0}]
+
+
+def test_a_leading_overlord_is_a_server_and_columns_are_those_of_druid(served: ServedStore) -> None:
+    queries = served.open_broker().queries
+    overlords = "SELECT * FROM sys.servers WHERE server_type = 'overlord'"
+    assert rows_of(queries.run(statement(overlords))) == []
+    served.metadata.lead(candidacy("o", url="http://10.0.0.7:8090"))
+    [row] = rows_of(queries.run(statement(overlords, "q2")))
+    assert list(row) == [
+        *("server", "host", "plaintext_port", "tls_port", "server_type", "tier", "curr_size"),
+        *("max_size", "is_leader", "start_time", "version", "labels"),
+    ]
+    assert (row["server"], row["is_leader"]) == ("10.0.0.7:8090", 1)
+    sql = 'SELECT supervisor_id, datasource, "suspended" = 1 AS s FROM sys.supervisors'
+    assert rows_of(queries.run(statement(sql, "q3"))) == []
 
 
 def test_a_table_that_is_not_there_is_named(served: ServedStore) -> None:

@@ -20,6 +20,7 @@ from carnac.api.coordinator.shapes import (
     server_in_view,
 )
 from carnac.core.log.identifiers import identifier_of
+from carnac.core.texts import short
 from carnac.core.time.intervals import Interval, format_ms
 from carnac.errors import NotFound
 
@@ -219,6 +220,19 @@ def _add_metadata(router: APIRouter, view: ClusterView) -> None:
         if not items:
             raise NotFound(f"there is no datasource '{datasource}'", datasource=datasource)
         return _listed(datasource, items, full)
+
+    @router.get(
+        "/metadata/datasources/{datasource}/segments/{segment_id}",
+        summary="Return a segment as the log has it",
+    )
+    def segment(datasource: DatasourceName, segment_id: SegmentId) -> dict[str, Any]:
+        for found in data_segments(datasource, view.visible(datasource)):
+            if found["identifier"] == segment_id:
+                return found
+        raise NotFound(
+            f"{datasource} has no segment {short(segment_id)} that is visible",
+            datasource=datasource,
+        )
 
 
 def _listed(datasource: str, items: Sequence[VisibleSegment], full: str | None) -> list[Any]:

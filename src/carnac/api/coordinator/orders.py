@@ -7,9 +7,9 @@ segments is told which interval has them.
 from __future__ import annotations
 
 from collections.abc import Set
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Query
 
 from carnac.api.bodies import JsonObject, body_shown
 from carnac.api.coordinator.shapes import PREFIX, DatasourceName, SegmentId
@@ -18,6 +18,7 @@ from carnac.core.texts import short
 from carnac.core.time.intervals import MAX_MS, MIN_MS, Interval, parse_interval
 from carnac.core.words import counted
 from carnac.errors import Invalid, NotFound
+from carnac.specs.druid.elsewhere import KILL
 
 if TYPE_CHECKING:
     from carnac.coordinator.view import ClusterView
@@ -58,7 +59,15 @@ def _add_delete(router: APIRouter, view: ClusterView, prefix: str) -> None:
         f"{prefix}/datasources/{{datasource}}",
         summary="Delete all of a datasource, in a commit that can be reverted",
     )
-    def delete(datasource: DatasourceName) -> dict[str, Any]:
+    def delete(
+        datasource: DatasourceName,
+        kill: Annotated[
+            str | None,
+            Query(description="`true`, by which Druid removes what was deleted before: refused."),
+        ] = None,
+    ) -> dict[str, Any]:
+        if (kill or "").lower() == "true":
+            raise Invalid(f"nothing was deleted: {KILL}", datasource=datasource)
         return _changed(view.delete(datasource, Interval(MIN_MS, MAX_MS), f"delete {datasource}"))
 
     @router.delete(

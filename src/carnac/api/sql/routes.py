@@ -53,6 +53,10 @@ _COLUMNS = (
 )
 
 
+def _engines() -> dict[str, list[dict[str, str]]]:
+    return {"engines": [{"name": "native"}]}
+
+
 def make_router(service: Broker, *, new_id: Callable[[], str], threads: DaemonThreads) -> APIRouter:
     """Return the routes.
 
@@ -83,6 +87,8 @@ def make_router(service: Broker, *, new_id: Callable[[], str], threads: DaemonTh
             media_type=media_type,
             if_none_match=request.headers.get("if-none-match"),
         )
+
+    router.get("/sql/engines", summary="Return the engines of Druid's that are here")(_engines)
 
     @router.delete(
         "/sql/{query_id}",

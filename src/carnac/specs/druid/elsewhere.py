@@ -9,13 +9,17 @@ HERE = "GET /docs lists what is here"
 _BROKER = f"ask a broker: carnac serve; {HERE}"
 _COORDINATOR = f"ask a coordinator: carnac serve; {HERE}"
 _OVERLORD = f"ask an overlord: carnac overlord, or carnac serve; {HERE}"
-_KILL = "files of what was deleted are collected by carnac gc, or by a task of the type kill"
+KILL = "files of what was deleted are collected by carnac gc, or by a task of the type kill"
 _USED = "what was deleted comes back with carnac revert REVISION; carnac log lists the commits"
 _AT_ONCE = "a query is answered at once: carnac sql -o FILE writes results of any size"
 _NO_TASK = "INSERT and REPLACE are not run: submit an index_parallel task, or use carnac ingest"
 _NO_JDBC = "JDBC (Avatica) is not spoken: send statements to POST /druid/v2/sql, as pydruid, ibis and Superset do"
 _CANDIDATES = "which servers hold which segments is asked in SQL, of sys.server_segments"
-_SET = "compaction is set with carnac compaction set, which takes Druid's configurations"
+_NO_HISTORY = (
+    "no history of compaction specs is kept: carnac compaction show prints those that are set"
+)
+_COMPACT = "the overlord that leads compacts by itself; carnac compact DATASOURCE does it at once"
+_PLAN = "carnac compact --explain says what would be compacted now, and why"
 _DATASOURCES = "/druid/(?:coordinator|indexer)/v1/datasources/[^/]+"
 ORDERS: Sequence[tuple[str, re.Pattern[str], str]] = tuple(
     (method, re.compile(pattern), advice)
@@ -23,7 +27,11 @@ ORDERS: Sequence[tuple[str, re.Pattern[str], str]] = tuple(
         ("POST", f"{_DATASOURCES}/markUsed", _USED),
         ("POST", _DATASOURCES, _USED),
         ("POST", f"{_DATASOURCES}/segments/[^/]+", _USED),
-        ("DELETE", f"{_DATASOURCES}/intervals/[^/]+", _KILL),
+        ("DELETE", f"{_DATASOURCES}/intervals/[^/]+", KILL),
+        ("GET", "/druid/coordinator/v1/config/compaction/[^/]+/history", _NO_HISTORY),
+        ("GET", "/druid/indexer/v1/compaction/config/datasources/[^/]+/history", _NO_HISTORY),
+        ("POST", "/druid/coordinator/v1/compaction/compact", _COMPACT),
+        ("POST", "/druid/indexer/v1/compaction/simulate", _PLAN),
         ("POST", "/druid/v2/candidates", _CANDIDATES),
         ("POST", "/druid/v2/sql/statements", _AT_ONCE),
         ("POST", "/druid/v2/sql/task", _NO_TASK),
@@ -46,12 +54,12 @@ ELSEWHERE: Sequence[tuple[str, str]] = (
     ),
     (
         "/druid/indexer/v1/worker",
-        "there are no middle managers: an overlord starts tasks itself, task_capacity says how many",
+        "there are no middle managers: an overlord starts tasks itself, task_slots says how many",
     ),
     ("/druid/worker", "there are no middle managers: an overlord starts tasks itself"),
     (
         "/druid/indexer/v1/scaling",
-        "there are no workers to scale: task_capacity says how many tasks run at a time",
+        "there are no workers to scale: task_slots says how many tasks run at a time",
     ),
     (
         "/druid/indexer/v1/action",
@@ -69,16 +77,6 @@ ELSEWHERE: Sequence[tuple[str, str]] = (
         "lookups are commits of the store: carnac lookups set NAME FILE, and JOIN lookup.NAME in SQL",
     ),
     ("/druid/listen/v1/lookups", "lookups are commits of the store: carnac lookups set NAME FILE"),
-    ("/druid/coordinator/v1/config/compaction", _SET),
-    (
-        "/druid/coordinator/v1/compaction",
-        "compaction is looked at with carnac compaction status and carnac compact --explain",
-    ),
-    ("/druid/indexer/v1/compaction/config", _SET),
-    (
-        "/druid/indexer/v1/compaction",
-        "compaction is looked at with carnac compaction status and carnac compact --explain",
-    ),
     (
         "/druid/coordinator/v1/config/history",
         "no history of it is kept: throttles are settings of a process, carnac servers shows which are decommissioned",
@@ -90,7 +88,11 @@ ELSEWHERE: Sequence[tuple[str, str]] = (
     ("/carnac/v1/leader", _OVERLORD),
     ("/carnac/v1/allocations", _OVERLORD),
     ("/druid-ext/basic-security", "there are no users here: put a proxy that knows them in front"),
-    ("/proxy", "there is no router: each process is asked by its own address"),
+    (
+        "/proxy",
+        "each process is asked by its own address; one that is overlord and coordinator, as carnac serve is without"
+        " --role, answers for both",
+    ),
     ("/druid/historical", "there are no such paths of historicals; carnac serve runs them"),
     ("/druid/broker", "there are no such paths of brokers; carnac serve runs them"),
 )

@@ -103,6 +103,9 @@ class TestDatasources:
         assert stage.get("/metadata/segments") == whole["segments"]  # type: ignore[index]
         assert stage.get("/metadata/segments?datasources=nope") == []
         assert stage.http.get(f"{V1}/metadata/datasources/nope").status_code == 404
+        path = "/metadata/datasources/events/segments"
+        assert stage.get(f"{path}/{ids[0]}") == one["metadata"]  # type: ignore[index]
+        assert stage.http.get(f"{V1}{path}/nope").status_code == 404
 
     def test_the_server_view_names_segments_with_their_servers(self, stage: Stage) -> None:
         path = "/datasources/events/intervals/2013-01-01_2013-01-02T12/serverview"
@@ -357,6 +360,16 @@ class TestOrders:
         assert metadata.count_visible("events") == 0
         metadata.publish(revert_of(metadata, 4))
         assert names(metadata) == ["a1", "a2", "b1"]
+
+    @pytest.mark.parametrize("prefix", [V1, "/druid/indexer/v1"])
+    def test_an_order_to_remove_what_is_unused_deletes_nothing(
+        self, stage: Stage, prefix: str
+    ) -> None:
+        path = f"{prefix}/datasources/events?kill=True&interval=1000-01-01%2F3000-01-01"
+        answer = stage.http.request("DELETE", path)
+        assert answer.status_code == 400
+        assert answer.json()["error"].startswith("nothing was deleted: files of what was deleted")
+        assert stage.cluster.metadata.head().revision == 3
 
     @pytest.mark.parametrize("prefix", [V1, "/druid/indexer/v1"])
     def test_segments_are_not_marked_one_by_one_and_their_interval_is_named(
