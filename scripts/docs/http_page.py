@@ -10,6 +10,7 @@ from carnac.api import allocation, coordinator
 from carnac.api.app import make_app
 from carnac.api.gate import BODY_MAX_BYTES
 from carnac.api.native import routes as native
+from carnac.api.overlord import compaction
 from carnac.api.page import operations, parameters_of, tag_of
 from carnac.api.services import Services
 from carnac.api.sql import routes
@@ -67,13 +68,21 @@ def render() -> str:
 def describe() -> Mapping[str, Any]:
     """Return the OpenAPI description of an overlord, without one."""
     nobody = cast("Any", None)
-    services = Services(tasks=nobody, locks=nobody, loop=nobody, admission=nobody)
+    services = Services(
+        tasks=nobody,
+        locks=nobody,
+        loop=nobody,
+        compaction=nobody,
+        compaction_slots=0,
+        admission=nobody,
+    )
     routers = [
         routes.make_router(nobody, new_id=nobody, threads=nobody),
         native.make_router(nobody, nobody, new_id=nobody, threads=nobody),
         *overlord.make_routers(services),
         allocation.make_router(nobody),
         *coordinator.make_routers(nobody),
+        compaction.make_older_router(nobody, admission=nobody, task_slots=0),
     ]
     return make_app(routers).openapi()
 

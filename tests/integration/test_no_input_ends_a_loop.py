@@ -163,6 +163,8 @@ def world() -> Iterator[World]:
             tasks=tasks,
             locks=lockbox,
             loop=loop,
+            compaction=CompactionService(records, clock),
+            compaction_slots=values.compaction_task_slots,
             admission=Admission(input_roots=[str(folder)]),
         )
         bugs = Bugs()

@@ -1,10 +1,11 @@
-"""Which tasks are taken over HTTP: the client may be anybody who reaches the address."""
+"""Which tasks and compaction specs are taken over HTTP: the client may be anybody who reaches the address."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from carnac.rows.read.roots import InputRoots
+from carnac.specs.compaction.spec import CompactionSpec, load_compaction
 from carnac.specs.ingest.inputs import FilesInput
 from carnac.specs.tasks.admission import (
     ORIGIN_KEY,
@@ -26,6 +27,17 @@ class Admission:
     def __init__(self, *, input_roots: Sequence[str], spark_settings: Sequence[str] = ()) -> None:
         self._roots = InputRoots(input_roots)
         self._spark_settings = spark_settings
+
+    def admit_compaction(self, body: Mapping[str, object]) -> CompactionSpec:
+        """Return how a datasource is to be compacted by itself.
+
+        Raises:
+            Invalid: It is wrong, or its tasks would ask for more than those of a client may.
+        """
+        spec = load_compaction(body)
+        check_spark_settings(spec.task_context, self._spark_settings)
+        check_expressions(spec)
+        return spec
 
     def admit(self, payload: Mapping[str, object], text: str = "") -> Mapping[str, object]:
         """Return a task as it is to be kept: one that reads files says where it came from.

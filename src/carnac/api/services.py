@@ -9,14 +9,21 @@ from carnac.api.admission import Admission
 
 if TYPE_CHECKING:
     from carnac.overlord import Lockbox, TaskService
+    from carnac.overlord.compactor.service import CompactionService
     from carnac.overlord.loop import OverlordLoop
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """The services that a request may ask: tasks, locks, leadership, admission."""
+    """The services that a request may ask: tasks, locks, leadership, compaction, admission.
+
+    Attributes:
+        compaction_slots: How many tasks of compaction run at a time.
+    """
 
     tasks: TaskService
     locks: Lockbox
     loop: OverlordLoop
+    compaction: CompactionService
+    compaction_slots: int
     admission: Admission

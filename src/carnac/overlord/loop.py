@@ -126,6 +126,11 @@ class OverlordLoop:
         self.leader_id = leader_id
 
     @property
+    def capacity(self) -> int:
+        """Slots in all, while it leads."""
+        return self._settings.capacity
+
+    @property
     def is_leader(self) -> bool:
         """Whether it leads now, as far as it knows."""
         return self._led is not None and not is_over(

@@ -26,6 +26,7 @@ from carnac.core.tasks.events import (
 from carnac.metadata import open_metadata
 from carnac.metadata.store import MetadataStore
 from carnac.overlord import Lockbox
+from carnac.overlord.compactor.service import CompactionService
 from carnac.overlord.loop import LoopSettings, OverlordLoop
 from carnac.overlord.runners import ProcessRunner
 from carnac.overlord.tasks import TaskService
@@ -116,7 +117,12 @@ class Current:
 def stage() -> tuple[FastAPI, Services]:
     """The application, over services that are put in place by each test."""
     services: Any = Services(
-        tasks=Current(), locks=Current(), loop=Current(), admission=Admission(input_roots=[])
+        tasks=Current(),
+        locks=Current(),
+        loop=Current(),
+        compaction=Current(),
+        compaction_slots=2,
+        admission=Admission(input_roots=[]),
     )  # type: ignore[arg-type]
     return make_app(make_routers(services), hosts=hosts_of("one")), services
 
@@ -154,6 +160,7 @@ def overlord(
     )
     app, services = stage
     services.tasks.service, services.locks.service, services.loop.service = tasks, lockbox, loop
+    services.compaction.service = CompactionService(metadata, clock)
     yield Overlord(metadata, clock, tasks, lockbox, loop, InProcessClient(app), app)
     metadata.close()
 

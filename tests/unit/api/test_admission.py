@@ -15,6 +15,7 @@ from carnac.api.app import make_app
 from carnac.api.hosts import hosts_of
 from carnac.api.services import Services
 from carnac.bootstrap.serving.overlord import make_routers
+from carnac.overlord.compactor.service import CompactionService
 from carnac.specs.ingest.inputs import FilesInput
 from carnac.specs.tasks.admission import confine
 from carnac.specs.tasks.spec import IngestTask, load_task
@@ -35,7 +36,14 @@ def inside(tmp_path: Path) -> Path:
 @functools.cache
 def shared_app() -> tuple[FastAPI, Any]:
     """The application, over services that are put in place by each test."""
-    services: Any = Services(tasks=Current(), locks=Current(), loop=Current(), admission=Current())  # type: ignore[arg-type]
+    services: Any = Services(
+        tasks=Current(),
+        locks=Current(),
+        loop=Current(),
+        compaction=Current(),
+        compaction_slots=2,
+        admission=Current(),
+    )  # type: ignore[arg-type]
     return make_app(make_routers(services), hosts=hosts_of("one")), services
 
 
@@ -45,6 +53,7 @@ def http(overlord: Overlord, inside: Path) -> InProcessClient:
     app, services = shared_app()
     services.tasks.service, services.locks.service = overlord.tasks, overlord.lockbox
     services.loop.service = overlord.loop
+    services.compaction.service = CompactionService(overlord.metadata, overlord.clock)
     services.admission.service = Admission(
         input_roots=[str(inside), "s3://bucket/data"], spark_settings=["spark.hadoop.*"]
     )
@@ -165,3 +174,25 @@ def test_what_would_open_something_is_refused(
     assert not overlord.tasks.list()
     fine = {"sparkConf": {"spark.driver.memory": "4g", "spark.hadoop.a": "/b"}}
     assert submit(http, {**native(input=inline), "context": fine}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("spec", "words"),
+    [
+        ({"taskContext": {"sparkConf": {"spark.jars": "/tmp/x.jar"}}}, "may not set 'spark.jars'"),
+        ({"transformSpec": {"filter": "exists(select 1)"}}, "has the word SELECT"),
+        (
+            {"ageRules": [{"olderThan": "P1D", "transformSpec": {"filter": "reflect('a', 'b')"}, "allowLossy": True}]},
+            "may not call reflect",
+        ),
+    ],
+)  # fmt: skip
+def test_what_would_open_something_is_refused_in_a_compaction_spec_too(
+    http: InProcessClient, overlord: Overlord, spec: dict[str, object], words: str
+) -> None:
+    path = "/druid/indexer/v1/compaction/config/datasources/d"
+    answer = http.post(path, json={"allowLossy": True, **spec})
+    assert (answer.status_code, words in answer.json()["error"]) == (400, True), answer.text
+    assert not overlord.metadata.compaction_specs()
+    fine = {"taskContext": {"sparkConf": {"spark.driver.memory": "4g", "spark.hadoop.a": "/b"}}}
+    assert http.post(path, json=fine).status_code == 200

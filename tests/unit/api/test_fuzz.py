@@ -33,7 +33,11 @@ ROUTES = [
     ("GET", "/docs"),
     ("GET", "/openapi.json"),
 ]
-OTHERS = ("/druid/v2", "/druid/coordinator", "/carnac/v1/coordinator", PATH, f"{API}/datasources/")
+OF_BOTH = "/proxy/enabled"
+"""A process answers it that is overlord and coordinator."""
+OTHERS = (
+    "/druid/v2", "/druid/coordinator", "/carnac/v1/coordinator", PATH, f"{API}/datasources/", OF_BOTH
+)  # fmt: skip
 """How paths begin that a process with other roles answers."""
 OVERLORDS = f"{API}/datasources/{{datasource}}/shutdownAllTasks"
 OWN = [route for route in ROUTES if route[1] == OVERLORDS or not route[1].startswith(OTHERS)]

@@ -14,21 +14,24 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from carnac.api import allocation
+from carnac.api.admission import Admission
 from carnac.api.app import make_app
 from carnac.api.coordinator import make_routers
 from carnac.api.hosts import hosts_of
+from carnac.api.overlord.compaction import make_older_router
 from carnac.bootstrap.serving import metrics
 from carnac.bootstrap.serving.broker import open_broker
 from carnac.clock import StoreClock
 from carnac.config import Settings
 from carnac.coordinator.view import ClusterView
 from carnac.core.texts import LINE_MAX
+from carnac.overlord.compactor.service import CompactionService
 from tests.clusters_live import live_cluster
 from tests.e2e.cli import make_store
 from tests.logs import append, segment
 from tests.support.serving import doors_of
 from tests.unit.api.conftest import Overlord
-from tests.unit.api.test_fuzz import OWN, ROUTES, Answer, Door, Request, as_json, requests
+from tests.unit.api.test_fuzz import OF_BOTH, OWN, ROUTES, Answer, Door, Request, as_json, requests
 
 SQL = {
     "query": "SELECT carrier, count(*) FROM flights WHERE delay > ? GROUP BY 1 LIMIT 3",
@@ -60,6 +63,11 @@ BODIES: tuple[object, ...] = (
     RULES,
     {"interval": "2013-01-01/2013-01-02", "segmentIds": ["a1"], "versions": ["v"]},
     ["h1:8083"],
+    {
+        "dataSource": "events",
+        "skipOffsetFromLatest": "P1D",
+        "taskContext": {"sparkConf": {"spark.jars": "a"}},
+    },
     {"maxSegmentsToMove": 5, "decommissioningNodes": ["h1:8083"], "pauseCoordination": False},
 )
 
@@ -105,6 +113,11 @@ def roles(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Roles]:
             *make_routers(view),
             metrics.make_router(CollectorRegistry()),
             allocation.make_router(cluster.metadata),
+            make_older_router(
+                CompactionService(cluster.metadata, cluster.clock),
+                admission=Admission(input_roots=()),
+                task_slots=2,
+            ),
         ]
         app = make_app(routers, hosts=hosts_of("one"))
         runner = stack.enter_context(asyncio.Runner())
@@ -169,6 +182,7 @@ def test_they_still_do_their_work(roles: Roles, caplog: pytest.LogCaptureFixture
 
 def test_every_route_of_every_role_is_reached(roles: Roles, overlord: Overlord) -> None:
     reached = roles.paths | set(overlord.app.openapi()["paths"]) | {"/", "/docs", "/openapi.json"}
+    reached.add(OF_BOTH)
     assert {path for _, path in ROUTES} - reached == set()
     # what Prometheus reads is described in the guide, not among the routes of the API
     assert roles.paths - {"/metrics"} <= {path for _, path in ROUTES}

@@ -7,6 +7,7 @@ from html import unescape
 from pathlib import Path
 
 import pytest
+from fastapi import APIRouter
 
 import carnac
 from carnac.api.app import make_app
@@ -16,7 +17,7 @@ from carnac.core.locks.model import LockType
 from scripts.docs.http_page import describe
 from tests.browser import browser
 from tests.locks import hours, wants
-from tests.unit.api.conftest import LEADER_URL, InProcessClient, Overlord
+from tests.unit.api.conftest import LEADER_URL, InProcessClient, Overlord, Submit
 
 API = "/druid/indexer/v1"
 HOUR_0 = "1970-01-01T00:00:00.000Z/1970-01-01T01:00:00.000Z"
@@ -32,6 +33,43 @@ def test_status_and_health(overlord: Overlord) -> None:
     memory = status["memory"]
     assert set(memory) == {"maxMemory", "totalMemory", "freeMemory", "usedMemory", "directMemory"}
     assert 0 < memory["usedMemory"] < memory["maxMemory"]
+
+
+def test_what_consoles_ask_first(overlord: Overlord) -> None:
+    assert overlord.http.get("/status/selfDiscovered/status").json() == {"selfDiscovered": True}
+    assert overlord.http.get("/status/selfDiscovered").status_code == 200
+    properties = overlord.http.get("/status/properties").json()
+    assert properties["druid.router.managementProxy.enabled"] == "true"
+    assert all(isinstance(value, str) for value in properties.values())
+
+
+def test_a_process_with_both_roles_is_its_own_router(overlord: Overlord) -> None:
+    answer = overlord.http.get("/proxy/enabled")  # an overlord alone has not what is asked of both
+    assert (answer.status_code, "overlord and coordinator" in answer.json()["error"]) == (404, True)
+    assert overlord.http.get("/proxy/overlord/status/health").json() is True
+    assert overlord.http.get("/proxy/coordinator/status/health").status_code == 404
+    routers = [APIRouter(prefix=f"/druid/{one}/v1") for one in ("indexer", "coordinator")]
+    for router in routers:
+        router.get("/isLeader")(lambda: {"leader": True})
+    both = InProcessClient(make_app(routers, hosts=hosts_of("one")))
+    assert both.get("/proxy/enabled").json() == {"enabled": True}
+    assert both.get("/proxy/coordinator/status").json() == both.get("/status").json()
+    for path in ("/proxy/coordinator/druid/coordinator/v1", "/proxy/overlord/druid/indexer/v1"):
+        assert both.get(f"{path}/isLeader").json() == {"leader": True}
+
+
+def test_the_overlord_is_the_only_worker(overlord: Overlord, submit: Submit) -> None:
+    assert overlord.http.get(f"{API}/workers").json() == []
+    submit("one")
+    overlord.start_next()
+    [worker] = overlord.http.get(f"{API}/workers").json()
+    assert (worker["worker"]["host"], worker["worker"]["capacity"]) == ("one:8090", 1)
+    assert (worker["currCapacityUsed"], worker["runningTasks"]) == (1, ["one"])
+    assert overlord.http.get(f"{API}/totalWorkerCapacity").json() == {
+        "currentClusterCapacity": 1,
+        "maximumCapacityWithAutoScale": -1,
+        "usedClusterCapacity": 1,
+    }
 
 
 def test_who_leads(overlord: Overlord) -> None:

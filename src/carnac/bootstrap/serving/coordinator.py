@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, cast
 
 from prometheus_client import Gauge
 
+from carnac.api.admission import Admission
 from carnac.api.coordinator import make_routers
+from carnac.api.overlord.compaction import make_older_router as compaction_router
 from carnac.bootstrap.store import Once, open_records, open_store, process_name
 from carnac.clock import RandomIds
 from carnac.coordinator.coordinator import Coordinator, CoordinatorSettings
 from carnac.coordinator.view import ClusterView
 from carnac.core.balancing.plan.limits import Throttles
+from carnac.overlord.compactor.service import CompactionService
 from carnac.ports.serving import Role
 
 if TYPE_CHECKING:
@@ -61,7 +64,12 @@ def add(assembly: Assembly) -> None:
         delete=delete,
     )
     assembly.leaves.callback(coordinator.stop)
-    assembly.routers.extend(make_routers(view))
+    specs = compaction_router(
+        CompactionService(metadata, clock),
+        admission=Admission(input_roots=(), spark_settings=settings.http_spark_conf),
+        task_slots=settings.compaction_task_slots,
+    )
+    assembly.routers.extend([*make_routers(view), specs])
     assembly.loops.extend(coordinator.loops)
     assembly.starts.append(coordinator.start)
     _show(assembly.registry, coordinator, view)

@@ -13,6 +13,7 @@ from carnac.api import leading, locks, own, tasks
 from carnac.api.admission import Admission
 from carnac.api.allocation import make_router as allocation_router
 from carnac.api.hosts import is_loopback
+from carnac.api.overlord import compaction, workers
 from carnac.api.services import Services
 from carnac.bootstrap.compaction import CompactionLoop
 from carnac.bootstrap.runners import open_runners
@@ -27,6 +28,7 @@ from carnac.bootstrap.store import (
 from carnac.bootstrap.tasks import open_loop, open_tasks, run_task_attempt
 from carnac.clock import SystemClock
 from carnac.config import Settings
+from carnac.overlord.compactor.service import CompactionService
 from carnac.overlord.runners import InProcessRunner
 from carnac.ports.loops import Loop
 from carnac.store.upkeep.verifying import Scrubber
@@ -68,14 +70,21 @@ def add(assembly: Assembly) -> None:
     assembly.leaves.callback(loop.close)
     rounds = CompactionLoop(settings, runners, clock, is_leader=lambda: loop.is_leader)
     steps.callback(rounds.close)
-    compaction = compaction_loop(rounds, settings, clock)
-    steps.callback(compaction.stop)
+    compacting = compaction_loop(rounds, settings, clock)
+    steps.callback(compacting.stop)
     scrub = _scrub_loop(metadata, settings, clock, is_leader=lambda: loop.is_leader)
     steps.callback(scrub.stop)
-    services = Services(tasks=tasks, locks=lockbox, loop=loop, admission=_admission(settings))
+    services = Services(
+        tasks=tasks,
+        locks=lockbox,
+        loop=loop,
+        compaction=CompactionService(metadata, clock),
+        compaction_slots=settings.compaction_task_slots,
+        admission=_admission(settings),
+    )
     assembly.routers.extend([*make_routers(services), allocation_router(metadata)])
-    assembly.loops.extend([*loop.loops, compaction, scrub])
-    assembly.starts.extend([loop.start, compaction.start, scrub.start])
+    assembly.loops.extend([*loop.loops, compacting, scrub])
+    assembly.starts.extend([loop.start, compacting.start, scrub.start])
     assembly.starts.append(lambda: _log.info("tasks run by %s", settings.task_runner))
 
 
@@ -159,4 +168,10 @@ def make_routers(services: Services) -> list[APIRouter]:
             leads=lambda: services.loop.is_leader,
         ),
         own.make_router(services.tasks),
+        workers.make_router(services),
+        compaction.make_router(
+            services.compaction,
+            admission=services.admission,
+            task_slots=services.compaction_slots,
+        ),
     ]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from carnac.core.arguments import checked
+from carnac.core.compaction.control.progress import Progress, Tally, progress_of
 from carnac.core.compaction.control.states import ChunkState, standing_of
 from carnac.core.compaction.plan.inputs import plan_segments
 from carnac.core.compaction.plan.planning import (
@@ -17,6 +18,7 @@ from carnac.core.compaction.plan.planning import (
     plan_compaction,
 )
 from carnac.core.compaction.plan.settings import CompactionSettings
+from carnac.core.compaction.plan.target_periods import first_instant_skipped
 from carnac.core.locks.model import Lock, LockState, is_due
 from carnac.core.locks.waits import picture
 from carnac.core.time.granularity import parse_granularity
@@ -255,6 +257,26 @@ class CompactionService(Closing):
         return CompactionStatus(
             states={name: self._metadata.compaction_states(name) for name in wanted},
             controller=told,
+        )
+
+    def progress(self, datasource: str) -> Progress:
+        """Return how much of a datasource that is compacted by itself waits, is done and is too new.
+
+        Raises:
+            NotFound: It has no spec.
+        """
+        self.check_spec(datasource)
+        visible = self._metadata.visible(datasource, revision=self._metadata.head().revision)
+        chunks: dict[Interval, Tally] = {}
+        for item in visible:
+            found = chunks.get(item.entry.chunk, Tally(chunks=1))
+            chunks[item.entry.chunk] = found.plus(Tally(item.segment.size_bytes, 1))
+        return progress_of(
+            chunks,
+            self._metadata.compaction_states(datasource),
+            skip_from_ms=first_instant_skipped(
+                self.spec_of(datasource).to_settings(), end_of(plan_segments(visible))
+            ),
         )
 
     def _latest_ms(self, datasource: str, revision: int) -> int | None:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from carnac.core.tasks.context import SPARK_CONF_KEY
 from carnac.errors import Invalid
+from carnac.specs.compaction.spec import CompactionSpec
 from carnac.specs.ingest.inputs import FilesInput
 from carnac.specs.ingest.spec import IngestSpec
 from carnac.specs.tasks.spec import AnyTask, CompactTask, IngestTask
@@ -108,8 +109,8 @@ def check_spark_settings(context: Mapping[str, object], allowed: Sequence[str]) 
             raise Invalid(f"'{name}' must be a number, a size, a duration, true or false")
 
 
-def check_expressions(task: AnyTask) -> None:
-    """Check that the Spark SQL of a task is made of expressions over a row.
+def check_expressions(task: AnyTask | CompactionSpec) -> None:
+    """Check that the Spark SQL of a task, or of the tasks of a compaction spec, is made of expressions over a row.
 
     Raises:
         Invalid: One could be a query, or call what reads more than its row.
@@ -164,15 +165,18 @@ def _tokens(sql: str) -> Iterator[tuple[str, str]]:
             yield kind, found[kind]
 
 
-def _expressions(task: AnyTask) -> Iterator[tuple[str, str]]:
+def _expressions(task: AnyTask | CompactionSpec) -> Iterator[tuple[str, str]]:
+    conditions: list[str | None] = []
     if isinstance(task, IngestTask):
         yield from _of_spec(task.spec)
     if isinstance(task, CompactTask):
-        condition = task.compaction_target().filter
-        conditions = [condition, *(one.target.filter for one in task.compaction_groups())]
-        for one in conditions:
-            if one is not None and not one.startswith("{"):  # then it is one of Druid's filters
-                yield "the filter", one
+        conditions = [one.target.filter for one in task.compaction_groups()]
+        conditions.append(task.compaction_target().filter)
+    if isinstance(task, CompactionSpec):
+        conditions = [one.transform.to_condition() for one in (task, *task.age_rules)]
+    for one in conditions:
+        if one is not None and not one.startswith("{"):  # then it is one of Druid's filters
+            yield "the filter", one
 
 
 def _of_spec(spec: IngestSpec) -> Iterator[tuple[str, str]]:
