@@ -28,9 +28,8 @@ if TYPE_CHECKING:
 _DESCRIPTION = """\
 What is below `/druid` has the paths, the names and the status codes of Apache Druid's API, so that its clients work;
 what is below `/carnac` is Carnac's own. Errors are objects; `error` is one sentence, or Druid's word where its clients
-read it. There is no authentication: whoever reaches this address may ask, and submit, cancel and read tasks. Every
-POST needs the header `Content-Type: application/json`, without a body too. Tasks read files below `http_input_roots`
-alone.
+read it. There is no authentication: whoever reaches this address may ask, and submit, cancel and read tasks. A body
+needs the header `Content-Type: application/json`. Tasks read files below `http_input_roots` alone.
 """
 
 

@@ -135,18 +135,31 @@ def test_a_method_or_a_path_that_is_not_there_is_told_whatever_the_body_is(
         assert overlord.http.post(f"{API}/tusk{slash}", headers=headers).status_code == 404
 
 
-@pytest.mark.parametrize("kind", [None, "text/plain", "multipart/form-data; boundary=x", "a/b\\x"])
-def test_an_order_needs_the_type_of_json_also_without_a_body(
-    overlord: Overlord, submit: Submit, kind: str | None
+@pytest.mark.parametrize("kind", ["text/plain", "multipart/form-data; boundary=x", "a/b\\x"])
+def test_an_order_of_another_type_is_refused_also_without_a_body(
+    overlord: Overlord, submit: Submit, kind: str
 ) -> None:
     submit("a")
-    headers = {} if kind is None else {"content-type": kind}
     for path in (SHUT_DOWN, f"{API}/task/a/shutdown", f"{API}/task"):
-        answer = overlord.http.post(path, headers=headers)
+        answer = overlord.http.post(path, headers={"content-type": kind})
         assert answer.status_code == 415
         assert "send the header 'Content-Type: application/json'" in sentence(answer)
     own = {**JSON, "origin": "http://one:8090", "sec-fetch-site": "same-origin"}
     assert overlord.http.post(SHUT_DOWN, headers=own).json() == {"dataSource": "events"}
+
+
+def test_an_order_without_a_body_needs_no_type(overlord: Overlord, submit: Submit) -> None:
+    """As Airflow's hook ends a task that takes too long: `requests.post(url)`."""
+    submit("a")
+    path = f"{API}/task/a/shutdown"
+    page = overlord.http.post(path, headers={"origin": "http://evil.example.com"})
+    some = overlord.http.post(path, headers={}, content=b"{}")
+    perhaps = overlord.http.post(path, headers={"transfer-encoding": "chunked"}, content=b"")
+    assert [one.status_code for one in (page, some, perhaps)] == [403, 415, 415]
+    assert not overlord.tasks.get("a").state.is_over
+    assert overlord.http.post(f"{API}/task", headers={}).status_code == 400
+    assert overlord.http.post(path, headers={}).json() == {"task": "a"}
+    assert overlord.tasks.get("a").state.is_over
 
 
 def test_a_trusted_page_may_ask_through_a_proxy_that_asks_by_another_name() -> None:
