@@ -18,6 +18,11 @@ _KIND = re.compile(
 )
 _UDF = re.compile(r"^Python exception occurred while executing the UDF: (?:\w+: )?")
 _UNKNOWN_COLUMN = re.compile(r'Referenced column "(.*?)" (?:was )?not found', re.DOTALL)
+_NAMED_BY_AS = re.compile(
+    r'Alias with name ""(.*?)"" exists, but aliases cannot|Column "(.*?)" referenced that exists in the SELECT clause',
+    re.DOTALL,
+)
+"""Of a column that is not there, and whose name stands after AS: `SELECT x AS x … GROUP BY x`."""
 _UNKNOWN_IN_TABLE = re.compile(r'"(.*?)" does not have a column named "(.*?)"', re.DOTALL)
 _CANDIDATES = re.compile(
     r'Candidate (?:bindings|columns|Entries): ?(?::\s*)?(".*?"(?:, ".*?")*)', re.DOTALL
@@ -166,8 +171,8 @@ def _unknown_name(text: str, columns: Iterable[str]) -> CarnacError | None:
     in_table = _UNKNOWN_IN_TABLE.search(text)
     column = in_table[2] if in_table else None
     if column is None:
-        found = _UNKNOWN_COLUMN.search(text)
-        column = found[1] if found else None
+        found = _UNKNOWN_COLUMN.search(text) or _NAMED_BY_AS.search(text)
+        column = next(filter(None, found.groups()), None) if found else None
     if column is not None:
         listed = _CANDIDATES.search(text)
         candidates = re.findall(r'"(.*?)"', listed[1]) if listed else sorted(columns)
@@ -176,7 +181,8 @@ def _unknown_name(text: str, columns: Iterable[str]) -> CarnacError | None:
         known = ["__time", *known] if known else []
         names = known if set(names) < set(known) else names  # DuckDB tells only the likeliest
         hint = did_you_mean(column, names) if len(names) != 1 else f"; did you mean '{names[0]}'?"
-        return NotFound(f"there is no column '{column}'{hint}", column=column)
+        beside = " (what AS names cannot be used there)" if _NAMED_BY_AS.search(text) else ""
+        return NotFound(f"there is no column '{column}'{beside}{hint}", column=column)
     function = _UNKNOWN_FUNCTION.search(text)
     if function is not None:
         near = _HINT.search(text)

@@ -266,6 +266,16 @@ def test_schemas_are_united_by_name(engine: QueryEngine, storage: DeepStorage) -
             "there is no column 'qqq'; there are __time, carrier, delay, distance",
         ),
         (
+            'SELECT "carier" AS "carier", count(*) AS n FROM flights GROUP BY "carier"',
+            NotFound,
+            r"there is no column 'carier' \(what AS names cannot be used there\); did you mean 'carrier'\?",
+        ),
+        (
+            'SELECT carrier, sum("qqq") AS "qqq" FROM flights GROUP BY carrier ORDER BY "qqq"',
+            NotFound,
+            r"there is no column 'qqq' \(.*\); there are __time, carrier, delay, distance",
+        ),
+        (
             "SELECT * FROM flihgts",
             NotFound,
             "no datasource 'flihgts' at revision 7; did you mean 'flights'?",

@@ -23,7 +23,8 @@ ID_MAX = 200
 TIMEOUT_MAX_MS = 1 << 53
 _ID = re.compile(rf"[!-~]{{1,{ID_MAX}}}")
 _SET = re.compile(
-    r"""\s*SET\s+"?(?P<key>\w+)"?\s*=\s*(?P<value>'(?:[^']|'')*'|[-+.\w]+)\s*;""", re.IGNORECASE
+    r"""\s*SET\s+"?(?P<key>\w+)"?\s*=\s*(?P<value>'(?:[^']|'')*'|[-+.\w]+)\s*(?:;|\Z)""",
+    re.IGNORECASE,
 )
 
 
@@ -124,13 +125,21 @@ def read_request(body: object) -> SqlRequest:
 
 
 def split_settings(sql: str) -> tuple[str, dict[str, object]]:
-    """Return a statement without the `SET key = value;` before it, and these; what follows keeps its place."""
+    """Return a statement without the `SET key = value;` before it, and these; what follows keeps its place.
+
+    Raises:
+        Invalid: No statement follows, as from a client that sends them one by one.
+    """
     settings: dict[str, object] = {}
     start = 0
     while (found := _SET.match(sql, start)) is not None:
         text = found["value"]
         settings[found["key"]] = text[1:-1].replace("''", "'") if text.startswith("'") else text
         start = found.end()
+    if settings and not sql[start:].strip("; \n\t"):
+        raise Invalid(
+            "SET is for the statement that follows it in the same request, and none does; put the key into the context"
+        )
     return re.sub(r"[^\n]", " ", sql[:start]) + sql[start:], settings
 
 

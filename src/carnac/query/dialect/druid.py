@@ -38,12 +38,30 @@ _ADDRESS = (
     " lambda high, low: high * 256 + low)"
     " WHEN typeof(_1) <> 'VARCHAR' THEN CAST(TRY_CAST(_1 AS UINTEGER) AS BIGINT) END)"
 )
+PRINTED: Mapping[str, str] = {
+    "approx_distinct": "approx_count_distinct",
+    "variance_pop": "var_pop",
+    "logical_and": "bool_and",
+    "logical_or": "bool_or",
+    "day_of_month": "dayofmonth",
+    "day_of_week": "dayofweek",
+    "day_of_year": "dayofyear",
+    "dayofweek_iso": "isodow",
+    "week_of_year": "weekofyear",
+    "is_inf": "isinf",
+    "is_nan": "isnan",
+    "sha": "sha1",
+}
+"""What Superset sends in place of functions of one argument: sqlglot 28 prints its own names for them."""
 FORMS: Mapping[tuple[str, int], str] = {
     ("millis_to_timestamp", 1): "make_timestamptz(CAST(_1 AS BIGINT) * 1000)",
     ("timestamp_to_millis", 1): "epoch_ms(_1)",
     ("approx_count_distinct_builtin", 1): "approx_count_distinct(_1)",
-    ("approx_distinct", 1): "approx_count_distinct(_1)",
+    **{(name, 1): f"{meant}(_1)" for name, meant in PRINTED.items()},
     ("str_position", 2): "strpos(_1, _2)",
+    ("group_concat", 3): "string_agg(_1, _2)",
+    ("json_extract_scalar", 2): "json_extract_string(_1, _2)",
+    ("rand", 0): "random()",
     ("earliest", 1): "arg_min(_1, __time)",
     ("earliest", 2): "arg_min(_1, __time)",
     ("earliest_by", 2): "arg_min(_1, _2)",
@@ -107,10 +125,7 @@ FORMS: Mapping[tuple[str, int], str] = {
     ("try_parse_json", 1): "TRY_CAST(_1 AS JSON)",
     ("to_json_string", 1): "CAST(to_json(_1) AS VARCHAR)",
 }
-"""Expressions by name and number of arguments; `_1` is the first of these. A maximum of bytes is passed over.
-
-Superset prints `APPROX_DISTINCT` and `STR_POSITION` for functions that Druid calls otherwise.
-"""
+"""Expressions by name and number of arguments; `_1` is the first of these. A maximum of bytes is passed over."""
 
 
 def without_druid_calls(cursor: duckdb.DuckDBPyConnection, statement: Node) -> None:

@@ -99,6 +99,15 @@ def test_settings_before_the_query_join_the_context_and_keep_its_lines() -> None
 
 
 @pytest.mark.parametrize(
+    "sql", ["SET timeout = 5", "SET timeout = 5;", "SET a = 1; SET b = 'c' ;\n", " set a=1 ;; "]
+)
+def test_settings_alone_are_told_where_to_go(sql: str) -> None:
+    """As of Superset's SQL Lab, which sends what stands between semicolons one by one."""
+    with pytest.raises(Invalid, match="in the same request, and none does"):
+        split_settings(sql)
+
+
+@pytest.mark.parametrize(
     "body",
     [
         [],
