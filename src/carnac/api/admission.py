@@ -6,14 +6,15 @@ from collections.abc import Mapping, Sequence
 
 from carnac.rows.read.roots import InputRoots
 from carnac.specs.compaction.spec import CompactionSpec, load_compaction
-from carnac.specs.ingest.inputs import FilesInput
+from carnac.specs.ingest.inputs import FilesInput, QueryInput
+from carnac.specs.sql.external import take_externals
 from carnac.specs.tasks.admission import (
     ORIGIN_KEY,
     OVER_HTTP,
     check_expressions,
     check_spark_settings,
 )
-from carnac.specs.tasks.spec import IngestTask, load_task_text
+from carnac.specs.tasks.spec import AnyTask, IngestTask, load_task_text
 
 
 class Admission:
@@ -53,12 +54,24 @@ class Admission:
         task = load_task_text(payload, text, name=None)
         check_spark_settings(task.context, self._spark_settings)
         check_expressions(task)
-        if not isinstance(task, IngestTask) or not isinstance(task.spec.input, FilesInput):
+        files = _files_of(task)
+        if not files:
             return payload
-        for pattern in task.spec.input.paths:
+        for pattern in (pattern for one in files for pattern in one.paths):
             self._roots.check_pattern(pattern)
         context = payload.get("context")
         return {
             **payload,
             "context": {**(context if isinstance(context, Mapping) else {}), ORIGIN_KEY: OVER_HTTP},
         }
+
+
+def _files_of(task: AnyTask) -> list[FilesInput]:
+    """Return the files that a task reads."""
+    if not isinstance(task, IngestTask):
+        return []
+    source = task.spec.input
+    inputs = [source]
+    if isinstance(source, QueryInput):
+        inputs = [one.input for one in take_externals(source.query)[1]]
+    return [one for one in inputs if isinstance(one, FilesInput)]

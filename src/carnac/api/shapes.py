@@ -19,6 +19,7 @@ from carnac.core.tasks.statuses import (
 )
 from carnac.core.time.intervals import format_ms
 from carnac.overlord.runners.identity import parse_handle
+from carnac.specs.tasks.spec import QUERY_TYPE
 
 NO_PORT = -1
 
@@ -153,7 +154,10 @@ def ingestion_report(task: Task, report: Mapping[str, object]) -> dict[str, obje
         "thrownAway": thrown_away,
         "unparseable": unparseable,
     }
-    return {
+    stages: dict[str, object] = {}
+    if task.type == QUERY_TYPE:
+        stages["multiStageQuery"] = _stages(task)
+    return stages | {
         "ingestionStatsAndErrors": {
             "type": "ingestionStatsAndErrors",
             "taskId": task.task_id,
@@ -168,6 +172,23 @@ def ingestion_report(task: Task, report: Mapping[str, object]) -> dict[str, obje
         },
         "carnac": dict(report),
     }
+
+
+def _stages(task: Task) -> dict[str, object]:
+    """Return the report of a statement as Druid's clients look for it; its stages are Spark's."""
+    has_succeeded = task.state is TaskState.SUCCEEDED
+    status: dict[str, object] = {
+        "status": "SUCCESS" if has_succeeded else "FAILED",
+        "startTime": format_ms(task.created_at_ms),
+        "durationMs": duration_ms(task),
+        "pendingTasks": 0,
+        "runningTasks": 0,
+    }
+    if not has_succeeded:
+        error = {"errorCode": "UnknownError", "errorMessage": _error(task)}
+        status["errorReport"] = {"taskId": task.task_id, "error": error}
+    payload = {"status": status, "stages": [], "counters": {}}
+    return {"type": "multiStageQuery", "taskId": task.task_id, "payload": payload}
 
 
 def no_report(task: Task) -> str:

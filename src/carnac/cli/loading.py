@@ -29,7 +29,7 @@ QUESTIONS_MAX = 3
 ANSWERS_MAX = 3
 """How often one question is asked."""
 COLUMNS_SHOWN = 8
-_SPEC_SUFFIXES = (".yaml", ".yml", ".json", ".spec")
+_SPEC_SUFFIXES = (".yaml", ".yml", ".json", ".spec", ".sql")
 _SPEC_FIELDS = {
     "dataSource",
     "datasource",
@@ -44,9 +44,9 @@ Source: TypeAlias = Annotated[
     str,
     argument(
         "SPEC|FILE",
-        "A spec, as JSON or YAML, Carnac's own or Druid's index_parallel (- is standard input); or the first "
-        "file of rows. YAML is a spec; JSON is one if it is one object with dataSource, spec or another field of "
-        "a spec at its top; all else is rows.",
+        "A spec, as JSON or YAML, Carnac's own or Druid's index_parallel, or an INSERT or REPLACE of SQL (- is "
+        "standard input); or the first file of rows. YAML and SQL are a spec; JSON is one if it is one object with "
+        "dataSource, spec or another field of a spec at its top; all else is rows.",
     ),
 ]
 MorePaths: TypeAlias = Annotated[
@@ -117,7 +117,7 @@ SpecOut: TypeAlias = Annotated[
 def is_spec(name: str) -> bool:
     """Whether a file is a spec, by its name and contents; otherwise it is rows.
 
-    A spec is standard input (`-`), or YAML or JSON that is one object with a field of a spec at its top. JSON of
+    A spec is standard input (`-`), SQL, or YAML or JSON that is one object with a field of a spec at its top. JSON of
     several lines with an object each is rows; so is one object without such a field.
     """
     if name == "-":

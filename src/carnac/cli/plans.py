@@ -72,6 +72,8 @@ def _input(spec: IngestSpec) -> str:
         return ", ".join(source.paths) + kind
     if source.type == "inline":
         return f"{number_text(len(source.data.splitlines()))} inline lines ({source.format.type})"
+    if source.type == "query":
+        return "a SELECT statement, on Spark"
     return f"a {source.frame} in memory"
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from carnac.core.segments.segment import ColumnType, Segment
@@ -25,7 +26,7 @@ from carnac.ports import (
     SegmentInput,
     SegmentRewrite,
 )
-from carnac.ports.distributed import SparkPlan
+from carnac.ports.distributed import SparkLoad, SparkPlan
 from carnac.ports.places import PlacePlan
 from carnac.spark.interrupts import hold_signals
 from carnac.spark.progress import OnProgress, Phase
@@ -100,7 +101,8 @@ class SparkPipeline:
 
         Args:
             places: How its segments get their places; None: publish finds them.
-            rows: A Spark DataFrame, pandas DataFrame or Arrow table if the spec's input is in memory.
+            rows: A Spark DataFrame, pandas DataFrame or Arrow table if the spec's input is in memory; what Spark is to
+                run if it is a statement.
             newest_before_ms: Time of the newest row in the datasource, to count late rows; None if it is empty, or if
                 none counts as late.
 
@@ -111,6 +113,9 @@ class SparkPipeline:
             Unavailable: Deep storage is full or does not answer.
         """
         self._check_shared_storage()
+        if isinstance(rows, SparkLoad):
+            tables = [one.of for one in rows.rows if not isinstance(one.of, str)]
+            self._verify([piece.segment for table in tables for piece in table.slices])
         job = IngestJob(
             self._context,
             spec,
@@ -331,6 +336,10 @@ def _reader(spec: IngestSpec, rows: object | None) -> Callable[[IngestJob], Sequ
     from carnac.rows.read.tables import arrow_table
 
     check_input(spec, rows)
+    if isinstance(rows, SparkLoad):
+        from carnac.jobs.ingest.statement_rows import read_statement
+
+        return partial(read_statement, load=rows)
     if rows is not None and (is_spark_frame(rows) or spec.has_expressions):
         return lambda job: read_transformed(job, rows)
     if spec.has_expressions:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from carnac.ports.distributed import SparkPlan, SparkTable
 
-_SETTINGS = {
+STATEMENT_SETTINGS = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.caseSensitive": "false",
     "spark.sql.session.timeZone": "UTC",
@@ -150,7 +150,7 @@ class _Run:
 
         started = self._holder.session()
         try:
-            session = own_session(started, _SETTINGS)
+            session = own_session(started, STATEMENT_SETTINGS)
         except Exception as error:
             raise of_spark(error, self._holder.keep_log) from error
         phase = Phase(name="statement", total=None, stop_when=lambda _: self._verdict())
@@ -166,7 +166,7 @@ class _Run:
                 if verdict is not None:
                     self._holder.wait_for_cores(watch.is_busy)
                     raise verdict from error
-                if isinstance(error, PySparkException) and _is_of_statement(error):
+                if isinstance(error, PySparkException) and is_of_statement(error):
                     raise Invalid(f"Spark cannot run the statement: {reason_of(error)}") from error
                 raise of_spark(error, self._holder.keep_log) from error
             finally:
@@ -217,7 +217,7 @@ def _pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays([packed], names=["piece"])
 
 
-def _is_of_statement(error: Exception) -> bool:
+def is_of_statement(error: Exception) -> bool:
     """Whether an error is about the statement or the values it meets, not about Spark."""
     from pyspark import errors
 

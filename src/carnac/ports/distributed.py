@@ -15,6 +15,7 @@ from carnac.errors import Invalid, TimedOut
 if TYPE_CHECKING:
     from carnac.core.segments.segment import ColumnType
     from carnac.ports.queries import LeafRequest, LeafSlice, QueryBasis
+    from carnac.specs.sql.external import External
 
 
 class Way(StrEnum):
@@ -197,6 +198,42 @@ class SparkPlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SparkRows:
+    """A view of a statement that loads rows: what Spark's workers compute from each row before Spark sees it.
+
+    Attributes:
+        of: The segments that it reads, or the name of an external table.
+        sql: A SELECT in DuckDB's SQL over `SOURCE_ROWS`, row by row.
+        schema: Names and types of its columns, as Spark writes them.
+    """
+
+    view: str
+    of: SparkTable | str
+    sql: str
+    schema: str
+
+
+SOURCE_ROWS = "__carnac_source"
+"""What a SELECT of `SparkRows` calls the rows that it is given."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkLoad:
+    """A statement whose rows are loaded, as Spark runs it, at one revision.
+
+    Attributes:
+        sql: In Spark's SQL; it names nothing but `rows` and `tables`. Its columns are those to be loaded.
+        externals: The tables that are files or inline text.
+        tables: Small tables, `pyarrow.Table`s by name.
+    """
+
+    sql: str
+    rows: Sequence[SparkRows]
+    externals: Sequence[External]
+    tables: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SparkAsked:
     """How a statement is asked of Spark.
 
@@ -209,6 +246,20 @@ class SparkAsked:
     parameters: Sequence[object] | Mapping[str, object] = ()
     query_id: str = ""
     timeout_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadAsked:
+    """A statement whose rows are to be loaded.
+
+    Attributes:
+        within: Folders and URLs below which its files are read; None: anywhere.
+        needs_time: Whether there must be a column `__time`.
+    """
+
+    sql: str
+    within: Sequence[str] | None
+    needs_time: bool
 
 
 def late_on_spark(timeout_ms: int) -> TimedOut:

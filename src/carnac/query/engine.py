@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
 from carnac.errors import Cancelled, TimedOut, Unavailable
 from carnac.ports import Catalog, DeepStorage, ExportResult, QueryResult
-from carnac.ports.distributed import Distribution, GatherLimit, SparkAsked, SparkPlan
+from carnac.ports.distributed import Distribution, GatherLimit, LoadAsked, SparkAsked
 from carnac.ports.queries import KEEP, READ_ALL, Keeping, LeafFiles, LeafReport, LeafRequest
 from carnac.ports.threads import stopped_after
 from carnac.query.cache import FileCache, default_cache_folder, spill_folder
@@ -45,6 +45,8 @@ from carnac.query.streams.streaming import StreamedQuery
 if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
+
+    from carnac.ports.distributed import SparkLoad, SparkPlan
 
 DEFAULT_CACHE_BYTES = 10 * 1024**3
 T = TypeVar("T")
@@ -229,17 +231,18 @@ class QueryEngine:
             return distributor.distribute(sql, columns)
 
     def plan_spark(self, sql: str, catalog: Catalog, asked: SparkAsked) -> SparkPlan:
-        """Return how a statement is run on Spark over the revision of `catalog`.
-
-        Raises:
-            Invalid: As `QueryEngine.run_query`; it cannot be run on Spark with the same meaning.
-            NotFound: As `QueryEngine.run_query`.
-        """
+        """Return how a statement is run on Spark over the revision of `catalog`; see `SparkPlanner.plan`."""
         from carnac.query.spark_sql.planning import SparkPlanner
 
-        columns: set[str] = set()
-        with self._query(sql, columns, asked.timeout_ms) as query:
+        with self._query(sql, columns := set[str](), asked.timeout_ms) as query:
             return SparkPlanner(query.cursor, catalog, asked).plan(sql, columns)
+
+    def plan_load(self, asked: LoadAsked, catalog: Catalog) -> SparkLoad:
+        """Return how Spark makes the rows of a statement that are to be loaded; see `LoadPlanner.plan`."""
+        from carnac.query.spark_sql.loading import LoadPlanner
+
+        with self._query(asked.sql, columns := set[str](), None) as query:
+            return LoadPlanner(query.cursor, catalog, asked).plan(columns)
 
     def run_leaf(
         self, request: LeafRequest, files: LeafFiles | None = None

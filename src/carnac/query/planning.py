@@ -121,11 +121,13 @@ class Planner:
 
     Args:
         cursor: The one that the query will run on.
+        externals: Tables that stand in it as they are called here, with the names of their columns.
     """
 
     cursor: duckdb.DuckDBPyConnection
     catalog: Catalog
     parameters: Parameters
+    externals: Mapping[str, Sequence[str]] = field(default_factory=dict)
     _is_live: bool = False
     _tables: dict[str, Mapping[str, Sequence[Any]]] = field(default_factory=dict)
     _scans: dict[tuple[str, Predicate], Scan] = field(default_factory=dict)
@@ -200,6 +202,8 @@ class Planner:
             return None, ""
         if table.startswith(VIEW_PREFIX) and table in self._tables:
             return None, ""
+        if table in self.externals:
+            return {name.lower(): name for name in self.externals[table]}, ""
         datasource = names.datasource(node)
         return column_lookup(names.columns(datasource)), datasource
 

@@ -367,6 +367,17 @@ def open_staged(path: str) -> Any:
     return fsspec.open(path, "wb").open()
 
 
+def staged_files(url: str) -> list[bytes]:
+    """Return the contents of the files in a folder below the staging folder, by name; none if it is not there."""
+    import fsspec
+
+    local = local_root(url)
+    if local is not None:
+        return [path.read_bytes() for path in sorted(local.glob("*"))]
+    filesystem, root = fsspec.core.url_to_fs(url)
+    return [filesystem.cat_file(path) for path in sorted(filesystem.find(root))]
+
+
 def remove_staged(url: str) -> int:
     """Remove a staging folder with all that is in it; return how many bytes there were. Idempotent."""
     if "://" not in url and not os.path.exists(url):  # noqa: PTH110 - of appends, most often

@@ -1,6 +1,7 @@
-"""Read a spec from JSON, YAML or Python objects; Druid's own batch specs are read as they are.
+"""Read a spec from JSON, YAML, SQL or Python objects; Druid's own batch specs are read as they are.
 
     load_spec('{"dataSource": "w", "input": "edits/*.json.gz"}')
+    load_spec("INSERT INTO w SELECT … PARTITIONED BY DAY")
     load_spec({"type": "index_parallel", "spec": {...}})
 
 Nothing is read from disk here: give the text of a file, not its name.
@@ -24,10 +25,12 @@ from carnac.errors import Invalid
 from carnac.specs.base import NO_INPUT, check_texts
 from carnac.specs.druid.ingest import convert, is_druid_spec
 from carnac.specs.ingest.schema import MetricSpec
-from carnac.specs.ingest.spec import FrameInput, IngestSpec, TransformSpec
+from carnac.specs.ingest.spec import FrameInput, IngestSpec, QueryInput, TransformSpec
 from carnac.specs.ingest.transforms import check_transforms
 from carnac.specs.lines import with_lines
 from carnac.specs.problems import Problem, explain, raise_problems
+from carnac.specs.sql.external import take_externals
+from carnac.specs.sql.statements import is_load_statement, spec_of_statement
 
 YAML_LENGTH_MAX = 1 << 18
 """Characters; so many take some seconds."""
@@ -44,7 +47,7 @@ def load_spec(
     datasource: str | None = None,
     name: str | None = None,
 ) -> IngestSpec:
-    """Return the spec that a text (JSON or YAML) or a mapping holds.
+    """Return the spec that a text (JSON or YAML, or an INSERT or REPLACE of SQL) or a mapping holds.
 
     Takes the native form (`carnac.specs.ingest.spec`), and Druid's tasks `index_parallel` and `index`
     with or without their envelope.
@@ -62,10 +65,18 @@ def load_spec(
         return source
     if not isinstance(source, str):
         return _load(source, has_rows=has_rows, datasource=datasource)
+    if is_load_statement(source):
+        return _load_statement(source, has_rows=has_rows)
     try:
         return _load(parse_text(source), has_rows=has_rows, datasource=datasource, name=name)
     except Invalid as error:
         raise with_lines(error, source, name=name, root=IngestSpec) from None
+
+
+def _load_statement(sql: str, *, has_rows: bool) -> IngestSpec:
+    if has_rows:
+        raise Invalid("an INSERT or REPLACE names its rows itself, in EXTERN; give it alone")
+    return load_spec(spec_of_statement(sql))
 
 
 def load_again(source: Any, *, has_rows: bool = False, datasource: str | None = None) -> IngestSpec:
@@ -120,6 +131,8 @@ def _load(
     spec, problems = _validate(value)
     raise_problems(problems)
     assert spec is not None  # noqa: S101 - raise_problems returns only if there is none
+    if isinstance(spec.input, QueryInput):
+        take_externals(spec.input.query)  # what is wrong with them is told before anything runs
     return spec
 
 

@@ -401,7 +401,12 @@ class Store(StoreReading, Closing):
         from carnac.store.writing.writer import Writer
 
         return Writer(
-            self._metadata, self._deep_storage, self._pipeline, self._leases, self._allocator
+            self._metadata,
+            self._deep_storage,
+            self._pipeline,
+            self._leases,
+            self._allocator,
+            engine=self._engine,
         )
 
     @cached_property

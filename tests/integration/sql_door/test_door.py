@@ -211,7 +211,7 @@ def test_pages_of_strangers_stop_no_query(door: InProcessClient) -> None:
     ("path", "instead"),
     [
         ("statements", "carnac sql -o FILE"),
-        ("task", "submit an index_parallel task"),
+        ("task", "ask an overlord"),
         ("avatica", "JDBC (Avatica) is not spoken: send statements to POST /druid/v2/sql"),
         ("avatica-protobuf/", "JDBC (Avatica) is not spoken"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from carnac.api.hosts import hosts_of
 from carnac.api.services import Services
 from carnac.bootstrap.serving.overlord import make_routers
 from carnac.overlord.compactor.service import CompactionService
-from carnac.specs.ingest.inputs import FilesInput
+from carnac.specs.ingest.inputs import FilesInput, QueryInput
 from carnac.specs.tasks.admission import confine
 from carnac.specs.tasks.spec import IngestTask, load_task
 from tests.unit.api.conftest import Current, InProcessClient, Overlord
@@ -82,6 +83,12 @@ def native(**spec: object) -> dict[str, object]:
     return {"type": "index_parallel", "spec": {**SPEC, **spec}}
 
 
+def extern(path: str) -> str:
+    """A SELECT that reads a file."""
+    source = json.dumps({"type": "local", "files": [path]})
+    return f"SELECT TIME_PARSE(t) AS __time FROM TABLE(EXTERN('{source}', '{{\"type\": \"json\"}}')) (t VARCHAR)"
+
+
 def outside() -> list[dict[str, object]]:
     """Tasks that would read `/etc`, in every way that a task can name files."""
     local = {"type": "local", "baseDir": "/etc", "filter": "passwd"}
@@ -102,6 +109,11 @@ def outside() -> list[dict[str, object]]:
         druid({"type": "s3", "objects": [{"bucket": "other", "path": "a"}]}),
         druid(None, firehose=local),
         {**native(input="/etc/passwd", mode="replace"), "type": "replace"},
+        native(input={"type": "query", "query": extern("/etc/passwd"), "within": ["/"]}),
+        {
+            "type": "query_controller",
+            "query": f"INSERT INTO d {extern('IN/out/passwd')} PARTITIONED BY DAY",
+        },
         {**native(input="/etc/passwd"), "context": {"origin": "here"}},
     ]
 
@@ -142,6 +154,26 @@ def test_what_lies_inside_is_taken_and_its_attempt_looks_again(
         assert task.spec.input.within == roots
         again = submit(http, {**body, "id": answer.json()["task"], "context": {"priority": 7}})
         assert again.json() == answer.json(), "with the same id and content it is the first one"
+
+
+def test_a_statement_reads_what_lies_inside(
+    http: InProcessClient, overlord: Overlord, inside: Path
+) -> None:
+    def ask(path: str) -> httpx.Response:
+        query = f"SET priority = 7; INSERT INTO d {extern(path)} PARTITIONED BY DAY"
+        return http.post("/druid/v2/sql/task", json={"query": query, "context": {"origin": "here"}})
+
+    answer = ask(f"{inside}/a.json")
+    assert answer.status_code == 202, answer.text
+    kept = dict(overlord.tasks.payload(answer.json()["taskId"]))
+    assert kept["context"] == {"origin": "http", "priority": 7}
+    task = confine(load_task(kept), [str(inside)])
+    assert isinstance(task, IngestTask)
+    assert isinstance(task.spec.input, QueryInput)
+    assert task.spec.input.within == (str(inside),)
+    refused = ask("/etc/passwd")
+    assert refused.status_code == 400
+    assert "http_input_roots" in refused.json()["errorMessage"]
 
 
 def test_tasks_from_beside_the_store_read_what_they_like(overlord: Overlord) -> None:

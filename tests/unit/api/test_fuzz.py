@@ -40,7 +40,14 @@ OTHERS = (
 )  # fmt: skip
 """How paths begin that a process with other roles answers."""
 OVERLORDS = f"{API}/datasources/{{datasource}}/shutdownAllTasks"
-OWN = [route for route in ROUTES if route[1] == OVERLORDS or not route[1].startswith(OTHERS)]
+OVERLORDS_SQL = ("/druid/v2/sql/task", "/druid/v2/sql/engines")
+OWN = [
+    route
+    for route in ROUTES
+    if route[1] == OVERLORDS
+    or route[1].startswith(OVERLORDS_SQL)
+    or not route[1].startswith(OTHERS)
+]
 """The routes of an overlord."""
 PARAMETERS = {
     (method, path): [str(one["name"]) for one in cast("list[Any]", operation.get("parameters", []))]
@@ -96,9 +103,15 @@ PLACE = {
     "sequence": "s",
     "owner": "o",
 }
+INSERT = (
+    """REPLACE INTO events OVERWRITE WHERE __time >= TIMESTAMP '2015-01-01' SELECT TIME_PARSE(t) AS __time """
+    """FROM TABLE(EXTERN('{"type": "inline", "data": ""}', '{"type": "json"}')) (t VARCHAR) PARTITIONED BY DAY"""
+)
 BODIES: tuple[object, ...] = (
     {"type": "index_parallel", "spec": SPEC, "id": "i", "context": CONTEXT},
     {"type": "index_parallel", "spec": DRUID},
+    {"type": "query_controller", "query": INSERT, "context": CONTEXT},
+    {"query": INSERT, "context": CONTEXT},
     {"type": "compact", "dataSource": "events", "target": {"filter": "a = 1", "targetRows": 1}},
     {"type": "compact", "dataSource": "events", "groups": [GROUP], "context": CONTEXT},
     {"type": "compact", "dataSource": "events", "segments": ["s"], "dimensionsSpec": {}},

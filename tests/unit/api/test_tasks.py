@@ -344,3 +344,52 @@ def test_paths_of_druid_that_are_not_here_say_what_does_it(overlord: Overlord) -
         overlord.http.get("/x").json()["error"]
         == "there is no path /x: GET /docs lists what is here"
     )
+
+
+INSERT = "INSERT INTO events SELECT __time, page FROM edits PARTITIONED BY DAY"
+
+
+def test_a_statement_becomes_a_task(overlord: Overlord) -> None:
+    answer = overlord.http.post(
+        "/druid/v2/sql/task", json={"query": INSERT, "context": {"slots": 2}}
+    )
+    assert answer.status_code == 202, answer.text
+    task_id = answer.json()["taskId"]
+    assert answer.json() == {"taskId": task_id, "state": "RUNNING"}
+    assert task_id.startswith("query_controller_events_")
+    status = overlord.http.get(f"{API}/task/{task_id}/status").json()["status"]
+    assert (status["type"], status["dataSource"]) == ("query_controller", "events")
+    assert overlord.http.get(f"{API}/task/{task_id}").json()["payload"]["query"] == INSERT
+    assert overlord.start_next(capacity=2) == [task_id]
+    overlord.clock.advance_ms(1_500)
+    overlord.finish(task_id, report='{"rowStats": {"read": 3}}')
+    report = overlord.http.get(f"{API}/task/{task_id}/reports").json()["multiStageQuery"]
+    assert report["payload"]["status"]["status"] == "SUCCESS"
+    assert report["payload"]["status"]["durationMs"] == 1_500
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({"query": "SELECT 1"}, "answered at once by POST /druid/v2/sql"),
+        ({"query": "INSERT INTO x SELECT 1"}, "needs PARTITIONED BY"),
+        ({"query": INSERT, "parameters": [{"type": "BIGINT", "value": 1}]}, "takes no parameters"),
+        ({"query": INSERT, "context": {"sparkConf": {"spark.jars": "x"}}}, "spark.jars"),
+        ({"query": INSERT, "context": 1}, "context must be an object"),
+        ({"query": 1}, "query must be one INSERT or REPLACE"),
+        ({}, "query must be one INSERT or REPLACE"),
+    ],
+)
+def test_a_wrong_statement_is_refused_in_druid_s_shape(
+    overlord: Overlord, body: dict[str, object], said: str
+) -> None:
+    answer = overlord.http.post("/druid/v2/sql/task", json=body)
+    assert answer.status_code == 400, answer.text
+    assert said in answer.json()["errorMessage"]
+    assert not overlord.tasks.list()
+
+
+def test_clients_learn_that_statements_run_as_tasks(overlord: Overlord) -> None:
+    assert overlord.http.get("/druid/v2/sql/task/enabled").json() == {"enabled": True}
+    engines = overlord.http.get("/druid/v2/sql/engines").json()["engines"]
+    assert {"name": "msq-task"} in engines

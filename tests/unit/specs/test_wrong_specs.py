@@ -34,7 +34,7 @@ NATIVE: list[tuple[dict[str, Any], str]] = [
     ({"input": []}, "wrong spec: input.paths: must not be empty"),
     (
         {"input": {"type": "local"}},
-        "wrong spec: input: type 'local' is not one of files, inline, frame",
+        "wrong spec: input: type 'local' is not one of files, inline, query, frame",
     ),
     (
         {"input": {"paths": "x", "inputFormat": {"type": "xml"}}},

@@ -15,6 +15,7 @@ from carnac.api.allocation import make_router as allocation_router
 from carnac.api.hosts import is_loopback
 from carnac.api.overlord import compaction, workers
 from carnac.api.services import Services
+from carnac.api.sql import loads
 from carnac.bootstrap.compaction import CompactionLoop
 from carnac.bootstrap.runners import open_runners
 from carnac.bootstrap.spark import make_spark, make_spark_pipeline
@@ -159,6 +160,7 @@ def make_routers(services: Services) -> list[APIRouter]:
     """Return the routes."""
     return [
         tasks.make_router(services),
+        loads.make_router(services.tasks, services.admission),
         locks.make_router(services.locks),
         leading.make_router(
             tasks.PREFIX,

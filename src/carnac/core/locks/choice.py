@@ -20,6 +20,7 @@ PRIORITIES: Mapping[str, int] = {
     "stream": 75,
     "index": 50,
     "index_parallel": 50,
+    "query_controller": 50,
     "replace": 50,
     "delete": 50,
     "compact": 25,

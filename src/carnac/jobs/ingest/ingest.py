@@ -266,12 +266,18 @@ class IngestJob:
     def _no_time_error(self, count: int, rejected: RejectedRows) -> CarnacError:
         made = any(one.name == TIME_COLUMN for one in self.spec.transforms.transforms)
         where = "the transform of __time" if made else f"field '{self.spec.timestamp.column}'"
+        remedy = "name the field that holds it in timestampSpec"
+        if self.spec.input.type == "query":
+            where, remedy = (
+                TIME_COLUMN,
+                "give TIME_PARSE the pattern of the times as its second argument",
+            )
         example = next((one["raw"] for one in rejected.examples if one.get("raw")), None)
         like = "" if example is None else f", such as {example[:200]}"
         return AllRejected(
             f"{'the only row' if count == 1 else f'none of the {count:,} rows'} has"
             f"{' no' if count == 1 else ' a'} time in {where}{like}: nothing was published, "
-            "name the field that holds it in timestampSpec",
+            + remedy,
             column=self.spec.timestamp.column,
             path=self.quarantine_folder,
         )

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from carnac.core.time.intervals import IntervalSet
+    from carnac.specs.ingest.inputs import InputSource
     from carnac.specs.ingest.schema import TimestampSpec
     from carnac.specs.ingest.spec import IngestSpec
 
@@ -72,19 +73,26 @@ def plan_reads(job: IngestJob) -> list[ReadTask]:
     Raises:
         NotFound: There are none.
     """
-    found = resolve_input(job.spec.input)
-    is_small = sum(file.size_bytes for file in found.files) <= APPEND_BYTES_MAX
-    job.is_for_append = is_small and job.spec.mode == "append"
-    splits = share_out(found.files, found.format, cores=job.context.cores())
+    reads = reads_of(job.spec.input, job.spec.timestamp, job.within, cores=job.context.cores())
+    size_bytes = sum(file.size_bytes for read in reads for file in read.files)
+    job.is_for_append = size_bytes <= APPEND_BYTES_MAX and job.spec.mode == "append"
+    return reads
+
+
+def reads_of(
+    source: InputSource, timestamp: TimestampSpec, within: IntervalSet | None, *, cores: int
+) -> list[ReadTask]:
+    """Find the files of an input, and share them out among tasks.
+
+    Raises:
+        NotFound: There are none.
+    """
+    found = resolve_input(source)
     return [
         ReadTask(
-            files=files,
-            format=found.format,
-            timestamp=job.spec.timestamp,
-            scratch_dir="",
-            within=job.within,
+            files=files, format=found.format, timestamp=timestamp, scratch_dir="", within=within
         )
-        for files in splits
+        for files in share_out(found.files, found.format, cores=cores)
     ]
 
 
@@ -141,7 +149,10 @@ def check_input(spec: IngestSpec, rows: object | None) -> None:
     Raises:
         Invalid: It is so.
     """
-    is_frame = spec.input.type == "frame"
+    is_frame = spec.input.type in {
+        "frame",
+        "query",
+    }  # what a statement gives is planned by who calls
     if is_frame and rows is None:
         raise Invalid("the spec's input is rows in memory; hand them over as rows")
     if not is_frame and rows is not None:

@@ -81,7 +81,7 @@ def read_transformed(job: IngestJob, rows: object | None) -> Sequence[SplitResul
     Args:
         rows: A DataFrame, or a table in memory; None: the files that the spec names.
     """
-    holder = _holder(job)
+    holder = holder_of(job)
     if is_spark_frame(rows):
         session = rows.sparkSession  # type: ignore[union-attr]
         holder.adopt(session)
@@ -95,7 +95,8 @@ def read_transformed(job: IngestJob, rows: object | None) -> Sequence[SplitResul
         return _read_frame(job, session, frame)
 
 
-def _holder(job: IngestJob) -> SparkHolder:
+def holder_of(job: IngestJob) -> SparkHolder:
+    """Return the Spark of a job."""
     if not isinstance(job.context, SparkJobContext):
         raise TypeError("a job in the caller's process has no Spark")
     return job.context.holder
@@ -145,7 +146,7 @@ class _Line:
 def _read_files(job: IngestJob, session: SparkSession) -> Sequence[SplitResult]:
     reads, seen, shape = plan_parsing(job)
     shape, result = widening(
-        shape, lambda wide: (wide, _run(job, _files_line(job, session, reads, wide, seen)))
+        shape, lambda wide: (wide, run_line(job, _files_line(job, session, reads, wide, seen)))
     )
     job.is_for_append &= means_the_same(job.spec, shape)
     return result
@@ -158,7 +159,7 @@ def _files_line(
     shape: RowShape,
     seen: SeenFields,
 ) -> _Line:
-    watch = _watch(job, session, len(reads))
+    watch = watch_of(job, session, len(reads))
     tasks = split_tasks(job, reads)
     columns = [f"`{TIME_COLUMN}` timestamp"]
     columns += [
@@ -170,9 +171,9 @@ def _files_line(
     made = {name for name, _ in transforms.columns}
     if made and needs_discovery(job.spec):
         of_input = SeenFields({n: kinds for n, kinds in seen.kinds.items() if n not in made})
-        of_transforms = _look_at(job, frame.select(*map(quote_for_spark, sorted(made))))
+        of_transforms = look_at(job, frame.select(*map(quote_for_spark, sorted(made))))
         job.settle(unite_seen([of_input, of_transforms]))
-    return _finish(
+    return finish(
         job,
         frame,
         transforms,
@@ -187,8 +188,8 @@ def _files_line(
 
 
 def _read_frame(job: IngestJob, session: SparkSession, frame: DataFrame) -> Sequence[SplitResult]:
-    watch = _watch(job, session, None)
-    job.look = partial(_look_at, job, frame)
+    watch = watch_of(job, session, None)
+    job.look = partial(look_at, job, frame)
     names = compile_transforms(job.spec, {}).inputs
     timestamp: TimestampSpec = job.spec.timestamp
     if TIME_COLUMN in names and TIME_COLUMN not in {t.name for t in job.spec.transforms.transforms}:
@@ -203,19 +204,20 @@ def _read_frame(job: IngestJob, session: SparkSession, frame: DataFrame) -> Sequ
     if any(name == TIME_COLUMN for name, _ in transforms.columns):
         timestamp = PARSED_TIME
     if needs_discovery(job.spec):
-        job.settle(_look_at(job, frame))
+        job.settle(look_at(job, frame))
     arrays = [f.name for f in frame.schema.fields if f.dataType.typeName() == "array"]
     job.shape = widen(job.shape, arrays)
     job.timer.lap("plan")
-    return _run(
+    return run_line(
         job,
-        _finish(
+        finish(
             job, frame, transforms, watch, shape=job.shape, timestamp=timestamp, is_parsed=False
         ),
     )
 
 
-def _look_at(job: IngestJob, frame: DataFrame) -> SeenFields:
+def look_at(job: IngestJob, frame: DataFrame) -> SeenFields:
+    """Return the fields that a frame has."""
     return discover_in_table(job, _arrow_schema(frame))
 
 
@@ -228,7 +230,8 @@ def _arrow_schema(frame: DataFrame) -> Any:
 # ------------------------------------------------------------------------------------ both of them
 
 
-def _watch(job: IngestJob, session: SparkSession, total: int | None) -> Watch:
+def watch_of(job: IngestJob, session: SparkSession, total: int | None) -> Watch:
+    """Return what watches pass 1 of a job; `total` tasks, None: their number is not known."""
     return Watch(
         session, job.phase("read and transform", total), job.context.clock, job.on_progress
     )
@@ -264,7 +267,7 @@ def _transformed(job: IngestJob, frame: DataFrame) -> tuple[DataFrame, Transform
     return result, transforms
 
 
-def _finish(
+def finish(
     job: IngestJob,
     frame: DataFrame,
     transforms: Transforms,
@@ -274,6 +277,11 @@ def _finish(
     timestamp: TimestampSpec,
     is_parsed: bool,
 ) -> _Line:
+    """Return the line of work that ends with part files.
+
+    Args:
+        shape, timestamp, is_parsed: As of `SecondHalf`.
+    """
     from pyspark.sql import functions as F  # noqa: N812  # Spark's own name for it
 
     inputs = filtered_inputs(job.shape, dict(transforms.conditions), frame.columns, quote_for_spark)
@@ -308,8 +316,9 @@ def map_batches(frame: DataFrame, function: Callable[[Batches], Batches], schema
     return numbered.mapInArrow(with_names, schema)
 
 
-def _run(job: IngestJob, line: _Line) -> Sequence[SplitResult]:
-    rows = collect(_holder(job), line.frame, line.watch)
+def run_line(job: IngestJob, line: _Line) -> Sequence[SplitResult]:
+    """Run pass 1."""
+    rows = collect(holder_of(job), line.frame, line.watch)
     return [pickle.loads(row["result"]) for row in rows]  # noqa: S301 - our own workers' bytes
 
 

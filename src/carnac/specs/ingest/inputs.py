@@ -1,7 +1,8 @@
 """Where the rows come from (source) and how their bytes are to be read (format).
 
-One of three sources: files (paths, globs, directories, URLs), inline text, or a frame that the
-caller hands over in memory. Compression is read off the file name, never declared.
+One of four sources: files (paths, globs, directories, URLs), inline text, a SELECT statement over datasources,
+files and inline text, or a frame that the caller hands over in memory. Compression is read off the file name, never
+declared.
 """
 
 from __future__ import annotations
@@ -271,18 +272,34 @@ class FrameInput(SpecModel):
     )
 
 
+class QueryInput(SpecModel):
+    """Rows that a SELECT statement gives, which Spark runs over one revision."""
+
+    type: Literal["query"] = Field(default="query", description="`query`; may be left out.")
+    query: str = Field(
+        min_length=1,
+        description=(
+            "The statement. It may name datasources, lookups, and files or inline text by Druid's "
+            "`TABLE(EXTERN('source', 'format')) EXTEND (name TYPE, …)`. Its columns become those of the datasource."
+        ),
+    )
+    within: Texts | None = Field(
+        default=None,
+        description="Folders and URLs outside of which no file of the statement is read, as of files.",
+    )
+
+
 def _source_tag(value: object) -> str | None:
     """Name the kind of source a block is, from `type` or from the field that only one kind has."""
-    if isinstance(value, FilesInput | InlineInput | FrameInput):
+    if isinstance(value, FilesInput | InlineInput | QueryInput | FrameInput):
         return value.type
     if not isinstance(value, dict):
         return None
     kind = value.get("type")
     if isinstance(kind, str):
         return kind
-    return next(
-        (tag for tag, key in (("inline", "data"), ("frame", "frame")) if key in value), "files"
-    )
+    keys = {"inline": "data", "frame": "frame", "query": "query"}
+    return next((tag for tag, key in keys.items() if key in value), "files")
 
 
 def _source_block(value: object) -> object:
@@ -294,6 +311,7 @@ def _source_block(value: object) -> object:
 InputSource = Annotated[
     Annotated[FilesInput, Tag("files")]
     | Annotated[InlineInput, Tag("inline")]
+    | Annotated[QueryInput, Tag("query")]
     | Annotated[FrameInput, Tag("frame")],
     Discriminator(_source_tag),
     BeforeValidator(_source_block),

@@ -47,6 +47,7 @@ from carnac.specs.ingest.inputs import (
     JsonFormat,
     OrcFormat,
     ParquetFormat,
+    QueryInput,
     TsvFormat,
     infer_compression,
     infer_format,
@@ -84,6 +85,7 @@ __all__ = [
     "OrcFormat",
     "ParquetFormat",
     "PartitionsSpec",
+    "QueryInput",
     "RangePartitions",
     "TimestampSpec",
     "Transform",
@@ -268,6 +270,14 @@ class IngestSpec(SpecModel):
             raise problem(f"{', '.join(both)} is both a dimension and a metric; rename one")
         if (self.writer is None) != (self.batch is None):
             raise problem("writer and batch go together; give both or none")
+        return self
+
+    @model_validator(mode="after")
+    def _check_query(self) -> Self:
+        if isinstance(self.input, QueryInput) and self.has_expressions:
+            raise problem(
+                "the statement of the input computes and filters; leave out transformSpec and filters"
+            )
         return self
 
     @model_validator(mode="after")

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from carnac.core.tasks.context import SPARK_CONF_KEY
 from carnac.errors import Invalid
 from carnac.specs.compaction.spec import CompactionSpec
-from carnac.specs.ingest.inputs import FilesInput
+from carnac.specs.ingest.inputs import FilesInput, QueryInput
 from carnac.specs.ingest.spec import IngestSpec
 from carnac.specs.tasks.spec import AnyTask, CompactTask, IngestTask
 
@@ -74,7 +74,7 @@ def confine(task: AnyTask, roots: Sequence[str]) -> AnyTask:
     if not isinstance(task, IngestTask) or task.context.get(ORIGIN_KEY) != OVER_HTTP:
         return task
     files = task.spec.input
-    if not isinstance(files, FilesInput):
+    if not isinstance(files, FilesInput | QueryInput):
         return task
     confined = files.model_copy(update={"within": tuple(roots)})
     return task.model_copy(update={"spec": task.spec.model_copy(update={"input": confined})})

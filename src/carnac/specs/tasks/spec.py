@@ -22,9 +22,11 @@ from carnac.specs.ingest.spec import IgnoredField, IngestSpec
 from carnac.specs.lines import with_lines
 from carnac.specs.load import load_spec
 from carnac.specs.problems import Findings, Problem, raise_problems, suggest, validated
+from carnac.specs.sql.statements import spec_of_statement
 from carnac.specs.tasks.druid import convert_compact, ignore_in_kill
 
-INGEST_TYPES = ("index_parallel", "index", "replace")
+INGEST_TYPES = ("index_parallel", "index", "replace", "query_controller")
+QUERY_TYPE = "query_controller"
 _HEAD = ("id", "groupId", "dependencies", "context")
 
 
@@ -78,10 +80,11 @@ class TaskSpec(SpecModel):
 
 
 class IngestTask(TaskSpec):
-    """Ingest a batch: `index_parallel` and `index` as in Druid, `replace` what the rows' time chunks hold."""
+    """Ingest a batch: `index_parallel` and `index` as in Druid, `replace` what the rows' time chunks hold, or SQL."""
 
-    type: Literal["index_parallel", "index", "replace"] = Field(
-        description="`index_parallel` or `index`: as the spec says. `replace`: the same, and never an append."
+    type: Literal["index_parallel", "index", "replace", "query_controller"] = Field(
+        description="`index_parallel` or `index`: as the spec says. `replace`: the same, and never an append. "
+        "`query_controller`: an INSERT or REPLACE, in the field `query` in place of `spec`."
     )
     spec: IngestSpec = Field(
         description="An [ingestion spec](spec.md), Carnac's own or Druid's; Druid's envelope may be left as it is."
@@ -252,9 +255,13 @@ def _load_ingest(value: Mapping[str, object]) -> IngestTask:
     """Read the envelope here, and leave the rest to the reader of ingestion specs."""
     head = {name: value[name] for name in _HEAD if value.get(name) is not None}
     rest = {name: one for name, one in value.items() if name not in _HEAD}
+    if value.get("type") == QUERY_TYPE:
+        rest = {"type": QUERY_TYPE, "spec": _load_statement(rest, _context(head) or {})}
     inner = rest.get("spec")
     is_native = isinstance(inner, Mapping) and not {"dataSchema", "ioConfig"} & inner.keys()
-    if is_native and isinstance(inner, Mapping):
+    if isinstance(inner, IngestSpec):
+        spec = inner
+    elif is_native and isinstance(inner, Mapping):
         spec = _load_inner({name: one for name, one in inner.items() if name != "type"})
     else:
         if rest.get("type") == "replace":
@@ -263,6 +270,17 @@ def _load_ingest(value: Mapping[str, object]) -> IngestTask:
     context = {**spec.context, **(_context(head) or {})}
     native = {**head, "type": value["type"], "spec": spec, "context": context}
     return validated(IngestTask, native, Findings())
+
+
+def _load_statement(rest: Mapping[str, object], context: Mapping[str, object]) -> IngestSpec:
+    """Return the spec that the statement of a task means."""
+    query = rest.get("query")
+    unknown = [name for name in rest if name not in {"type", "query"}]
+    problems = [Problem(name, "unknown field; remove it") for name in unknown]
+    if not isinstance(query, str):
+        problems.append(Problem("query", "is required: an INSERT or REPLACE, as a text"))
+    raise_problems(problems)
+    return load_spec(spec_of_statement(str(query), rows_per_segment=context.get("rowsPerSegment")))
 
 
 def _load_inner(block: Mapping[str, Any]) -> IngestSpec:

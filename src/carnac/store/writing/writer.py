@@ -31,8 +31,10 @@ from carnac.ports import (
     SegmentRewrite,
     WriteGuard,
 )
+from carnac.ports.distributed import LoadAsked
 from carnac.ports.places import Allocator
 from carnac.store.leases import LeaseKeeper
+from carnac.store.querying import RevisionCatalog
 from carnac.store.writing import declarations, deleting, guarding
 from carnac.store.writing.chunking import layout_of
 from carnac.store.writing.noticing import allowed_for, load_met, with_notes
@@ -42,6 +44,7 @@ from carnac.store.writing.shown import drops_of, require_aligned, shown_whole, s
 if TYPE_CHECKING:
     from carnac.jobs.pipeline import SparkPipeline
     from carnac.metadata.store import MetadataStore
+    from carnac.query.engine import QueryEngine
     from carnac.specs.ingest.spec import IngestSpec
     from carnac.store.writing.loading import LoadPlan
 
@@ -62,8 +65,11 @@ class Writer:
         pipeline: Callable[[], SparkPipeline],
         leases: LeaseKeeper,
         allocator: Allocator | None = None,
+        *,
+        engine: Callable[[], QueryEngine],
     ) -> None:
         self._allocator = allocator
+        self._engine = engine
         self._metadata = metadata
         self._deep_storage = deep_storage
         self._pipeline = pipeline
@@ -108,8 +114,9 @@ class Writer:
                 found = layout_of(self._metadata, spec)
                 if is_here:  # it is over soon, so what it meets is read once
                     met = load_met(self._metadata, spec, None)
+            rows = self._rows_of(plan, base)
             result = self._run_job(
-                spec, plan.rows, *found, on_progress=on_progress, guard=guard, is_here=is_here
+                spec, rows, *found, on_progress=on_progress, guard=guard, is_here=is_here
             )
             with self._files_until_published(result.segments):
                 met = met or load_met(self._metadata, spec, base)
@@ -126,6 +133,18 @@ class Writer:
         if outcome.revision is not None and not outcome.is_replay:
             declarations.remember(self._metadata, spec, met.settings)
         return outcome
+
+    def _rows_of(self, plan: LoadPlan, base: int) -> object | None:
+        """Return rows in memory, or what Spark is to run of a statement, which reads the base revision."""
+        source = plan.spec.input
+        if source.type != "query":
+            return plan.rows
+        asked = LoadAsked(
+            sql=source.query,
+            within=source.within,
+            needs_time=plan.spec.timestamp.missing_value is None,
+        )
+        return self._engine().plan_load(asked, RevisionCatalog(self._metadata, base))
 
     def _run_job(
         self,
@@ -380,8 +399,8 @@ class Writer:
 
     @contextmanager
     def _reading_for(self, spec: IngestSpec, lease: Lease) -> Iterator[int]:
-        """Yield the base revision; what a replacement will look up there stays, however long its job takes."""
-        if spec.mode == "append":
+        """Yield the base revision; what a job will look up there stays, however long it takes."""
+        if spec.mode == "append" and spec.input.type != "query":
             yield lease.revision
             return
         with self._leases.reading(None) as reading:

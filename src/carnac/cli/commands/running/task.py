@@ -42,12 +42,18 @@ _COLUMNS = columns_of(
     examples=[
         "carnac task submit compact.json",
         "carnac task submit --wait delete.yaml",
+        "carnac task submit replace.sql",
         """echo '{"type": "compact", "dataSource": "flights"}' | carnac task submit - --json""",
     ],
 )
 def submit(
     ctx: typer.Context,
-    file: Annotated[str, argument("FILE", "The task in JSON or YAML; - is standard input.")],
+    file: Annotated[
+        str,
+        argument(
+            "FILE", "The task in JSON or YAML, or an INSERT or REPLACE of SQL; - is standard input."
+        ),
+    ],
     wait: Annotated[
         bool, flag("--wait", "Return when it is over; exit 1 unless it succeeded.")
     ] = False,
@@ -63,11 +69,12 @@ def submit(
     from carnac.cli.specfiles import read_text
     from carnac.errors import Invalid
     from carnac.specs.load import parse_text
-    from carnac.specs.tasks.spec import load_task_text
+    from carnac.specs.sql.statements import is_load_statement
+    from carnac.specs.tasks.spec import QUERY_TYPE, load_task_text
 
     session = session_of(ctx)
     text = read_text(file)
-    value = parse_text(text)
+    value = {"type": QUERY_TYPE, "query": text} if is_load_statement(text) else parse_text(text)
     if not isinstance(value, dict):
         raise Invalid("a task is an object with fields")
     load_task_text(value, text, name="from standard input" if file == "-" else file)
