@@ -12,7 +12,9 @@ of them built merges with a sketch of the same values that another one built.
 
 All functions skip None among their inputs (distinct counts also skip the empty string, as the libraries do), and give
 an empty sketch when nothing is left: its estimate is 0.
-KLL flips coins when it compacts: equal inputs give equal answers within the error, not equal bytes.
+The order of what goes into HLL and theta sketches changes no estimate: rows come as threads find them, and one
+revision has one answer. KLL flips coins when it compacts: equal inputs give equal answers within the error, not equal
+bytes.
 
 Importing this module loads numpy; import it where a sketch is in hand.
 """
@@ -46,6 +48,8 @@ QUANTILES_K_RANGE = (8, 65_535)
 Item: TypeAlias = str | int | float | None
 State: TypeAlias = bytes | None
 
+_FLAGS_BYTE, _IS_OUT_OF_ORDER = 5, 16
+"""Of an HLL sketch: set, it is estimated from its registers alone, and not by what it saw one after the other."""
 _FAMILY_BYTE = 2
 _FAMILIES = {3: "theta", 7: "hll", 8: "classic quantiles", 15: "quantiles"}
 
@@ -70,8 +74,13 @@ def merge_hll(states: Iterable[State], lg_k: int = DEFAULT_LG_K) -> bytes:
 
 
 def estimate_hll(state: bytes) -> float:
-    """Return the estimated number of distinct values."""
-    return float(_read("hll", ds.hll_sketch.deserialize, state).get_estimate())
+    """Return the estimated number of distinct values; it depends on them alone, not on their order."""
+    return float(_read("hll", _read_unordered, state).get_estimate())
+
+
+def _read_unordered(state: bytes) -> Any:
+    flags = bytes([state[_FLAGS_BYTE] | _IS_OUT_OF_ORDER])
+    return ds.hll_sketch.deserialize(state[:_FLAGS_BYTE] + flags + state[_FLAGS_BYTE + 1 :])
 
 
 # ---------------------------------------------------------------------------------------- theta
@@ -81,6 +90,7 @@ def build_theta(values: Iterable[Item], lg_k: int = DEFAULT_LG_K) -> bytes:
     """Return the sketch of the distinct values."""
     sketch = ds.update_theta_sketch(_within(lg_k, THETA_LG_K_RANGE, "lg_k of a theta sketch"))
     _update(sketch, values)
+    sketch.trim()  # else how many it keeps, and so its estimate, depends on the order of the values
     return bytes(sketch.compact().serialize())
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import datasketches
 import numpy as np
 import pytest
@@ -19,6 +21,32 @@ def test_distinct_counts_stay_within_four_standard_errors(lg_k: int) -> None:
     theta = sketches.merge_theta([sketches.build_theta(part, lg_k) for part in states], lg_k)
     assert estimate_hll(hll) == pytest.approx(220_000, rel=error)
     assert estimate_theta(theta) == pytest.approx(220_000, rel=error)
+
+
+@pytest.mark.parametrize("count", [10, 380, 400, 30_000])
+def test_the_order_of_values_and_of_states_changes_no_estimate(count: int) -> None:
+    rng = random.Random(7)
+    values = [f"u{number}" for number in range(count)]
+    found = set()
+    for _ in range(5):
+        rng.shuffle(values)
+        parts = [
+            values[start : start + 1 + count // 20] for start in range(0, count, 1 + count // 20)
+        ]
+        hlls, thetas = (
+            [sketches.build_hll(one) for one in parts],
+            [sketches.build_theta(one, 10) for one in parts],
+        )
+        found.add(
+            (
+                sketches.estimate_hll(sketches.build_hll(values)),
+                sketches.estimate_hll(sketches.merge_hll(hlls)),
+                sketches.estimate_theta(sketches.build_theta(values, 10)),
+                sketches.estimate_theta(sketches.merge_theta(thetas, 10)),
+            )
+        )
+    assert len(found) == 1
+    assert all(one == pytest.approx(count, rel=0.1) for one in found.pop())
 
 
 def test_quantiles_of_very_many_values_stay_within_the_rank_error() -> None:

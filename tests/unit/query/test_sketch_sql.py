@@ -54,7 +54,7 @@ def sketched(storage: DeepStorage) -> MemoryCatalog:
         ("hll_estimate(hll_merge(h)) > 28", True),
         ("theta_estimate(theta_merge(t))", 28),
         ("hll_estimate(hll_merge(h) FILTER (WHERE n < 5))", 14),
-        ("round(hll_estimate(hll_merge(h, 8)))", 29),
+        ("round(hll_estimate(hll_merge(h, 8)))", 30),
         ("max(hll_estimate(h))", 10),
         ("hll_estimate(hll_union(hll_merge(h), ds_hll(n)))", 29),
         ("theta_estimate(theta_intersect(theta_merge(t), ds_theta(n)))", 20),
