@@ -123,10 +123,10 @@ def _forgets_drops(real: Any) -> Any:
 
 def _any_surplus(_real: Any) -> Any:
     def unload_surplus(state: Any, _floor: int) -> Any:
-        from carnac.core.rollout.model import Unload
+        from carnac.core.rollout.model import Surplus
 
         return tuple(
-            Unload(server_id=server.server_id, segment_id=one, why="there is a copy elsewhere")
+            Surplus(server_id=server.server_id, segment_id=one, why="there is a copy elsewhere")
             for server in state.historicals
             for one in sorted(server.loaded)[:1]
         ), {}

@@ -15,7 +15,8 @@ from benchmarks.replacement.scenario import (
 from carnac.core.log.entries import Entry
 from carnac.core.rollout.deciding import decide_rollout
 from carnac.core.rollout.lives import SegmentLives
-from carnac.core.rollout.model import Broker, BrokerRevisions, Historical, RolloutState
+from carnac.core.rollout.model import Broker, BrokerRevisions, RolloutState
+from tests.support.rollouts import view_of
 from tests.support.timeline import Timeline, Visibility
 
 LEASE_MS = 30_000
@@ -134,8 +135,7 @@ class RolloutWay:
             lease_ms=LEASE_MS,
         )
         servers = tuple(
-            Historical(server_id=one.server_id, loaded=one.loaded, loading=one.loading)
-            for one in fleet.known
+            view_of(one.server_id, loaded=one.loaded, loading=one.loading) for one in fleet.known
         )
         return RolloutState(
             now_ms=now_ms,

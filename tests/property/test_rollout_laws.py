@@ -5,11 +5,12 @@ from __future__ import annotations
 import hypothesis.strategies as st
 from hypothesis import given
 
+from carnac.core.balancing.live.picture import ServerView
 from carnac.core.rollout.deciding import decide_rollout
 from carnac.core.rollout.lives import SegmentLives
-from carnac.core.rollout.model import Broker, Historical, RolloutState, Surplus
+from carnac.core.rollout.model import Broker, RolloutState, Surplus
 from tests.support.laws.rollout import check_rollout
-from tests.support.rollouts import commit_of
+from tests.support.rollouts import commit_of, view_of
 
 SEGMENTS = "abcdef"
 LEASE_MS = 10
@@ -35,20 +36,20 @@ def logs(draw: st.DrawFn) -> SegmentLives:
 
 
 @st.composite
-def historicals(draw: st.DrawFn) -> list[Historical]:
+def historicals(draw: st.DrawFn) -> list[ServerView]:
     servers = []
     for name in ("h1", "h2", "h3"):
         loaded, loading, unloading, failed = (set(draw(ids)) for _ in range(4))
         loading -= loaded
         unloading -= loaded | loading
         servers.append(
-            Historical(
-                server_id=name,
+            view_of(
+                name,
                 loaded=loaded,
                 loading=loading,
                 unloading=unloading,
                 failed=failed - loaded - loading - unloading,
-                serves=draw(st.integers(0, 4)) > 0,
+                is_draining=draw(st.integers(0, 4)) == 0,
                 obeys=draw(st.integers(0, 4)) > 0,
             )
         )
@@ -104,13 +105,13 @@ def test_a_decision_that_was_carried_out_leaves_nothing_to_decide(state: Rollout
         told_revision=rollout.tell_revision,
         lives=state.lives,
         historicals=[
-            Historical(
-                server_id=server.server_id,
+            view_of(
+                server.server_id,
                 loaded={one for one in server.loaded if (server.server_id, one) not in gone},
                 loading={one for one in server.loading if (server.server_id, one) not in gone},
                 unloading=server.unloading,
                 failed={one for one in server.failed if (server.server_id, one) not in gone},
-                serves=server.serves,
+                is_draining=server.is_draining,
                 obeys=server.obeys,
             )
             for server in state.historicals

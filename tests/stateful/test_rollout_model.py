@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from carnac.core.rollout.deciding import decide_rollout
-from carnac.core.rollout.model import Rollout, RolloutState, Unload
+from carnac.core.rollout.model import Rollout, RolloutState
 from carnac.errors import InvariantError
 from tests.support.rollout_model import Model, explore
 from tests.support.rollout_states import LOGS, MOVES, SWITCH, Protocol
@@ -70,11 +70,7 @@ def ignore_silent_brokers(state: RolloutState) -> Rollout:
 
 def drop_the_last_copy(state: RolloutState) -> Rollout:
     rollout = decide_rollout(state)
-    more = (
-        Unload(server_id=one.server_id, segment_id=one.segment_id, why=one.why)
-        for one in state.surplus
-    )
-    return replace(rollout, unloads=(*rollout.unloads, *more))
+    return replace(rollout, unloads=(*rollout.unloads, *state.surplus))
 
 
 def unload_by_what_is_only_being_told(state: RolloutState) -> Rollout:

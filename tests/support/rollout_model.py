@@ -20,8 +20,9 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from carnac.core.balancing.live.picture import ServerView
 from carnac.core.invariants import check
-from carnac.core.rollout.model import Broker, BrokerRevisions, Historical, RolloutState, Surplus
+from carnac.core.rollout.model import Broker, BrokerRevisions, RolloutState, Surplus
 from tests.support.laws.rollout import check_at_rest, check_read, check_rollout, check_told
 from tests.support.rollout_states import (
     ANNOUNCED,
@@ -39,6 +40,7 @@ from tests.support.rollout_states import (
     bits_of,
     names_of,
 )
+from tests.support.rollouts import view_of
 
 
 @dataclass
@@ -313,10 +315,10 @@ class Model:
             unloads[int(one.server_id[1:])] |= bits_of(one.segment_id)
         return rollout.tell_revision, tuple(unloads)
 
-    def _view(self, at: int, server: Server) -> Historical:
+    def _view(self, at: int, server: Server) -> ServerView:
         marks = server.marks if self.protocol.keeps_marks else 0
-        return Historical(
-            server_id=f"h{at}",
+        return view_of(
+            f"h{at}",
             loaded=names_of(server.seen & ~marks),
             unloading=names_of(marks),
         )

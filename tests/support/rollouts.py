@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from carnac.core.balancing.live.picture import ServerView
 from carnac.core.log.commits import Commit, CommitKind, DatasourceCommit
 from carnac.core.log.entries import ENTRY_BITS, Entry
 from carnac.core.rollout.lives import SegmentLives
-from carnac.core.rollout.model import Broker, Historical, RolloutState
+from carnac.core.rollout.model import Broker, RolloutState
 from carnac.core.segments.version import IdRanges, SegmentVersion
 from carnac.core.time.intervals import Interval
 
@@ -51,12 +52,17 @@ def lives_of(*commits: tuple[str, str]) -> SegmentLives:
     return lives
 
 
-def historical(server_id: str, loaded: str = "", **what: Any) -> Historical:
+def view_of(server_id: str, **what: Any) -> ServerView:
+    """A historical of which a rollout asks neither tier nor capacity."""
+    return ServerView(server_id=server_id, tier="", capacity_bytes=0, **what)
+
+
+def historical(server_id: str, loaded: str = "", **what: Any) -> ServerView:
     """A historical; what it loads, unloads and failed to load as words too."""
     sets = {
         name: frozenset(what.pop(name, "").split()) for name in ("loading", "unloading", "failed")
     }
-    return Historical(server_id=server_id, loaded=frozenset(loaded.split()), **sets, **what)
+    return view_of(server_id, loaded=frozenset(loaded.split()), **sets, **what)
 
 
 def broker(
@@ -75,7 +81,7 @@ def broker(
 def rollout_state(
     lives: SegmentLives,
     told: int | None,
-    historicals: Sequence[Historical] = (),
+    historicals: Sequence[ServerView] = (),
     brokers: Sequence[Broker] = (),
     **fields: Any,
 ) -> RolloutState:

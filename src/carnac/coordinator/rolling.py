@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from carnac.core.rollout.deciding import decide_rollout
-from carnac.core.rollout.model import LOAD_PATIENCE_MS, Broker, Historical, Rollout, RolloutState
+from carnac.core.rollout.model import LOAD_PATIENCE_MS, Broker, Rollout, RolloutState
 from carnac.core.time.leases import is_over
 from carnac.ports.serving import Role
 
@@ -109,7 +109,7 @@ class Rolling:
             now_ms=now_ms,
             told_revision=self.told,
             lives=self._log.lives,
-            historicals=[historical_of(view) for view in views],
+            historicals=views,
             brokers=[broker_of(one) for one in brokers],
             leading_since_ms=self._since_ms,
             unwanted=memory.unwanted,
@@ -135,19 +135,6 @@ class Rolling:
         self.last = None
         if self.told is not None:
             self._tell(self._metadata.head().revision, fence)
-
-
-def historical_of(view: ServerView) -> Historical:
-    """Return a server as the rollout sees it."""
-    return Historical(
-        server_id=view.server_id,
-        loaded=frozenset(view.loaded),
-        loading=frozenset(view.loading),
-        unloading=view.unloading,
-        failed=frozenset(view.failed),
-        serves=not view.is_draining,
-        obeys=view.obeys,
-    )
 
 
 def broker_of(record: ServerRecord) -> Broker:

@@ -129,7 +129,7 @@ def check_at_rest(state: RolloutState) -> None:
         "RO-7", state.told_revision == head, f"{state.told_revision} is told, the newest is {head}"
     )
     for server in state.historicals:
-        held = server.loaded | server.loading | server.unloading
+        held = {*server.loaded, *server.loading, *server.unloading}
         extra = held - _needed_at(state, head)
         check("RO-7", not extra, f"{server.server_id} holds {sorted(extra)}, which nothing needs")
 

@@ -16,7 +16,6 @@ from carnac.core.rollout.model import (
     Rollout,
     RolloutState,
     Surplus,
-    Unload,
     Waiting,
 )
 from carnac.core.time.leases import is_over
@@ -96,7 +95,7 @@ def _look_at_news(state: RolloutState, told: int) -> tuple[dict[str, Cold], tupl
     for server in state.historicals:
         if server.counts:
             loaded |= ids & server.loaded
-        for segment_id in ids & server.loading:
+        for segment_id in ids.intersection(server.loading):
             loading.setdefault(segment_id, []).append(server.server_id)
         failed |= ids & server.failed
     cold: dict[str, Cold] = {}
@@ -124,7 +123,7 @@ def _look_at_news(state: RolloutState, told: int) -> tuple[dict[str, Cold], tupl
     return cold, tuple(waiting[segment_id] for segment_id in sorted(waiting))
 
 
-def _unload_replaced(state: RolloutState, floor: int) -> Iterator[Unload]:
+def _unload_replaced(state: RolloutState, floor: int) -> Iterator[Surplus]:
     """Yield an order for each copy of what no revision from the floor on needs, queued loads included."""
     lives = state.lives
     if floor < lives.base:  # older revisions are in use than are remembered
@@ -137,12 +136,12 @@ def _unload_replaced(state: RolloutState, floor: int) -> Iterator[Unload]:
             if not lives.is_needed(segment_id, floor)
         }
         for segment_id in sorted(gone - server.unloading):
-            yield Unload(server_id=server.server_id, segment_id=segment_id, why=REPLACED)
+            yield Surplus(server_id=server.server_id, segment_id=segment_id, why=REPLACED)
 
 
 def _unload_surplus(
     state: RolloutState, floor: int
-) -> tuple[tuple[Unload, ...], dict[Surplus, str]]:
+) -> tuple[tuple[Surplus, ...], dict[Surplus, str]]:
     """Return an order for each surplus copy that may go, and why others stay.
 
     Of what is wanted and in use, one copy stays loaded on a server that is counted on, whatever the surplus says.
@@ -153,7 +152,7 @@ def _unload_surplus(
         if server.counts:
             for segment_id in copies:  # few; a server has many
                 copies[segment_id] += segment_id in server.loaded
-    unloads: list[Unload] = []
+    unloads: list[Surplus] = []
     kept: dict[Surplus, str] = {}
     for one in state.surplus:
         holder = servers.get(one.server_id)
@@ -166,9 +165,9 @@ def _unload_surplus(
                 kept[one] = LAST_COPY
                 continue
             copies[one.segment_id] = others
-        elif not is_loaded and one.segment_id not in holder.loading | holder.failed:
+        elif not (is_loaded or one.segment_id in holder.loading or one.segment_id in holder.failed):
             continue
-        unloads.append(Unload(server_id=one.server_id, segment_id=one.segment_id, why=one.why))
+        unloads.append(one)
     return tuple(unloads), kept
 
 

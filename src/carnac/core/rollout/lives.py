@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Collection, Iterable, Iterator, Set
 from dataclasses import dataclass, replace
 
 from carnac.core.log.commits import Commit
@@ -124,7 +124,7 @@ class SegmentLives:
         """Ids of the segments that the head needs."""
         return self._entries.keys()
 
-    def not_live(self, segment_ids: Set[str]) -> Set[str]:
+    def not_live(self, segment_ids: Collection[str]) -> Set[str]:
         """Return those that the head does not need; takes as long as there are such ids, however many are live."""
         return frozenset(segment_ids).difference(self._entries)
 

@@ -5,42 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from carnac.core.rollout.lives import SegmentLives
 from carnac.core.time.leases import is_over
 
+if TYPE_CHECKING:
+    from carnac.core.balancing.live.picture import ServerView
+
 LOAD_PATIENCE_MS = 10 * 60 * 1000
 """How long a segment that is not loaded yet keeps a revision from being told. After it, queries read it cold."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Historical:
-    """The holdings of a living historical, by its last report.
-
-    Attributes:
-        server_id: Of the server.
-        loaded: Ids of the segments on its disk, without those that are to be unloaded.
-        loading: Those that are assigned to it and on their way.
-        unloading: Those that it was told to unload, until it has said that it does not hold them any more: an order of
-            which nothing was heard may still arrive.
-        failed: Those that it could not load.
-        serves: Whether queries are sent to it: it is not draining.
-        obeys: Whether it has heard the fence of the leader that decides. Until then an order of an earlier leader may
-            still arrive and take any segment away, so what it holds is not counted on.
-    """
-
-    server_id: str
-    loaded: Set[str] = frozenset()
-    loading: Set[str] = frozenset()
-    unloading: Set[str] = frozenset()
-    failed: Set[str] = frozenset()
-    serves: bool = True
-    obeys: bool = True
-
-    @property
-    def counts(self) -> bool:
-        """Whether its loaded segments are counted on."""
-        return self.serves and self.obeys
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +43,7 @@ class Broker:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Surplus:
-    """A copy that is not needed where it is: another one is enough, or no rule wants it any more.
+    """A copy that is not needed where it is: another one is enough, or no rule or revision wants it any more.
 
     Attributes:
         why: The word for it in reports.
@@ -100,7 +74,7 @@ class RolloutState:
     now_ms: int
     told_revision: int | None
     lives: SegmentLives
-    historicals: Sequence[Historical] = ()
+    historicals: Sequence[ServerView] = ()
     brokers: Sequence[Broker] = ()
     leading_since_ms: int = 0
     unwanted: Set[str] = frozenset()
@@ -153,19 +127,6 @@ REPLACED = "replaced"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unload:
-    """An order to a server: forget a segment, loaded or not.
-
-    Attributes:
-        why: `REPLACED`, or what `Surplus.why` said.
-    """
-
-    server_id: str
-    segment_id: str
-    why: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Rollout:
     """The decisions about a rollout.
 
@@ -175,7 +136,7 @@ class Rollout:
         cold: What the revision adds to the one told before that is loaded nowhere, and why it is told all the same.
         floor: The oldest revision in use; None while nothing is told: then nothing is unloaded.
         holders: Ids of the brokers that keep the floor below the told revision, silent ones included; sorted.
-        unloads: Orders, by server in the order of the state.
+        unloads: Copies that servers are to forget, loaded or not, by server in the order of the state.
         kept: Surplus that has to stay for now, and why.
     """
 
@@ -184,7 +145,7 @@ class Rollout:
     cold: Mapping[str, Cold] = field(default_factory=dict)
     floor: int | None = None
     holders: tuple[str, ...] = ()
-    unloads: tuple[Unload, ...] = ()
+    unloads: tuple[Surplus, ...] = ()
     kept: Mapping[Surplus, str] = field(default_factory=dict)
 
 

@@ -94,7 +94,7 @@ def test_a_new_leader_gives_every_load_its_time_anew() -> None:
     assert decide(state).tell_revision == 0
 
 
-@pytest.mark.parametrize("what", [{"serves": False}, {"obeys": False}])
+@pytest.mark.parametrize("what", [{"is_draining": True}, {"obeys": False}])
 def test_only_servers_that_are_counted_on_make_a_revision_ready(what: dict[str, bool]) -> None:
     rollout = decide(rollout_state(lives_of(("a", "")), 0, [historical("h1", "a", **what)]))
     assert rollout.tell_revision == 0

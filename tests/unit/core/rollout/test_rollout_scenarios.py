@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 from carnac.core.rollout.deciding import decide_rollout
 from carnac.core.rollout.lives import SegmentLives
-from carnac.core.rollout.model import REPLACED, BrokerRevisions, Historical, Rollout, RolloutState
+from carnac.core.rollout.model import REPLACED, BrokerRevisions, Rollout, RolloutState
 from tests.support.laws.rollout import check_at_rest, check_rollout
-from tests.support.rollouts import LEASE_MS, broker, commit_of, rollout_state
+from tests.support.rollouts import LEASE_MS, broker, commit_of, rollout_state, view_of
 
 
 @dataclass
@@ -31,7 +31,7 @@ class Story:
         return rollout_state(
             self.lives,
             self.told,
-            [Historical(server_id="h1", loaded=frozenset(self.loaded))],
+            [view_of("h1", loaded=frozenset(self.loaded))],
             [heard],
         )
 

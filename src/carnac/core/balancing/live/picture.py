@@ -47,10 +47,12 @@ class ServerView:
         capacity_bytes: What it may hold.
         is_decommissioning: It is emptied and gets nothing new.
         is_draining: It is about to stop: it gets nothing new, and no queries.
-        obeys: Whether it has heard the fence of the coordinator that leads.
+        obeys: Whether it has heard the fence of the coordinator that leads. Until then an order of an earlier one may
+            still arrive and take any segment away, so what it holds is not counted on.
         loaded: Ids of segments on its disk, without those that it was told to unload.
         loading: Ids of those that it was told to load, in order.
-        unloading: Ids of those that it was told to unload, until it says that it does not hold them any more.
+        unloading: Ids of those that it was told to unload, until it says that it does not hold them any more: an order
+            of which nothing was heard may still arrive.
         failed: Ids of those that it could not load.
         sizes: Bytes of segments that it holds, by id; at least of those that the log does not know.
     """
@@ -66,6 +68,11 @@ class ServerView:
     unloading: Set[str] = frozenset()
     failed: Set[str] = frozenset()
     sizes: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def counts(self) -> bool:
+        """Whether its loaded segments are counted on."""
+        return self.obeys and not self.is_draining
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
