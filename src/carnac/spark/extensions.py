@@ -25,11 +25,9 @@ def without_machine_learning(context: SparkContext) -> Iterator[None]:
 
     The thread of the JVM that serves this one looks for them by a loader of classes that knows none.
     """
-    from py4j.clientserver import ClientServer  # type: ignore[import-untyped]  # no stubs
-
     jvm = context._jvm  # noqa: SLF001 - pyspark has no public word for it
-    # else each call may be served by another thread
-    is_pinned = isinstance(context._gateway, ClientServer)  # noqa: SLF001
+    # else each call may be served by another thread; py4j itself is no dependency of ours
+    is_pinned = type(context._gateway).__name__ == "ClientServer"  # noqa: SLF001
     if jvm is None or not is_pinned or context.getConf().get(OF_USERS):
         yield
         return
