@@ -194,6 +194,29 @@ def test_a_dry_run_of_a_file_starts_no_spark(run: Run) -> None:
     assert "Spark" not in done.err
 
 
+def test_a_dry_run_of_a_statement_looks_for_its_columns_and_files(cwd: Path, run: Run) -> None:
+    (cwd / "rows.json").write_text('{"t": "2024-01-01", "n": 1}')
+    query = """INSERT INTO trips SELECT TIME_PARSE(t) AS __time, %s
+        FROM TABLE(EXTERN('{"type": "local", "files": ["%s"]}', '{"type": "json"}')) (t VARCHAR, n BIGINT)
+        PARTITIONED BY DAY"""
+    load = cwd / "load.sql"
+
+    def tried(column: str, file: str) -> Ran:
+        load.write_text(query % (column, file))
+        return run("ingest", "load.sql", "--dry-run")
+
+    right = tried("n * 2 AS n", "rows.json")
+    assert right.code == 0, right.err
+    assert "a SELECT statement, on Spark" in right.out
+    wrong = tried("m", "rows.json")
+    assert (wrong.code, "there is no column 'm'" in wrong.err) == (5, True), wrong.err
+    missing = tried("n", "nothing.json")
+    assert (missing.code, "nothing.json" in missing.err) == (5, True), missing.err
+    elsewhere = run("sql", "INSERT INTO trips SELECT 1")
+    assert elsewhere.code == 2
+    assert "carnac ingest FILE.sql" in elsewhere.err
+
+
 def test_a_dry_run_of_a_spec_looks_for_its_files(cwd: Path, run: Run) -> None:
     spec = {"dataSource": "t", "timestampSpec": {"column": "x"}, "input": "nothing.csv"}
     (cwd / "spec.json").write_text(json.dumps(spec))

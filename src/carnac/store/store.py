@@ -160,6 +160,14 @@ class Store(StoreReading, Closing):
             guard=guard,
         )
 
+    def check_input(self, spec: IngestSpec) -> None:
+        """Look for what the input of a spec names: files, and datasources and columns of a statement. Without Spark.
+
+        Raises:
+            NotFound, Invalid: Something is not there, or cannot be loaded.
+        """
+        self._writer.check_input(spec)
+
     def append(
         self,
         datasource: str,

@@ -366,11 +366,8 @@ def revert(
 
 def _print_plan(session: Session, spec: IngestSpec) -> None:
     """Print what an ingestion would do; the store and the files are looked up, so that a wrong name is noticed."""
-    from carnac.rows.read.inputs import resolve_input
-
-    if spec.input.type == "files":
-        resolve_input(spec.input)
     with session.open_store() as store:
+        store.check_input(spec)
         head = store.head()
         known = {info.name: info for info in store.datasources()}
     if session.output.is_json:

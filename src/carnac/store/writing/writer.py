@@ -44,7 +44,9 @@ from carnac.store.writing.shown import drops_of, require_aligned, shown_whole, s
 if TYPE_CHECKING:
     from carnac.jobs.pipeline import SparkPipeline
     from carnac.metadata.store import MetadataStore
+    from carnac.ports.distributed import SparkLoad
     from carnac.query.engine import QueryEngine
+    from carnac.specs.ingest.inputs import QueryInput
     from carnac.specs.ingest.spec import IngestSpec
     from carnac.store.writing.loading import LoadPlan
 
@@ -134,16 +136,31 @@ class Writer:
             declarations.remember(self._metadata, spec, met.settings)
         return outcome
 
+    def check_input(self, spec: IngestSpec) -> None:
+        """Look for what the input of a spec names: files, and datasources and columns of a statement. Without Spark.
+
+        Raises:
+            NotFound, Invalid: Something is not there, or cannot be loaded.
+        """
+        from carnac.rows.read.inputs import resolve_input
+
+        inputs = [spec.input]
+        if spec.input.type == "query":
+            with self._leases.reading(None) as reading:
+                load = self._planned(spec.input, spec, reading.head.revision)
+            inputs = [one.input for one in load.externals]
+        for one in inputs:
+            if one.type == "files":
+                resolve_input(one)
+
     def _rows_of(self, plan: LoadPlan, base: int) -> object | None:
         """Return rows in memory, or what Spark is to run of a statement, which reads the base revision."""
         source = plan.spec.input
-        if source.type != "query":
-            return plan.rows
-        asked = LoadAsked(
-            sql=source.query,
-            within=source.within,
-            needs_time=plan.spec.timestamp.missing_value is None,
-        )
+        return self._planned(source, plan.spec, base) if source.type == "query" else plan.rows
+
+    def _planned(self, source: QueryInput, spec: IngestSpec, base: int) -> SparkLoad:
+        needs_time = spec.timestamp.missing_value is None
+        asked = LoadAsked(sql=source.query, within=source.within, needs_time=needs_time)
         return self._engine().plan_load(asked, RevisionCatalog(self._metadata, base))
 
     def _run_job(
