@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from carnac.api import allocation, coordinator
 from carnac.api.app import make_app
+from carnac.api.coordinator import lookups
 from carnac.api.gate import BODY_MAX_BYTES
 from carnac.api.native import routes as native
 from carnac.api.overlord import compaction
@@ -82,6 +83,7 @@ def describe() -> Mapping[str, Any]:
         *overlord.make_routers(services),
         allocation.make_router(nobody),
         *coordinator.make_routers(nobody),
+        lookups.make_router(nobody),
         compaction.make_older_router(nobody, admission=nobody, task_slots=0),
     ]
     return make_app(routers).openapi()

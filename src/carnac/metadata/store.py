@@ -237,11 +237,20 @@ class MetadataStore(TaskRecords, AllocationRecords, CompactionRecords, ServerRec
 
     def lookups(self, revision: int | None = None) -> Mapping[str, Mapping[str, str]]:
         """Return the lookups at the revision, by name."""
+        found = self.lookups_with_revisions(revision)
+        return {name: mapping for name, (_, mapping) in found.items()}
+
+    def lookups_with_revisions(
+        self, revision: int | None = None
+    ) -> Mapping[str, tuple[int, Mapping[str, str]]]:
+        """Return the lookups at the revision, by name: the revision that set each, and its mapping."""
         with self._read() as session:
             past = _past(session, revision)
             at = load_head(session).revision if past is None else past
             rows = session.rows(q.LOOKUPS_AT, revision=at)
-            return {name: load_texts(mapping) for name, mapping in sorted(rows)}
+            return {
+                name: (int(added), load_texts(mapping)) for name, added, mapping in sorted(rows)
+            }
 
     # ---------------------------------------------------------------------------------------- tags and leases
 

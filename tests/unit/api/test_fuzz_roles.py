@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -16,13 +17,15 @@ from prometheus_client import CollectorRegistry
 from carnac.api import allocation
 from carnac.api.admission import Admission
 from carnac.api.app import make_app
-from carnac.api.coordinator import make_routers
+from carnac.api.coordinator import lookups, make_routers
 from carnac.api.hosts import hosts_of
 from carnac.api.overlord.compaction import make_older_router
 from carnac.bootstrap.serving import metrics
 from carnac.bootstrap.serving.broker import open_broker
+from carnac.bootstrap.serving.coordinator import publish_lookup
 from carnac.clock import StoreClock
 from carnac.config import Settings
+from carnac.coordinator.lookups import Lookups
 from carnac.coordinator.view import ClusterView
 from carnac.core.texts import LINE_MAX
 from carnac.overlord.compactor.service import CompactionService
@@ -63,6 +66,8 @@ BODIES: tuple[object, ...] = (
     RULES,
     {"interval": "2013-01-01/2013-01-02", "segmentIds": ["a1"], "versions": ["v"]},
     ["h1:8083"],
+    {"__default": {"a": {"lookupExtractorFactory": {"type": "map", "map": {"a": "b", "c": 1}}}}},
+    {"version": "v1", "lookupExtractorFactory": {"type": "map", "map": {"a": "b"}}},
     {
         "dataSource": "events",
         "skipOffsetFromLatest": "P1D",
@@ -113,6 +118,9 @@ def roles(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Roles]:
             *make_routers(view),
             metrics.make_router(CollectorRegistry()),
             allocation.make_router(cluster.metadata),
+            lookups.make_router(
+                Lookups(cluster.metadata, partial(publish_lookup, cluster.metadata))
+            ),
             make_older_router(
                 CompactionService(cluster.metadata, cluster.clock),
                 admission=Admission(input_roots=()),

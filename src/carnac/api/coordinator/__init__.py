@@ -1,7 +1,7 @@
 """What does a coordinator answer over HTTP? Druid's paths below `/druid/coordinator/v1`, and our own for what goes on.
 
 `datasources` tells what there is, `loading` whether it is loaded, `servers` which one holds what and what is to come,
-`rules` which copies are wanted, `config` which servers are to be emptied, `orders` deletes.
+`rules` which copies are wanted, `config` which servers are to be emptied, `orders` deletes, `lookups` sets names.
 `shapes` has the objects that clients read.
 """
 

@@ -9,17 +9,21 @@ from prometheus_client import Gauge
 
 from carnac.api.admission import Admission
 from carnac.api.coordinator import make_routers
+from carnac.api.coordinator.lookups import make_router as lookups_router
 from carnac.api.overlord.compaction import make_older_router as compaction_router
 from carnac.bootstrap.store import Once, open_records, open_store, process_name
 from carnac.clock import RandomIds
 from carnac.coordinator.coordinator import Coordinator, CoordinatorSettings
+from carnac.coordinator.lookups import Lookups
 from carnac.coordinator.view import ClusterView
 from carnac.core.balancing.plan.limits import Throttles
+from carnac.core.log.commits import LookupChange
 from carnac.overlord.compactor.service import CompactionService
 from carnac.ports.serving import Role
+from carnac.store.history import History
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from prometheus_client import CollectorRegistry
 
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
     from carnac.config import Settings
     from carnac.core.time.intervals import Interval
     from carnac.flight import FlightSegmentServer
+    from carnac.metadata.store import MetadataStore
     from carnac.ports import Clock
     from carnac.ports.serving import ServerRecord
 
@@ -69,10 +74,18 @@ def add(assembly: Assembly) -> None:
         admission=Admission(input_roots=(), spark_settings=settings.http_spark_conf),
         task_slots=settings.compaction_task_slots,
     )
-    assembly.routers.extend([*make_routers(view), specs])
+    lookups = lookups_router(Lookups(metadata, partial(publish_lookup, metadata)))
+    assembly.routers.extend([*make_routers(view), specs, lookups])
     assembly.loops.extend(coordinator.loops)
     assembly.starts.append(coordinator.start)
     _show(assembly.registry, coordinator, view)
+
+
+def publish_lookup(
+    metadata: MetadataStore, name: str, mapping: Mapping[str, str] | None, message: str
+) -> None:
+    """Set a lookup, or remove it; raises as `Store.set_lookup`."""
+    History(metadata).set_lookup(LookupChange(name=name, mapping=mapping), message=message)
 
 
 def settings_of(settings: Settings, *, url: str) -> CoordinatorSettings:

@@ -296,7 +296,7 @@ LOOKUPS_ADDED = statement(
 )
 LOOKUPS_AT = statement(
     """
-    SELECT name, mapping
+    SELECT name, added_revision, mapping
     FROM lookups
     WHERE added_revision <= :revision
       AND (dropped_revision IS NULL OR dropped_revision > :revision)

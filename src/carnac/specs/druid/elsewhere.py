@@ -73,7 +73,8 @@ ELSEWHERE: Sequence[tuple[str, str]] = (
     ("/druid/v2", _BROKER),
     (
         "/druid/coordinator/v1/lookups",
-        "lookups are commits of the store: carnac lookups set NAME FILE, and JOIN lookup.NAME in SQL",
+        "lookups are commits of the store: their paths end in config or status at a coordinator, and JOIN lookup.NAME"
+        " has them in SQL",
     ),
     ("/druid/listen/v1/lookups", "lookups are commits of the store: carnac lookups set NAME FILE"),
     (
