@@ -36,6 +36,10 @@ def make_spark_pipeline(
     """
     from carnac.jobs.pipeline import SparkPipeline
 
+    if not is_for_users:
+        from carnac.spark.without_pandas import keep_pandas_out
+
+        keep_pandas_out()
     return SparkPipeline(
         output_url=deep_storage.url,
         clock=clock,

@@ -1,14 +1,16 @@
-"""What Spark's machine learning adds to every session, left out where nobody can ask for it.
+"""What Spark has for programs of users, left out where only Carnac's own jobs run.
 
 Spark looks for extensions in all jars that it has, and its own machine learning is one: it has Scala read half of its
 own types to register two functions that no SQL text can name, which takes a fifth of the processor time of a short job.
+And PySpark asks of all that it hands to Java whether it is NumPy's, for which it imports what its own tests need,
+pandas among that: a third of what a command imports.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -48,3 +50,12 @@ def without_machine_learning(context: SparkContext) -> Iterator[None]:
     finally:
         thread.setContextClassLoader(usual)
         ways.ReflectionUtil.setClassLoadingStrategy(ways.CurrentThreadClassLoadingStrategy())
+
+
+def take_no_numpy(gateway: Any) -> None:
+    """Have the way to a JVM take no numbers and arrays of NumPy; what it made before may."""
+    from pyspark.sql.types import NumpyArrayConverter, NumpyScalarConverter
+
+    client = gateway._gateway_client  # noqa: SLF001 - a gateway of pinned threads has no public one
+    of_numpy = (NumpyArrayConverter, NumpyScalarConverter)
+    client.converters = [one for one in client.converters if not isinstance(one, of_numpy)]

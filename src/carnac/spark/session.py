@@ -30,7 +30,7 @@ from carnac.errors import CarnacError, Unavailable
 from carnac.spark import startup
 from carnac.spark.class_archive import use_archive
 from carnac.spark.connect import connect
-from carnac.spark.extensions import without_machine_learning
+from carnac.spark.extensions import take_no_numpy, without_machine_learning
 from carnac.spark.interrupts import Held, hold_signals
 from carnac.spark.java import COMPILES_LATE, prepare_java, with_option
 from carnac.spark.jvm import TOLD_TO_END, JavaEnded, exit_code_of, open_gateway
@@ -328,6 +328,8 @@ class SparkHolder:
         gateway = None
         if SparkContext._gateway is None:  # noqa: SLF001 - the JVM of an earlier session is used again
             gateway = open_gateway(conf, self.log_path, held, niceness=self.settings.niceness)
+            if not self.settings.is_for_users:
+                take_no_numpy(gateway)
         return SparkContext(conf=_with_defaults(conf), gateway=gateway)
 
     def _ship(self) -> Path:
@@ -340,6 +342,8 @@ class SparkHolder:
         config = dict(_DEFAULTS)
         if local is not None:
             config.update(_LOCAL_DEFAULTS)
+            if not self.settings.is_for_users:
+                config["spark.python.daemon.module"] = "carnac.jobs.own_worker_daemon"
         config["spark.master"] = local or self.settings.master
         config.update(self.settings.config)
         if local is None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from carnac.spark import extensions
-from carnac.spark.extensions import without_machine_learning
+from carnac.spark.extensions import take_no_numpy, without_machine_learning
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,3 +39,16 @@ def test_extensions_of_others_are_found(
     monkeypatch.setattr(extensions, "_OF_SPARK", "/no-such-jar_")
     with without_machine_learning(spark.sparkContext):
         assert finds(loader_of(spark))
+
+
+def test_of_numpy_is_nothing_that_jobs_hand_over(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gateway = spark.sparkContext._gateway
+    client = gateway._gateway_client  # type: ignore[union-attr]
+    monkeypatch.setattr(client, "converters", client.converters)
+    take_no_numpy(gateway)
+    kinds = [type(one).__name__ for one in client.converters]
+    assert "ListConverter" in kinds
+    assert not [name for name in kinds if "Numpy" in name]
+    assert spark.createDataFrame([(1, [2.0])], "n long, d array<double>").first() == (1, [2.0])
