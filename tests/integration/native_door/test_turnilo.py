@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import pytest
 
 from carnac.bootstrap.store import open_store
@@ -89,6 +90,26 @@ def test_time_is_split_into_texts(
         door, "topN", dimension=hours_split(zone, period), aggregations=COUNT, metric=metric, threshold=2
     )  # fmt: skip
     assert [(one["***__time"], one["count"]) for one in answer["result"]] == found
+
+
+def test_parts_of_times_are_numbers_and_names_are_english(door: InProcessClient) -> None:
+    def split(pattern: str, locale: str) -> httpx.Response:
+        part = {"type": "timeFormat", "format": pattern, "locale": locale, "timeZone": "Etc/UTC"}
+        dimension = {
+            "type": "extraction", "dimension": "__time", "outputName": "t", "outputType": "LONG", "extractionFn": part
+        }  # fmt: skip
+        body = {
+            **BOTH, "queryType": "topN", "dimension": dimension, "aggregations": COUNT, "metric": "count",
+            "threshold": 2,
+        }  # fmt: skip
+        return door.post("/druid/v2", json=body)
+
+    assert split("w", "en-US").json()[0]["result"] == [
+        {"t": 22, "count": 5}, {"t": 18, "count": 4}
+    ]  # fmt: skip
+    assert split("H", "fr").json()[0]["result"] == [{"t": 8, "count": 5}, {"t": 9, "count": 5}]
+    refused = split("MMMM", "fr")
+    assert (refused.status_code, "English here" in refused.json()["errorMessage"]) == (400, True)
 
 
 def test_a_split_of_numbers_is_by_buckets(door: InProcessClient) -> None:

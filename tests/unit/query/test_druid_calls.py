@@ -206,6 +206,7 @@ def test_a_series_is_grouped_by_what_it_shows(store: Store) -> None:
                 "2024-09-01T00:00:00.000+00:00",
             ],
         ),
+        ("TIME_FORMAT(__time, 'w', 'UTC')", ["10", "10", "32"]),
         ("TIME_FORMAT(__time, 'E d.M.yy', 'UTC')", ["Mon 4.3.24", "Tue 5.3.24", "Sun 11.8.24"]),
         ("TIMESTAMPDIFF(HOUR, TIMESTAMP '2024-03-04 10:00:00', __time)", [0, 37, 3830]),
         ("TIMESTAMPDIFF(MONTH, __time, TIMESTAMP '2024-09-05 00:00:00')", [6, 5, 0]),

@@ -155,8 +155,11 @@ def _time_format(texts: Texts) -> str | None:
     pattern, zone = given[0] or _ISO, given[1]
     if zone and has_offset(pattern):
         return None
+    at = _on_the_wall(zone, "CAST(_1 AS TIMESTAMPTZ)")
+    if pattern == "w":  # which no directive prints without a zero before it
+        return f"CAST(date_part('week', {at}) AS VARCHAR)"
     directives = to_strftime(pattern).replace("'", "''")
-    return f"strftime({_on_the_wall(zone, 'CAST(_1 AS TIMESTAMPTZ)')}, '{directives}')"
+    return f"strftime({at}, '{directives}')"
 
 
 def _time_shift(texts: Texts) -> str | None:

@@ -153,6 +153,18 @@ def has_offset(pattern: str) -> bool:
     return any(token.field == "offset" for token in parse_pattern(pattern))
 
 
+def has_names(pattern: str) -> bool:
+    """Whether times of this pattern hold words, which are of a language.
+
+    Raises:
+        Invalid: It is not a pattern.
+    """
+    return any(
+        token.field in {"day_name", "half_day"} or (token.field == "month" and token.width > 2)
+        for token in parse_pattern(pattern)
+    )
+
+
 def to_spark_pattern(pattern: str, *, printing: bool = False) -> str:
     """Return the pattern with the letters of Spark's `to_timestamp` and `date_format`.
 

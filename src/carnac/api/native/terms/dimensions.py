@@ -23,6 +23,7 @@ from carnac.api.native.terms.times import bucket_ms, instant, read_granularity
 from carnac.api.native.terms.values import NULL, TYPES_SAID, Sql, cast_to, to_double, to_text
 from carnac.api.sql.requests import Unreadable
 from carnac.core.quoting import quote_text
+from carnac.core.texts import short
 from carnac.core.time.zones import UTC_ZONE
 
 _ISO = "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'"
@@ -171,7 +172,16 @@ def _time_format(value: Sql, block: Block, _scope: Scope) -> Sql:
     if block.get("asMillis") is True:
         return to_text(ms)
     zone = str(block.get("timeZone") or UTC_ZONE)
-    pattern = quote_text(str(block.get("format") or _ISO))
+    text = str(block.get("format") or _ISO)
+    locale = str(block.get("locale") or "en")
+    if not re.match("en(?![a-z])", locale, re.IGNORECASE):
+        from carnac.specs.druid.joda import has_names  # specs take long to load
+
+        if has_names(text):
+            raise NotHere(
+                f"names of days and months are English here, not of the locale {short(locale)}"
+            )
+    pattern = quote_text(text)
     more = "" if zone == UTC_ZONE else f", {quote_text(zone)}"
     return Sql(f"TIME_FORMAT({instant(ms)}, {pattern}{more})", "string")
 
