@@ -8,6 +8,7 @@ import pytest
 
 from carnac.bootstrap.store import open_lockbox, open_store
 from carnac.cli.commands import all_commands
+from carnac.config import Settings
 from carnac.core.locks.model import LockType
 from carnac.core.log.commits import CommitKind, LockHeld, Publication
 from carnac.errors import NotFound, Revoked
@@ -18,7 +19,7 @@ from tests.locks import hours, wants
 @pytest.fixture
 def locked(store: Path) -> Path:
     """A compaction that holds three segments, an append beside it, and somebody who waits."""
-    with open_lockbox(store) as lockbox:
+    with open_lockbox(Settings(store=str(store))) as lockbox:
         lockbox.acquire(wants("compact-1", hours(3), 0, 1, 2, type=LockType.REPLACE, priority=25))
         lockbox.acquire(wants("stream-1", hours(0, 24), type=LockType.APPEND, priority=75))
         lockbox.request(wants("compact-2", hours(3), 2, 3, type=LockType.REPLACE, priority=25))
@@ -78,7 +79,7 @@ def test_breaking_what_is_not_there_is_an_error(run: Run, locked: Path) -> None:
 
 def test_a_store_that_is_not_there_has_no_lockbox(tmp_path: Path) -> None:
     with pytest.raises(NotFound):
-        open_lockbox(tmp_path / "nothing")
+        open_lockbox(Settings(store=str(tmp_path / "nothing")))
 
 
 def test_the_group_is_a_command() -> None:

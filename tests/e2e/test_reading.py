@@ -343,7 +343,9 @@ def test_sql_names_the_segment_whose_file_is_damaged(run: Run, store: Path) -> N
 def test_doctor_tells_what_scrubbing_has_found(run: Run, store: Path) -> None:
     place = next((store / "deep-storage" / "segments").rglob("*.parquet"))
     place.write_bytes(place.read_bytes()[:-1])
-    with closing(open_records(str(store), settings=Settings(), clock=SystemClock())) as metadata:
+    with closing(
+        open_records(settings=Settings(store=str(store)), clock=SystemClock())
+    ) as metadata:
         files = open_deep_storage(str(store / "deep-storage"))
         Scrubber(metadata, files, SystemClock(), bytes_per_s=1 << 30).run_round(1_000)
     done = run("doctor", "--store", str(store), code=1)
@@ -375,7 +377,9 @@ def test_doctor_tells_wrong_checksums_from_damage_and_mends_them(run: Run, store
 
 
 def test_doctor_tells_damage_in_what_was_written_last(run: Run, store: Path) -> None:
-    with closing(open_records(str(store), settings=Settings(), clock=SystemClock())) as metadata:
+    with closing(
+        open_records(settings=Settings(store=str(store)), clock=SystemClock())
+    ) as metadata:
         metadata.put_settings({"name": "value"})
         assert "of metadata written last" in run("doctor", "--store", str(store)).out
         log = store / "metadata.db-wal"

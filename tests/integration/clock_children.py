@@ -6,6 +6,7 @@ from typing import Any
 
 from carnac.bootstrap.tasks import open_loop
 from carnac.clock import StoreClock, SystemClock
+from carnac.config import Settings
 from tests.support.tasks import FakeRunner
 
 AHEAD_MS = 2 * 86_400_000
@@ -20,7 +21,11 @@ class ClockAhead(SystemClock):
 
 def lead_ahead(store: str, tell: Any) -> None:
     """Lead with a clock that is two days ahead; tell so, and never end."""
-    loop = open_loop(store, runners={"process": FakeRunner()}, clock=StoreClock(ClockAhead()))
+    loop = open_loop(
+        settings=Settings(store=store),
+        runners={"process": FakeRunner()},
+        clock=StoreClock(ClockAhead()),
+    )
     loop.run_round()
     tell.put(loop.is_leader)
     loop.run()

@@ -51,7 +51,7 @@ def test_another_one_takes_over_at_once_and_says_whose_clock_was_wrong(
     assert [one["state"] for one in found] == ["problem"]
     assert "172," in found[0]["detail"]
     assert f"process {os.getpid()}" not in found[0]["detail"]
-    loop = open_loop(killed_ahead, runners={"process": FakeRunner()})
+    loop = open_loop(settings=Settings(store=killed_ahead), runners={"process": FakeRunner()})
     loop.run_round()
     assert loop.is_leader
     assert "its clock is ahead" in caplog.text

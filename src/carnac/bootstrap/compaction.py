@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from carnac.bootstrap.store import name_of_store, open_records
+from carnac.bootstrap.store import open_records, settings_for
 from carnac.bootstrap.tasks import open_tasks
 from carnac.clock import RandomIds, StoreClock
-from carnac.config import Settings, load_settings
+from carnac.config import Settings
 from carnac.core.compaction.control.manager import Capacity
 from carnac.core.compaction.plan.groups import CompactionGroup
 from carnac.errors import CarnacError
@@ -46,10 +45,7 @@ def open_compaction(
     Raises:
         NotFound, Invalid, Unavailable: As `carnac.open`.
     """
-    settings = settings or load_settings(os.environ, directory=Path.cwd())
-    if store is not None:
-        settings = settings.model_copy(update={"store": name_of_store(store, settings)})
-    clock = clock or StoreClock()
+    settings, clock = settings_for(store, settings), clock or StoreClock()
     return CompactionService(open_records(settings=settings, clock=clock), clock)
 
 

@@ -97,6 +97,16 @@ def name_of_store(store: object, settings: Settings) -> str:
     return name
 
 
+def settings_for(store: object, settings: Settings | None) -> Settings:
+    """Return the settings, if they are None those of this folder and the environment, with the store that is meant.
+
+    Raises:
+        Invalid: As `name_of_store`.
+    """
+    settings = settings or load_settings(os.environ, directory=Path.cwd())
+    return settings.model_copy(update={"store": name_of_store(store, settings)})
+
+
 def beside_store(named: str | None, name: str, settings: Settings) -> Path:
     """Return what a setting names; None: a file or folder beside the metadata file, or else among temporary files."""
     if named is not None:
@@ -229,19 +239,14 @@ def require_writable(store: str) -> None:
         raise ReadOnly(f"the store can only be read here, because {obstacle}")
 
 
-def open_lockbox(
-    store: str | os.PathLike[str] | None = None,
-    *,
-    settings: Settings | None = None,
-) -> Lockbox:
-    """Open the lockbox of a store that is there; arguments as for `open_store`.
+def open_lockbox(settings: Settings) -> Lockbox:
+    """Open the lockbox of a store that is there.
 
     Raises:
         NotFound, Invalid, Unavailable: As `open_store`.
     """
-    settings = settings or load_settings(os.environ, directory=Path.cwd())
     clock = StoreClock()
-    return make_lockbox(open_records(store, settings=settings, clock=clock), settings, clock)
+    return make_lockbox(open_records(settings=settings, clock=clock), settings, clock)
 
 
 def make_lockbox(metadata: MetadataStore, settings: Settings, clock: Clock) -> Lockbox:
@@ -258,7 +263,6 @@ def make_lockbox(metadata: MetadataStore, settings: Settings, clock: Clock) -> L
 
 
 def open_records(
-    store: str | os.PathLike[str] | None = None,
     *,
     settings: Settings,
     clock: Clock,
@@ -273,7 +277,7 @@ def open_records(
     Raises:
         NotFound, Invalid, Unavailable: As `open_store`.
     """
-    location = locate_store(name_of_store(store, settings))
+    location = locate_store(name_of_store(None, settings))
     metadata = _open_metadata(
         location, create=False, clock=clock, ids=ids or RandomIds(), patience_ms=patience_ms
     )

@@ -6,20 +6,19 @@ import logging
 import os
 from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from carnac.bootstrap.spark import giving_way
 from carnac.bootstrap.store import (
     make_lockbox,
-    name_of_store,
     open_files,
     open_records,
     open_store,
     process_name,
+    settings_for,
 )
 from carnac.clock import MarkedIds, RandomIds, StoreClock
-from carnac.config import Settings, load_settings
+from carnac.config import Settings
 from carnac.core.ids import mark_of
 from carnac.core.tasks.model import Attempt
 from carnac.overlord.attempt import run_attempt
@@ -63,7 +62,7 @@ def open_tasks(
     """
     from carnac.bootstrap.runners import open_runners
 
-    settings = _settings(store, settings)
+    settings = settings_for(store, settings)
     clock, ids = clock or StoreClock(), ids or RandomIds()
     metadata = open_records(settings=settings, clock=clock, ids=ids)
     return TaskService(
@@ -76,9 +75,8 @@ def open_tasks(
 
 
 def open_loop(
-    store: str | os.PathLike[str] | None = None,
     *,
-    settings: Settings | None = None,
+    settings: Settings,
     runners: Mapping[str, TaskRunner],
     url: str = "",
     clock: Clock | None = None,
@@ -92,7 +90,6 @@ def open_loop(
     Raises:
         NotFound, Invalid, Unavailable: As `carnac.open`.
     """
-    settings = _settings(store, settings)
     clock, ids = clock or StoreClock(), RandomIds()
     metadata = open_records(
         settings=settings, clock=clock, ids=ids, patience_ms=settings.lease_ttl_ms
@@ -239,8 +236,3 @@ def load_checked(payload: Mapping[str, object]) -> AnyTask:
 
         check_syntax(task.where)
     return task
-
-
-def _settings(store: str | os.PathLike[str] | None, settings: Settings | None) -> Settings:
-    settings = settings or load_settings(os.environ, directory=Path.cwd())
-    return settings.model_copy(update={"store": name_of_store(store, settings)})

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client import Counter, Histogram
 
 from carnac.broker.record import Outcome, QueryRecord
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
-
-    from carnac.broker.waiting import QueryQueue
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 """Upper bounds of the histograms of time."""
@@ -20,18 +17,9 @@ _RAN = frozenset({Outcome.OK, Outcome.ABANDONED, Outcome.CANCELLED, Outcome.TIME
 
 
 class BrokerMetrics:
-    """Counts statements that are over, and shows those that are not.
+    """Counts statements that are over."""
 
-    Args:
-        planning_revision: Returns the revision that new statements are planned on; asked when metrics are.
-    """
-
-    def __init__(
-        self,
-        registry: CollectorRegistry,
-        queue: QueryQueue,
-        planning_revision: Callable[[], int],
-    ) -> None:
+    def __init__(self, registry: CollectorRegistry) -> None:
         self._queries = Counter(
             "carnac_queries",
             "Queries that are over, by how they ended.",
@@ -66,21 +54,6 @@ class BrokerMetrics:
             "Answers that were not complete, and said so.",
             registry=registry,
         )
-        self._shown = (
-            _gauge(registry, "carnac_queries_running", "Queries that run.", lambda: queue.running),
-            _gauge(
-                registry,
-                "carnac_queries_waiting",
-                "Queries that wait for their turn.",
-                lambda: queue.waiting,
-            ),
-            _gauge(
-                registry,
-                "carnac_planning_revision",
-                "The revision that new queries are planned on.",
-                planning_revision,
-            ),
-        )
 
     def note(self, record: QueryRecord) -> None:
         """Count a statement that is over."""
@@ -94,9 +67,3 @@ class BrokerMetrics:
         self._segments.inc(record.facts.segments_expected)
         if record.outcome is Outcome.OK and not record.facts.is_complete:
             self._incomplete.inc()
-
-
-def _gauge(registry: CollectorRegistry, name: str, what: str, value: Callable[[], int]) -> Gauge:
-    gauge = Gauge(name, what, registry=registry)
-    gauge.set_function(value)
-    return gauge

@@ -10,6 +10,8 @@ from carnac.core.words import counted
 from carnac.errors import Invalid, NotFound, Unavailable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy as np
     import numpy.typing as npt
     import pyarrow as pa
@@ -43,13 +45,9 @@ def load_cloud(
 
     from carnac.console.clouds import Cloud
 
-    table = read_table(path)
-    for name in (datasource, server, start):
-        if name not in table.column_names:
-            raise Invalid(
-                f"table {path} has no column '{name}'; it has {', '.join(table.column_names)}",
-                path=str(path),
-            )
+    needed = (datasource, server, start)
+    table = read_table(path, needed)
+    for name in needed:
         if table[name].null_count:
             raise Invalid(
                 f"column '{name}' of table {path} is empty in {table[name].null_count:,} of "
@@ -69,14 +67,28 @@ def load_cloud(
     )
 
 
-def read_table(path: Path) -> pa.Table:
+def read_table(path: Path, needed: Sequence[str]) -> pa.Table:
     """Return the rows of a file; its suffix tells which kind it is.
+
+    Args:
+        needed: Columns that it must have, whatever others.
 
     Raises:
         NotFound: There is no such file.
-        Invalid: It is of no known kind, or not what its suffix says.
+        Invalid: It is of no known kind, or not what its suffix says, or a column is not there.
         Unavailable: It cannot be read.
     """
+    table = _read(path)
+    for name in needed:
+        if name not in table.column_names:
+            raise Invalid(
+                f"table {path} has no column '{name}'; it has {', '.join(table.column_names)}",
+                path=str(path),
+            )
+    return table
+
+
+def _read(path: Path) -> pa.Table:
     import pyarrow as pa
     import pyarrow.csv
     import pyarrow.json

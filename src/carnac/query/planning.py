@@ -104,15 +104,19 @@ class Plan:
     whole: WholeAnswer | None = None
 
     @property
+    def slices(self) -> list[LeafSlice]:
+        """What is left after pruning, of all scans."""
+        return [piece for scan in self.scans for piece in scan.slices]
+
+    @property
     def is_small(self) -> bool:
         """Whether the answer is known to have few rows."""
-        slices = [piece for scan in self.scans for piece in scan.slices]
-        return self.size is not None and self.size.is_small(slices)
+        return self.size is not None and self.size.is_small(self.slices)
 
     @property
     def segments_read(self) -> int:
         """How many segments the scans read, each counted once."""
-        return len({piece.segment.segment_id for scan in self.scans for piece in scan.slices})
+        return len({piece.segment.segment_id for piece in self.slices})
 
 
 @dataclass(slots=True)

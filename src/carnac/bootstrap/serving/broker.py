@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from carnac.bootstrap.engines import make_engine, make_ready
 from carnac.bootstrap.serving.coordinator import connect
-from carnac.bootstrap.serving.metrics import show_kept
+from carnac.bootstrap.serving.metrics import show_gauges, show_kept
 from carnac.bootstrap.spark import make_spark_pipeline, write_notice
 from carnac.bootstrap.store import (
     Once,
@@ -75,6 +75,7 @@ class BrokerHost:
     connect: Callable[..., SegmentServer] = connect
 
 
+@dataclass(frozen=True, slots=True)
 class BrokerHandle(Closing):
     """A broker that was opened.
 
@@ -84,28 +85,19 @@ class BrokerHandle(Closing):
         open_catalog: Opens the revision that a query is to be planned on.
         loops: What must turn for it to be healthy.
         make_ready: See `engines`.
+        steps: What is to be closed at the end.
     """
 
-    def __init__(
-        self,
-        queries: Broker,
-        queue: QueryQueue,
-        open_catalog: OpenCatalog,
-        *,
-        loops: Sequence[Loop],
-        make_ready: Callable[[ExitStack], None],
-        steps: ExitStack,
-    ) -> None:
-        self.queries = queries
-        self.open_catalog = open_catalog
-        self.queue = queue
-        self.loops = loops
-        self.make_ready = make_ready
-        self._steps = steps
+    queries: Broker
+    queue: QueryQueue
+    open_catalog: OpenCatalog
+    loops: Sequence[Loop]
+    make_ready: Callable[[ExitStack], None]
+    steps: ExitStack
 
     def close(self) -> None:
         """Stop all statements, and let go of leases, files and connections. Idempotent."""
-        self._steps.close()
+        self.steps.close()
 
 
 def add(assembly: Assembly) -> None:
@@ -337,5 +329,11 @@ def _listeners(
     if registry is not None:
         from carnac.broker.metrics import BrokerMetrics
 
-        found.append(BrokerMetrics(registry, queue, planning).note)
+        shown: dict[str, tuple[str, Callable[[], float]]] = {
+            "queries_running": ("Queries that run.", lambda: queue.running),
+            "queries_waiting": ("Queries that wait for their turn.", lambda: queue.waiting),
+            "planning_revision": ("The revision that new queries are planned on.", planning),
+        }
+        show_gauges(registry, "carnac", shown)
+        found.append(BrokerMetrics(registry).note)
     return found

@@ -5,12 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
-from prometheus_client import Gauge
-
 from carnac.api.admission import Admission
 from carnac.api.coordinator import make_routers
 from carnac.api.coordinator.lookups import make_router as lookups_router
 from carnac.api.overlord.compaction import make_older_router as compaction_router
+from carnac.bootstrap.serving.metrics import show_gauges
 from carnac.bootstrap.store import Once, open_records, open_store, process_name
 from carnac.clock import RandomIds
 from carnac.coordinator.coordinator import Coordinator, CoordinatorSettings
@@ -140,5 +139,4 @@ def _show(registry: CollectorRegistry, coordinator: Coordinator, view: ClusterVi
         "unplaced": ("Segments that no server can take.", lambda: len(planner.memory.unplaced)),
         "failing_duties": ("Duties that came to nothing.", lambda: len(coordinator.failures)),
     }
-    for name, (help_text, value) in shown.items():
-        Gauge(f"carnac_coordinator_{name}", help_text, registry=registry).set_function(value)
+    show_gauges(registry, "carnac_coordinator", shown)

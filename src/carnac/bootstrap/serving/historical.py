@@ -7,10 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from prometheus_client import Gauge
-
 from carnac.bootstrap.engines import make_engine, make_ready
-from carnac.bootstrap.serving.metrics import show_kept
+from carnac.bootstrap.serving.metrics import show_gauges, show_kept
 from carnac.bootstrap.store import open_files, open_records, process_name
 from carnac.clock import RandomIds
 from carnac.flight import FlightServer
@@ -143,5 +141,4 @@ def _show(registry: CollectorRegistry, historical: Historical) -> None:
         "segments": ("Segments that are assigned to this historical.", lambda: historical.segments),
         "running": ("Leaf statements that run.", lambda: historical.running),
     }
-    for name, (help_text, value) in shown.items():
-        Gauge(f"carnac_historical_{name}", help_text, registry=registry).set_function(value)
+    show_gauges(registry, "carnac_historical", shown)

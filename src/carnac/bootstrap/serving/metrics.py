@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from fastapi import APIRouter, Response
@@ -40,6 +40,14 @@ def add(assembly: Assembly) -> None:
     for loop in assembly.loops:
         turning.labels(loop.name).set_function(_turns(loop))
     assembly.routers.append(make_router(registry))
+
+
+def show_gauges(
+    registry: CollectorRegistry, prefix: str, shown: Mapping[str, tuple[str, Callable[[], float]]]
+) -> None:
+    """Show values of now, each by the end of its name with what it is for people."""
+    for name, (help_text, value) in shown.items():
+        Gauge(f"{prefix}_{name}", help_text, registry=registry).set_function(value)
 
 
 def show_kept(registry: CollectorRegistry, role: Role, counts: KeptCounts) -> None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from carnac.core.balancing.live.picture import LiveSegment, ServerView
 from carnac.core.balancing.plan.cluster import DEFAULT_TIER
@@ -15,9 +15,6 @@ from carnac.core.json_text import parse_json
 from carnac.core.texts import FILE_MAX, at_most, short
 from carnac.core.time.intervals import Interval, parse_instant, parse_interval
 from carnac.errors import Invalid, NotFound
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 SEGMENT_COLUMNS = ("segment", "datasource", "start", "end", "size", "server")
 SERVER_COLUMNS = ("server", "capacity")
@@ -180,14 +177,7 @@ def _read_json(path: Path) -> Any:
 def _rows(path: Path, needed: Sequence[str]) -> list[dict[str, Any]]:
     from carnac.console.cloud_table import read_table
 
-    table: pa.Table = read_table(path)
-    for name in needed:
-        if name not in table.column_names:
-            raise Invalid(
-                f"table {path} has no column '{name}'; it has {', '.join(table.column_names)}",
-                path=str(path),
-            )
-    rows: list[dict[str, Any]] = table.to_pylist()
+    rows: list[dict[str, Any]] = read_table(path, needed).to_pylist()
     return rows
 
 

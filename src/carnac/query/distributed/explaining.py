@@ -10,7 +10,7 @@ from carnac.query.planning import Plan
 
 def said_of_segments(plan: Plan) -> Iterator[str]:
     """Yield what is read, and what is left out by what."""
-    slices = {piece.segment.segment_id: piece for scan in plan.scans for piece in scan.slices}
+    slices = {piece.segment.segment_id: piece for piece in plan.slices}
     yield f"segments that may matter: {len(slices)} of {plan.segments_total}"
     if slices:
         yield f"to be read: {said_of_slices(list(slices.values()))}"

@@ -102,7 +102,7 @@ class Embedded:
         with files.held(plan.scans, query.stop) as paths:
             for name, table in plan.tables.items():
                 query.cursor.register(name, arrow_table(table))
-            slices = [piece for scan in plan.scans for piece in scan.slices]
+            slices = plan.slices
             with files.hot.held(slices, paths) as hot:
                 views = {
                     scan.view: scan_sql(scan.used, scan.slices, paths, None, hot)
@@ -136,7 +136,7 @@ class Embedded:
         return self._split(query, plan)
 
     def _has_whole(self, plan: Plan, keeping: Keeping) -> bool:
-        slices = [piece for scan in plan.scans for piece in scan.slices]
+        slices = plan.slices
         key, kept = key_of_whole(plan), self.leaves.kept
         return bool(keeping.use and slices and kept.find(key, keys_of(slices)).results)
 

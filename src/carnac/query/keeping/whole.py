@@ -30,7 +30,7 @@ SLICES_MAX = 20_000
 
 def whole_answer(kept: KeptResults, plan: Plan, keeping: Keeping) -> WholeAnswer | None:
     """Return the answer of a plan, kept or to be kept; None: it is not worth it, or not the same each time."""
-    slices = [piece for scan in plan.scans for piece in scan.slices]
+    slices = plan.slices
     rows = rows_in(slices)
     if not rows or rows < kept.rows_min or len(slices) > SLICES_MAX or not may_keep(plan.statement):
         return None

@@ -137,7 +137,7 @@ def _made(text: _Text, plan: Plan) -> QueryBasis:
                 if text.seen is None or name.lower() in text.seen
             }
         )
-    slices = {(one.segment.segment_id, one.clip) for scan in plan.scans for one in scan.slices}
+    slices = {(one.segment.segment_id, one.clip) for one in plan.slices}
     return QueryBasis(
         statement=text.printed,
         slices=sorted(slices, key=lambda item: (item[0], str(item[1]))),

@@ -44,7 +44,7 @@ def locks(
     from carnac.bootstrap.store import open_lockbox
 
     session = session_of(ctx)
-    with open_lockbox(settings=session.settings) as lockbox:
+    with open_lockbox(session.settings) as lockbox:
         if datasource is not None:
             lockbox.check_datasource(datasource)
         pictures = lockbox.explain(datasource)
@@ -73,7 +73,7 @@ def break_lock(
     from carnac.core.locks.model import describe_end
 
     session = session_of(ctx)
-    with open_lockbox(settings=session.settings) as lockbox:
+    with open_lockbox(session.settings) as lockbox:
         lock = lockbox.break_lock(lock_id)
     session.output.answer(
         {"lock": _lock_json(lock)},
