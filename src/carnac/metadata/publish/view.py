@@ -46,13 +46,7 @@ class SqlPublishView:
         """Return what is known of an interval that is or was a chunk; None if it never was."""
         key = (datasource_id, interval)
         if key not in self._rows:
-            found = load_chunk_rows(
-                self._session,
-                s.FIND_CHUNK,
-                datasource_id=datasource_id,
-                start_ms=interval.start_ms,
-                end_ms=interval.end_ms,
-            )
+            found = load_chunk_rows(self._session, s.FIND_CHUNK, datasource_id, interval)
             self._rows[key] = found[0] if found else None
         return self._rows[key]
 
@@ -68,13 +62,7 @@ class SqlPublishView:
         known = self._rows.get((datasource_id, interval))
         if known is not None and known.live is not None:  # live chunks are disjoint (CH-1)
             return (known.chunk(),)
-        rows = load_chunk_rows(
-            self._session,
-            s.CHUNKS_LIVE_OVER,
-            datasource_id=datasource_id,
-            start_ms=interval.start_ms,
-            end_ms=interval.end_ms,
-        )
+        rows = load_chunk_rows(self._session, s.CHUNKS_LIVE_OVER, datasource_id, interval)
         for row in rows:
             self._rows[datasource_id, row.interval] = row
         return [row.chunk() for row in rows]
@@ -110,13 +98,7 @@ class SqlPublishView:
         datasource_id = self.find_datasource(datasource)
         if datasource_id is None:
             return None
-        rows = load_chunk_rows(
-            self._session,
-            s.CHUNKS_EVER_OVER,
-            datasource_id=datasource_id,
-            start_ms=interval.start_ms,
-            end_ms=interval.end_ms,
-        )
+        rows = load_chunk_rows(self._session, s.CHUNKS_EVER_OVER, datasource_id, interval)
         self._rows.setdefault((datasource_id, interval), None)
         for row in rows:
             self._rows[datasource_id, row.interval] = row

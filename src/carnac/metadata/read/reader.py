@@ -64,20 +64,20 @@ def find_datasource(session: Session, name: str) -> int | None:
 
 def load_chunks(session: Session, datasource_id: int, interval: Interval | None) -> list[ChunkRow]:
     """Return the live chunks that overlap, in order of time."""
-    if interval is None:
-        return load_chunk_rows(session, q.LIVE_CHUNKS, datasource_id=datasource_id)
-    return load_chunk_rows(
-        session,
-        s.CHUNKS_LIVE_OVER,
-        datasource_id=datasource_id,
-        start_ms=interval.start_ms,
-        end_ms=interval.end_ms,
-    )
+    stated = q.LIVE_CHUNKS if interval is None else s.CHUNKS_LIVE_OVER
+    return load_chunk_rows(session, stated, datasource_id, interval)
 
 
-def load_chunk_rows(session: Session, stated: Statement, **params: object) -> list[ChunkRow]:
-    """Return the chunks of a query for whole rows of `chunks`, with what these do not count yet."""
-    rows = session.rows(stated, **params)
+def load_chunk_rows(
+    session: Session, stated: Statement, datasource_id: int, interval: Interval | None = None
+) -> list[ChunkRow]:
+    """Return the chunks of a query for whole rows of `chunks`, with what these do not count yet.
+
+    Args:
+        interval: What the query asks about; None: it asks about no time.
+    """
+    where = {} if interval is None else {"start_ms": interval.start_ms, "end_ms": interval.end_ms}
+    rows = session.rows(stated, datasource_id=datasource_id, **where)
     if not rows:
         return []
     grown = {row[4:]: row[:4] for row in session.rows(s.UNSETTLED_CHUNKS)}
@@ -160,13 +160,7 @@ def _past_rows(
     session: Session, wanted: Wanted, datasource_id: int, piece: Interval, revision: int
 ) -> Iterator[Row]:
     """Yield the entries that were there, chunk by chunk; chunks unchanged since then are read as they are now."""
-    ever = load_chunk_rows(
-        session,
-        s.CHUNKS_EVER_OVER,
-        datasource_id=datasource_id,
-        start_ms=piece.start_ms,
-        end_ms=piece.end_ms,
-    )
+    ever = load_chunk_rows(session, s.CHUNKS_EVER_OVER, datasource_id, piece)
     unchanged: list[Interval] = []
     for row in ever:
         if row.revision > revision:

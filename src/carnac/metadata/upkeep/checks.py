@@ -59,10 +59,7 @@ def _check_chunks(
     by_chunk: dict[Interval, list[Entry]] = defaultdict(list)
     for entry in entries:
         by_chunk[entry.chunk].append(entry)
-    rows = {
-        row.interval: row
-        for row in load_chunk_rows(session, sql.CHUNKS_OF, datasource_id=datasource_id)
-    }
+    rows = {row.interval: row for row in load_chunk_rows(session, sql.CHUNKS_OF, datasource_id)}
     for interval in sorted(rows.keys() | by_chunk.keys()):
         row, members = rows.get(interval), by_chunk.get(interval, [])
         if row is None or not _agrees(row, members):
