@@ -11,14 +11,18 @@ from carnac.api.native.sources import Source, Sources
 from carnac.api.native.terms.filters import compile_filter
 from carnac.api.native.terms.reading import (
     Block,
+    NotHere,
     block_of,
     blocks_of,
     flag_of,
+    text_of,
+    whole_of,
 )
 from carnac.api.native.terms.scopes import Scope
 from carnac.api.native.terms.times import read_granularity, written
 from carnac.api.native.terms.values import TIME_SQL, Sql, at_ms
 from carnac.api.sql.requests import Unreadable
+from carnac.core.log.identifiers import version_text
 from carnac.core.texts import short
 from carnac.core.time.granularity import ALL
 from carnac.core.time.intervals import (
@@ -79,7 +83,12 @@ class Query:
             raise Unreadable("dataSource must be said: the name of a datasource")
         self.source: Source = sources.read(block["dataSource"])
         self.catalog: Catalog = sources.catalog
-        self.listed = read_intervals(block.get("intervals"))
+        asked = block.get("intervals")
+        self.listed = (
+            self._of_segments(asked)
+            if isinstance(asked, Mapping) and asked.get("type") == "segments"
+            else read_intervals(asked)
+        )
         self.intervals: IntervalSet = interval_set(self.listed)
         self.granularity = read_granularity(block.get("granularity"))
         self.scope = Scope(self.source.columns, blocks_of(block, "virtualColumns"))
@@ -93,6 +102,33 @@ class Query:
     def flag(self, name: str) -> bool:
         """Return a flag of the context."""
         return flag_of(self.context, name)
+
+    def _of_segments(self, spec: Block) -> list[Interval]:
+        """Return the intervals of segments that are named one by one; one that is not there has no rows.
+
+        Raises:
+            Unreadable: They are no descriptors, or only some of the segments of a time chunk.
+        """
+        named = {
+            (
+                _one_interval(text_of(one, "itvl")),
+                text_of(one, "ver"),
+                whole_of(one, "part", 0),
+            )
+            for one in blocks_of(spec, "segments")
+        }
+        chunks: dict[Interval, list[bool]] = {}
+        for item in self.source.segments(self.catalog, interval_set(one for one, _, _ in named)):
+            entry = item.entry
+            key = (entry.chunk, version_text(entry.version), entry.partition_id)
+            chunks.setdefault(entry.chunk, []).append(key in named)
+        for chunk, are_named in chunks.items():
+            if any(are_named) and not all(are_named):
+                raise NotHere(
+                    f"rows of single segments are not read: name all {len(are_named)} segments of {chunk}, or the "
+                    "interval"
+                )
+        return [chunk for chunk, are_named in chunks.items() if all(are_named)]
 
     def _within(self) -> str | None:
         if not self.scope.has_time or ETERNITY in self.listed:
@@ -156,6 +192,10 @@ def read_intervals(value: object) -> list[Interval]:
         Unreadable: One of them is none.
     """
     if isinstance(value, Mapping):
+        if value.get("type") not in {None, "intervals"}:
+            raise Unreadable(
+                f"intervals are of the type intervals or segments, not {short(value['type'])}"
+            )
         value = value.get("intervals")
     if value is None:
         return [ETERNITY]
@@ -164,8 +204,12 @@ def read_intervals(value: object) -> list[Interval]:
         raise Unreadable(
             f"intervals must be a list of texts like 2013-01-01/P1D, not {short(value)}"
         )
+    return [_one_interval(one) for one in listed]
+
+
+def _one_interval(text: str) -> Interval:
     try:
-        return [_interval(one) for one in listed]
+        return _interval(text)
     except Invalid as error:
         raise Unreadable(error.message) from None
 
