@@ -59,6 +59,8 @@ class TooLarge(Unavailable):
 _FORMS = {
     "cast (TIMESTAMP WITH TIME ZONE -> BIGINT)": "write epoch_ms(__time)",
     "cast (TIMESTAMP -> BIGINT)": "write epoch_ms(__time)",
+    "can't be cast to the destination type VARCHAR[]": "write MV_CONTAINS(tags, 'a')",
+    "'~~(VARCHAR[], ": "write MV_CONTAINS(tags, 'a'), or MV_TO_STRING(tags, ',') LIKE '%a%'",
     "unknown ordered aggregate": "write its order among its arguments: string_agg(page, ', ' ORDER BY added)",
     "arguments for PERCENTILE_": "write percentile_cont(0.5) WITHIN GROUP (ORDER BY added)",
 }
@@ -102,7 +104,7 @@ def translate(
         case duckdb.InterruptException():
             return Unavailable("the query was interrupted")
         case duckdb.BinderException() | duckdb.CatalogException():
-            return _unknown_name(text, columns) or Invalid(first_sentence(text))
+            return _unknown_name(text, columns) or Invalid(_with_form(first_sentence(text)))
         case duckdb.IOException():
             return _storage_failure(text)
         case duckdb.InvalidInputException() if _DAMAGED.search(text):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from carnac.core.pruning.predicates import EVERYTHING, Predicate, time_bounds
@@ -134,6 +135,7 @@ class Planner:
     externals: Mapping[str, Sequence[str]] = field(default_factory=dict)
     _is_live: bool = False
     _tables: dict[str, Mapping[str, Sequence[Any]]] = field(default_factory=dict)
+    _views: dict[tuple[str, str], str] = field(default_factory=dict)
     _scans: dict[tuple[str, Predicate], Scan] = field(default_factory=dict)
 
     def plan(self, sql: str) -> Plan:
@@ -194,15 +196,14 @@ class Planner:
         schema = "" if node["catalog_name"] else str(node["schema_name"]).lower()
         table = str(node["table_name"])
         if schema == INFORMATION_SCHEMA:
-            self._use_table(node, names.information(table))
+            self._use_table(node, (schema, table), names.information)
             return None, ""
         if schema == SYSTEM_SCHEMA:
-            self._use_table(node, system_table(self.catalog, table))
+            self._use_table(node, (schema, table), partial(system_table, self.catalog))
             self._is_live = True
             return None, ""
         if schema == LOOKUP_SCHEMA:
-            mapping = names.lookup(table)
-            self._use_table(node, {"k": list(mapping), "v": list(mapping.values())})
+            self._use_table(node, (schema, table), lambda name: _pairs(names.lookup(name)))
             return None, ""
         if table.startswith(VIEW_PREFIX) and table in self._tables:
             return None, ""
@@ -253,9 +254,21 @@ class Planner:
             found.update(reason for reason in reasons if reason is not None)
         return {reason: number for reason, number in found.most_common() if number}
 
-    def _use_table(self, node: Node, columns: Mapping[str, Sequence[Any]]) -> None:
-        name = f"{VIEW_PREFIX}table_{len(self._tables)}"
-        self._tables[name] = columns
+    def _use_table(
+        self,
+        node: Node,
+        key: tuple[str, str],
+        make: Callable[[str], Mapping[str, Sequence[Any]]],
+    ) -> None:
+        """Let a node name a small table, one name wherever it stands: else DuckDB groups by no subquery over it.
+
+        Args:
+            make: Returns its columns by its name.
+        """
+        name = self._views.get(key)
+        if name is None:
+            name = self._views[key] = f"{VIEW_PREFIX}table_{len(self._tables)}"
+            self._tables[name] = make(key[1])
         _point(node, name)
 
     def _replace_show_tables(self, statement: Node, names: Names) -> None:
@@ -266,6 +279,11 @@ class Planner:
                 alias = node["alias"] or "tables"
                 node.clear()
                 node.update(base_table(name, alias))
+
+
+def _pairs(mapping: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return the columns of a lookup."""
+    return {"k": list(mapping), "v": list(mapping.values())}
 
 
 def _point(node: Node, view: str) -> None:
