@@ -22,6 +22,7 @@ class BrokerAnswer:
     """The answer to a statement, which streams. To be closed; `close` may be called by any thread.
 
     Attributes:
+        schema: The `pyarrow.Schema` of the rows.
         facts: The facts of the answer.
     """
 
@@ -29,17 +30,12 @@ class BrokerAnswer:
         self, execution: Execution, facts: AnswerFacts, schema: object, on_end: End
     ) -> None:
         self.facts = facts
-        self._schema = schema
+        self.schema = schema
         self._execution = execution
         self._on_end = on_end
         self._meter = AnswerMeter()
         self._lock = threading.Lock()
         self._is_over = False
-
-    @property
-    def schema(self) -> object:
-        """The `pyarrow.Schema` of the rows."""
-        return self._schema
 
     def batches(self) -> Iterator[object]:
         """Yield `pyarrow.RecordBatch`es, once; closed at the end. What fails is raised as by `Broker.run`."""

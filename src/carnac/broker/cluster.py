@@ -144,6 +144,9 @@ class Cluster:
         connect: Reaches one.
         make_own: Makes what reads deep storage in this process, for what no historical answers, when that is needed
             first; None: nothing does.
+
+    Attributes:
+        loop: The loop that follows them.
     """
 
     def __init__(
@@ -160,14 +163,9 @@ class Cluster:
         self._lock = threading.Lock()
         self._following = threading.Lock()
         self._members: dict[str, Member] = {}
-        self._loop = Loop(
+        self.loop = Loop(
             "historicals", self.follow, log=_log, period_ms=FOLLOW_PERIOD_MS, is_eager=False
         )
-
-    @property
-    def loop(self) -> Loop:
-        """The loop that follows them."""
-        return self._loop
 
     def start(self) -> None:
         """Look which servers live, hear them for a moment, and go on doing so.
@@ -178,7 +176,7 @@ class Cluster:
         self.follow()
         for member in self.known().values():
             member.was_asked.wait(FIRST_WAIT_S)
-        self._loop.start()
+        self.loop.start()
 
     def follow(self) -> None:
         """Take up with historicals that came, and leave those that are gone or were started anew.
@@ -264,7 +262,7 @@ class Cluster:
 
     def close(self) -> None:
         """Leave all. Idempotent."""
-        self._loop.stop()
+        self.loop.stop()
         with self._lock:
             members, self._members = self._members, {}
         for member in members.values():

@@ -38,6 +38,9 @@ class Membership:
         metadata: Where heartbeats go, and what is told stands.
         reading: Keeps a revision readable until the block ends.
         record: The broker as it announces itself.
+
+    Attributes:
+        loop: The loop that follows the told revision.
     """
 
     def __init__(
@@ -56,18 +59,13 @@ class Membership:
         self._pinned = ExitStack()
         self._said: tuple[int, int] | None = None
         self._said_at_ms: int | None = None
-        self._loop = Loop(
+        self.loop = Loop(
             "heartbeats of the broker",
             self.turn,
             log=_log,
             period_ms=FOLLOW_PERIOD_MS,
             clock=clock,
         )
-
-    @property
-    def loop(self) -> Loop:
-        """The loop that follows the told revision."""
-        return self._loop
 
     def planning(self) -> int:
         """Return the revision that new queries are planned on."""
@@ -82,7 +80,7 @@ class Membership:
         """
         self._say(self._record)
         self.turn()
-        self._loop.start()
+        self.loop.start()
 
     def turn(self) -> None:
         """Read what is told; plan on it from now on; say so at once, and else now and then.
@@ -156,7 +154,7 @@ class Membership:
 
     def close(self) -> None:
         """Say goodbye. Idempotent."""
-        self._loop.stop()
+        self.loop.stop()
         if self._said_at_ms is not None:
             self._said_at_ms = None
             safely(

@@ -64,6 +64,7 @@ class Historical:
         back_off_ms: Before the second attempt at a load; less in tests.
 
     Attributes:
+        server_id: Which server it is: the one whose folder it has.
         capacity_bytes: As it was given.
 
     Raises:
@@ -102,14 +103,14 @@ class Historical:
                 make_folders(folder)
                 self._lock = _lock(folder)
                 opened.callback(self._unlock)
-                self._server_id = _identity(folder, ids)
+                self.server_id = _identity(folder, ids)
                 journal = Journal(folder / JOURNAL_NAME, store_id)
                 opened.callback(journal.close)
                 self._shelf = Shelf(
                     folder / SEGMENTS_FOLDER,
                     journal,
                     capacity_bytes=capacity_bytes,
-                    server_id=self._server_id,
+                    server_id=self.server_id,
                     epoch=ids.new_id(),
                 )
                 self._loader = Loader(
@@ -130,11 +131,6 @@ class Historical:
         self._sources = Sources(
             shelf=self._shelf, storage=storage, checks=checks, mistrust=self._load_again
         )
-
-    @property
-    def server_id(self) -> str:
-        """Which server it is: the one whose folder it has."""
-        return self._server_id
 
     @property
     def running(self) -> int:
@@ -185,14 +181,14 @@ class Historical:
             Invalid, Corrupt, NotFound: As `QueryEngine.run_query`.
             Unavailable: It drains, or runs `LEAVES_MAX` statements already (Busy).
         """
-        leaf = Leaf(request, self._sources, self._engine, self._server_id, self._forget)
+        leaf = Leaf(request, self._sources, self._engine, self.server_id, self._forget)
         with self._changed:
             self._refuse_if_draining()
             if len(self._running) >= LEAVES_MAX:
                 raise Busy(
-                    f"historical {self._server_id} runs {LEAVES_MAX} statements at a time; ask another one, or later",
+                    f"historical {self.server_id} runs {LEAVES_MAX} statements at a time; ask another one, or later",
                     retry_after_s=1,
-                    server_id=self._server_id,
+                    server_id=self.server_id,
                 )
             self._running.add(leaf)
         leaf.begin()
@@ -271,8 +267,8 @@ class Historical:
     def _refuse_if_draining(self) -> None:
         if self._is_draining:
             raise Unavailable(
-                f"historical {self._server_id} is about to stop and takes nothing new; ask another one",
-                server_id=self._server_id,
+                f"historical {self.server_id} is about to stop and takes nothing new; ask another one",
+                server_id=self.server_id,
             )
 
     def _forget(self, leaf: Leaf) -> None:

@@ -114,6 +114,9 @@ class FileCache:
         folder: Created when it is first needed.
         intact: Checks what is there already, once in this process; what is damaged is fetched again. None: its size is
             believed.
+
+    Attributes:
+        folder: Where the files are.
     """
 
     def __init__(
@@ -124,15 +127,10 @@ class FileCache:
         intact: IntactFiles | None = None,
     ) -> None:
         self._storage = storage
-        self._folder = Path(os.path.abspath(folder))  # noqa: PTH100 - absolute, without following links
+        self.folder = Path(os.path.abspath(folder))  # noqa: PTH100 - absolute, without following links
         self._max_bytes = max_bytes
         self._intact = intact
-        self._holds = _holds_of(self._folder)
-
-    @property
-    def folder(self) -> Path:
-        """Where the files are."""
-        return self._folder
+        self._holds = _holds_of(self.folder)
 
     @contextmanager
     def held(
@@ -156,20 +154,20 @@ class FileCache:
             there = {one for one in wanted if self._is_there(names[one], wanted[one])}
             missing = [wanted[one] for one in wanted if one not in there]
             if self._intact is not None:
-                present = [(wanted[one], self._folder / names[one]) for one in there]
+                present = [(wanted[one], self.folder / names[one]) for one in there]
                 damaged = self._intact.find_damaged(present, stop)
                 missing += [segment for (segment, _), _ in damaged]
             if missing:
                 self._make_room(sum(one.size_bytes for one in missing))
                 with ThreadPoolExecutor(FETCH_THREADS) as pool:
                     list(pool.map(self._fetch, missing))
-            yield {segment_id: self._folder / name for segment_id, name in names.items()}
+            yield {segment_id: self.folder / name for segment_id, name in names.items()}
         finally:
             self._holds.let_go(names.values())
             self._make_room(0)
 
     def _is_there(self, name: str, segment: Segment) -> bool:
-        place = self._folder / name
+        place = self.folder / name
         with suppress(OSError):
             status = place.stat()
             if status.st_size == segment.size_bytes:
@@ -181,10 +179,10 @@ class FileCache:
         return False
 
     def _fetch(self, segment: Segment) -> None:
-        place = self._folder / local_name(segment.segment_id)
+        place = self.folder / local_name(segment.segment_id)
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            handle, temporary = tempfile.mkstemp(suffix=".tmp", dir=self._folder)
+            self.folder.mkdir(parents=True, exist_ok=True)
+            handle, temporary = tempfile.mkstemp(suffix=".tmp", dir=self.folder)
             try:
                 with (
                     os.fdopen(handle, "wb") as file,
@@ -199,13 +197,13 @@ class FileCache:
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             raise Unavailable(
-                f"cannot fetch segment {segment.segment_id} into {self._folder}: {reason}"
+                f"cannot fetch segment {segment.segment_id} into {self.folder}: {reason}"
             ) from error
 
     def _make_room(self, wanted_bytes: int) -> None:
         files = []
         with suppress(FileNotFoundError, NotADirectoryError):
-            for place in self._folder.iterdir():
+            for place in self.folder.iterdir():
                 with suppress(FileNotFoundError):
                     status = place.stat()
                     files.append((status.st_atime_ns, status.st_size, place))
