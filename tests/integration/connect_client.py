@@ -18,6 +18,12 @@ SPEC: dict[str, object] = {
     "granularitySpec": {"segmentGranularity": "day"},
 }
 EXPRESSION = {"transforms": [{"name": "page", "expression": "upper(page)"}], "filter": "n < 10"}
+LOAD = """REPLACE INTO loaded OVERWRITE ALL
+    SELECT f.__time, regexp_replace(x.name, '[aeiou]', '*') AS page, SUM(f.n) AS n
+    FROM (SELECT TIME_FLOOR(__time, 'P1M') AS __time, page, n FROM frames) f
+    JOIN TABLE(EXTERN('{"type": "inline", "data": "page,name\\np1,one\\np2,two"}', '{"type": "csv"}'))
+        (page VARCHAR, name VARCHAR) x ON x.page = f.page
+    GROUP BY 1, 2 PARTITIONED BY MONTH"""
 
 
 def main(place: str, url: str) -> None:
@@ -45,6 +51,11 @@ def main(place: str, url: str) -> None:
         report["pages"] = {row["page"]: row["count"] for row in found}
         grouped = store.sql("SELECT page, count(*) AS n FROM frames GROUP BY 1").rows()
         report["sql"] = {row["page"]: row["n"] for row in grouped}
+        loaded = store.ingest(LOAD)
+        report["loaded"] = [
+            None if loaded.report is None else loaded.report.rows_read,
+            store.sql("SELECT page, n FROM loaded ORDER BY page").rows(),
+        ]
         report["revision"] = store.head().revision
     report["is_theirs"] = session.range(3).count() == 3  # closing the store does not stop it
     json.dump(report, sys.stdout)

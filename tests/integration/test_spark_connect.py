@@ -102,6 +102,9 @@ def test_a_program_uses_the_session_that_it_has(server: ConnectServer, tmp_path:
     expected = {**{f"p{n}": 40 for n in range(4)}, **{f"P{n}": 2 for n in range(4)}}
     assert report["pages"] == expected
     assert report["sql"] == expected
+    sums = [2 * sum(n for n in range(100) if n % 5 == page) for page in (1, 2)]
+    rows = [{"page": "*ne", "n": sums[0]}, {"page": "tw*", "n": sums[1]}]
+    assert report["loaded"] == [162, rows], "a statement reads the datasource and the text"
     assert report["is_theirs"]
 
 

@@ -34,6 +34,12 @@ SELECTS = (
     "SELECT TIME_FLOOR(__time, 'P1D') AS __time, regexp_extract(k, '[0-9]') AS k, SUM(w) AS w FROM events "
     "GROUP BY TIME_FLOOR(__time, 'P1D'), 2 HAVING SUM(w) > 3",
     "SELECT e.__time, upper(e.k) AS k, h.hits FROM events e JOIN hits h ON e.k = h.k AND e.__time < h.__time",
+    "SELECT e.__time, regexp_replace(e.k, '[0-9]', '#') AS k, coalesce(upper(h.k), '-') AS o, x + w AS y FROM events e "
+    "LEFT JOIN hits h ON reverse(e.k) = reverse(h.k) AND h.hits > 1 WHERE strpos(s, 'a') > 0",
+    "SELECT e.__time, reverse(e.s) || '!' AS s, l.v, h.hits * 2 AS h FROM hits h, lookup.names l, events e "
+    "WHERE e.k = l.k AND h.k = e.k AND reverse(e.k) <> '1k'",
+    "SELECT * FROM events e JOIN (SELECT DISTINCT k AS kk FROM hits) h ON e.k = h.kk",
+    "SELECT __time, k, reverse(s) AS r, total FROM events JOIN hits USING (k, __time)",
     "SELECT __time, s FROM events WHERE k IN (SELECT k FROM hits WHERE hits > 1) AND strpos(s, 'a') > 0",
     "WITH t AS (SELECT date_trunc('hour', __time) AS __time, reverse(s) AS s FROM events) "
     "SELECT __time, s, count(*) AS n FROM t GROUP BY ALL",
