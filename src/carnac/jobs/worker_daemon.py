@@ -7,12 +7,16 @@ starts.
 
 from __future__ import annotations
 
+import duckdb  # noqa: F401
+import fsspec  # noqa: F401
 import pyarrow.dataset
 import pyarrow.parquet  # noqa: F401
+import pyspark.worker  # noqa: F401
 from pyspark.daemon import manager
 
 import carnac.jobs.compact.job
 import carnac.jobs.delete.delete
+import carnac.jobs.delete.job
 import carnac.jobs.ingest.read_pass
 import carnac.jobs.ingest.write_pass  # noqa: F401
 
