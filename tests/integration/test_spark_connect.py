@@ -104,7 +104,7 @@ def test_a_program_uses_the_session_that_it_has(server: ConnectServer, tmp_path:
     assert report["sql"] == expected
     sums = [2 * sum(n for n in range(100) if n % 5 == page) for page in (1, 2)]
     rows = [{"page": "*ne", "n": sums[0]}, {"page": "tw*", "n": sums[1]}]
-    assert report["loaded"] == [162, rows], "a statement reads the datasource and the text"
+    assert report["loaded"] == [170, rows], "a statement reads the datasource and the text"
     assert report["is_theirs"]
 
 

@@ -20,7 +20,7 @@ from carnac.ports import Clock, SegmentInput
 from carnac.spark.failures import of_spark
 from carnac.spark.interrupts import hold_signals
 from carnac.spark.progress import Phase, Watch
-from carnac.spark.session import SparkHolder, own_session, reason_of
+from carnac.spark.session import SparkHolder, end_session, own_session, reason_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -173,6 +173,7 @@ class _Run:
                 for name in [*(one.view for one in self._plan.scans), *self._plan.tables]:
                     with suppress(Exception):
                         session.catalog.dropTempView(name)
+                end_session(session)
 
     def _frame(self, session: SparkSession) -> DataFrame:
         for one in self._plan.scans:

@@ -417,6 +417,13 @@ def own_session(session: SparkSession, settings: Mapping[str, str]) -> SparkSess
     return own
 
 
+def end_session(session: SparkSession) -> None:
+    """End a session of `own_session`: one of Spark Connect has a connection, which keeps a process from ending."""
+    if hasattr(session, "is_stopped"):
+        with contextlib.suppress(Exception):
+            session.stop()
+
+
 def _is_stopped(session: SparkSession) -> bool:
     """Whether the session is of no use any more; a Connect session tells by itself."""
     if hasattr(session, "is_stopped"):

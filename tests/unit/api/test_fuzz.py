@@ -40,7 +40,7 @@ OTHERS = (
 )  # fmt: skip
 """How paths begin that a process with other roles answers."""
 OVERLORDS = f"{API}/datasources/{{datasource}}/shutdownAllTasks"
-OVERLORDS_SQL = ("/druid/v2/sql/task", "/druid/v2/sql/engines")
+OVERLORDS_SQL = "/druid/v2/sql/task"
 OWN = [
     route
     for route in ROUTES

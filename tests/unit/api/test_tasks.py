@@ -391,5 +391,3 @@ def test_a_wrong_statement_is_refused_in_druid_s_shape(
 
 def test_clients_learn_that_statements_run_as_tasks(overlord: Overlord) -> None:
     assert overlord.http.get("/druid/v2/sql/task/enabled").json() == {"enabled": True}
-    engines = overlord.http.get("/druid/v2/sql/engines").json()["engines"]
-    assert {"name": "msq-task"} in engines

@@ -20,7 +20,6 @@ from carnac.specs.tasks.spec import QUERY_TYPE
 if TYPE_CHECKING:
     from carnac.overlord import TaskService
 
-ENGINES = ("native", "msq-task")
 _EXAMPLE = {
     "query": "REPLACE INTO edits OVERWRITE ALL SELECT __time, page FROM edits PARTITIONED BY MONTH",
     "context": {"priority": 40},
@@ -46,10 +45,6 @@ def make_router(tasks: TaskService, admission: Admission) -> APIRouter:
     @router.get("/task/enabled", summary="Return true: statements run as tasks")
     def enabled() -> dict[str, bool]:
         return {"enabled": True}
-
-    @router.get("/engines", summary="Return the names of what runs statements")
-    def engines() -> dict[str, list[dict[str, str]]]:
-        return {"engines": [{"name": name} for name in ENGINES]}
 
     return router
 

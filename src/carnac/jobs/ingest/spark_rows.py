@@ -381,11 +381,11 @@ def one_sentence(what: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def with_settings(session: SparkSession) -> Iterator[None]:
-    """Let `SETTINGS` hold in the session; jobs of other threads that need them wait."""
+def with_settings(session: SparkSession, settings: Mapping[str, str] = SETTINGS) -> Iterator[None]:
+    """Let settings hold in the session; jobs of other threads that need others wait."""
     with _SETTINGS_LOCK:
-        before = {key: session.conf.get(key, None) for key in SETTINGS}
-        for key, value in SETTINGS.items():
+        before = {key: session.conf.get(key, None) for key in settings}
+        for key, value in settings.items():
             session.conf.set(key, value)
         try:
             yield

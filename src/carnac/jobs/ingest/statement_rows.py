@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,7 @@ from carnac.jobs.ingest.spark_rows import (
     map_batches,
     run_line,
     watch_of,
+    with_settings,
 )
 from carnac.jobs.read_back import frame_of
 from carnac.jobs.statements import STATEMENT_SETTINGS, inputs_of, is_of_statement
@@ -45,7 +47,7 @@ from carnac.rows.read.reading import ReadCounts
 from carnac.rows.read.rejections import Rejections
 from carnac.spark.failures import TaskFailure, of_spark
 from carnac.spark.interrupts import hold_signals
-from carnac.spark.progress import Tally
+from carnac.spark.progress import Tally, classic_context
 from carnac.spark.session import own_session, reason_of
 from carnac.spark.tasks import attempt_number, batches_of
 from carnac.specs.ingest.schema import TimestampSpec
@@ -76,10 +78,35 @@ def read_statement(job: IngestJob, *, load: SparkLoad) -> Sequence[SplitResult]:
         Invalid: Spark refuses the statement, or it fails for some row.
         NotFound: An external table names a file that is not there.
     """
+    with _session(job) as session:
+        try:
+            results = _results(job, session, load)
+        finally:
+            for view in [*(one.view for one in load.rows), *load.tables]:
+                with suppress(Exception):
+                    session.catalog.dropTempView(view)
+    _check_within(results)
+    taken = sum(one.counts.rows_read - one.counts.rows_rejected for one in results)
+    if not taken and results and any(one.counts.rows_read for one in results):
+        return results  # all were rejected, which fails the job
+    return [*(_computed(one) for one in results), *_read_before(job, load)]
+
+
+@contextmanager
+def _session(job: IngestJob) -> Iterator[SparkSession]:
+    """Yield a session in which statements mean what they mean here."""
+    session = holder_of(job).session()
+    if classic_context(session) is None:  # what was sent to a Connect session is not in a new one
+        with with_settings(session, STATEMENT_SETTINGS):
+            yield session
+        return
+    yield own_session(session, STATEMENT_SETTINGS)
+
+
+def _results(job: IngestJob, session: SparkSession, load: SparkLoad) -> Sequence[SplitResult]:
     from pyspark.errors import PySparkException
 
     holder = holder_of(job)
-    session = own_session(holder.session(), STATEMENT_SETTINGS)
     watch = watch_of(job, session, None)
     with hold_signals(holder.end_jvm):
         try:
@@ -101,17 +128,12 @@ def read_statement(job: IngestJob, *, load: SparkLoad) -> Sequence[SplitResult]:
             is_parsed=False,
         )
         try:
-            results = run_line(job, line)
+            return run_line(job, line)
         except Unavailable as error:
             if isinstance(error.__cause__, Exception) and is_of_statement(error.__cause__):
                 reason = reason_of(error.__cause__)
                 raise Invalid(f"the statement fails for a row: {reason}") from error
             raise
-    _check_within(results)
-    taken = sum(one.counts.rows_read - one.counts.rows_rejected for one in results)
-    if not taken and results and any(one.counts.rows_read for one in results):
-        return results  # all were rejected, which fails the job
-    return [*(_computed(one) for one in results), *_read_before(job, load)]
 
 
 def _shape(shape: RowShape, frame: DataFrame) -> RowShape:
