@@ -23,6 +23,7 @@ from carnac.query.parameters import Parameters, take_parameters
 from carnac.query.relations import Columns, Relation, Scope, Tables, let_scans_match, used_types
 from carnac.query.rewriting.bucketing import rewrite_buckets, without_floor_to
 from carnac.query.rewriting.membership import rewrite_memberships
+from carnac.query.rewriting.repeating import inline_repeated
 from carnac.query.rewriting.sketching import SKETCH_FUNCTIONS, rewrite_sketches
 from carnac.query.scans import slices_of
 from carnac.query.schema.information import INFORMATION_SCHEMA, LOOKUP_SCHEMA
@@ -151,6 +152,7 @@ class Planner:
         without_druid_calls(self.cursor, statement)
         is_time_or_chance = any(map(is_volatile, walk(statement["node"])))
         check(statement, SKETCH_FUNCTIONS)
+        inline_repeated(statement)
         self._replace_show_tables(statement, names)
         parameters = take_parameters(statement, self.parameters)
         constants = Constants(self.cursor, parameters)

@@ -98,12 +98,24 @@ def show_answers(
         cursor.register(name, table)
     views = {}
     for stand in plan.stands:
+        is_repeated = plan.final_sql.count(stand.view) > 1
         names = []
         for place, rows in enumerate(_together(answers.get(stand.leaf, ()), stand)):
             names.append(f"{stand.leaf}_{place}")
-            cursor.register(names[-1], rows)
-        views[stand.view] = stand_sql(stand, names)
+            cursor.register(names[-1], _table_of(rows) if is_repeated else rows)
+        sql = stand_sql(stand, names)
+        if is_repeated:
+            # DuckDB 2.0 reads Arrow once for all places that name a common table, and waits for ever for the one that
+            # a LIMIT has stopped, whether or not it is MATERIALIZED
+            cursor.execute(f"CREATE OR REPLACE TEMP VIEW {stand.view} AS {sql}")
+        else:
+            views[stand.view] = sql
     return with_views(plan.final_sql, views)
+
+
+def _table_of(rows: Any) -> Any:
+    """Return rows that may be read several times."""
+    return rows if hasattr(rows, "nbytes") else rows.read_all()
 
 
 def _check_size(size_bytes: int, bytes_max: int) -> None:
