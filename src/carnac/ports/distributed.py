@@ -255,11 +255,13 @@ class LoadAsked:
     Attributes:
         within: Folders and URLs below which its files are read; None: anywhere.
         needs_time: Whether there must be a column `__time`.
+        inputs: Columns that metrics aggregate, which may be sketches.
     """
 
     sql: str
     within: Sequence[str] | None
     needs_time: bool
+    inputs: frozenset[str]
 
 
 def late_on_spark(timeout_ms: int) -> TimedOut:

@@ -209,6 +209,31 @@ def test_rows_appended_meanwhile_stay(store: carnac.Store) -> None:
     assert found == [{"k": "OLD"}, {"k": "new"}]
 
 
+def test_sketches_are_merged_by_a_spec_over_a_statement(store: carnac.Store) -> None:
+    metrics = [
+        {"name": "hits", "type": "longSum"},
+        {"name": "users", "type": "HLLSketchMerge"},
+    ]
+    store.ingest(
+        {
+            "dataSource": "merged",
+            "input": {
+                "type": "query",
+                "query": "SELECT __time, upper(k) AS k, hits, users FROM hits",
+            },
+            "timestampSpec": {"column": "__time"},
+            "dimensionsSpec": {"dimensions": ["k"]},
+            "metricsSpec": metrics,
+            "granularitySpec": {"segmentGranularity": "month", "queryGranularity": "month"},
+        }
+    )
+    asked = "SELECT sum(hits) AS n, APPROX_COUNT_DISTINCT_DS_HLL(users) AS d, count(DISTINCT upper(k)) AS k FROM %s"
+    assert store.sql(asked % "merged").rows() == store.sql(asked % "hits").rows()
+    assert store.sql("SELECT count(*) AS n FROM merged").rows()[0]["n"] == len(
+        store.sql("SELECT DISTINCT upper(k) FROM hits")
+    )
+
+
 ROWS = external(
     [{"t": "2024-01-01", "k": "a"}, {"t": "2024-01-01", "k": ["b", "c"]}], "t VARCHAR, k VARCHAR"
 )
@@ -225,6 +250,7 @@ WRONG: tuple[tuple[str, type[CarnacError], str], ...] = (
     ("SELECT __time, CAST(s AS BIGINT) AS k FROM events", Invalid, "fails for a row"),
     ("SELECT __time, COLUMNS('k.*') FROM events", NotInSpark, "names replaced"),
     ("SELECT TIME_FLOOR(__time, 'P1D') AS __time, SUM(n) AS n FROM events GROUP BY 1", Invalid, "fails for a row"),
+    ("SELECT __time, users FROM hits", Invalid, "is a sketch, or bytes; select its estimate"),
     ("SELECT * REPLACE (1 AS n) FROM events", NotInSpark, "names replaced"),
 )  # fmt: skip
 

@@ -76,7 +76,7 @@ class LoadPlanner:
         for name, table in tables.items():
             self._show(name, table)
         result = bind(self.cursor, unparse(self.cursor, plan.statement))
-        _check(result.names, result.types, needs_time=self.asked.needs_time)
+        _check(result.names, result.types, self.asked)
         settle(self.cursor, plan.statement, plan.selects, ())
         tables |= {scan.view: scan_types(replace(scan, columns=scan.used)) for scan in plan.scans}
         pushed = push_rows(self.cursor, plan.statement, tables)
@@ -109,7 +109,7 @@ class LoadPlanner:
         self.cursor.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS SELECT {listed} WHERE false")
 
 
-def _check(names: Sequence[str], types: Sequence[Kind], *, needs_time: bool) -> None:
+def _check(names: Sequence[str], types: Sequence[Kind], asked: LoadAsked) -> None:
     """Refuse columns that cannot be loaded.
 
     Raises:
@@ -123,11 +123,16 @@ def _check(names: Sequence[str], types: Sequence[Kind], *, needs_time: bool) -> 
         if name == TIME_COLUMN and kind not in {*TIMES, LONG}:
             hint = f"; write TIME_PARSE(…) AS {TIME_COLUMN}" if kind == TEXT else ""
             raise Invalid(f"{TIME_COLUMN} is a {kind}, and must be a time{hint}")
+        if kind == "BLOB" and name not in asked.inputs:
+            raise Invalid(
+                f"column '{name}' is a sketch, or bytes; select its estimate, or load it by a spec whose input is the"
+                " SELECT (type query) and whose metricsSpec merges it"
+            )
         if kind.startswith(("STRUCT", "MAP", "UNION")):
             raise Invalid(
                 f"column '{name}' is a {kind.partition('(')[0]}; write TO_JSON_STRING(…) AS {name}"
             )
-    if needs_time and TIME_COLUMN not in names:
+    if asked.needs_time and TIME_COLUMN not in names:
         raise Invalid(
             f"the statement selects {first_of(list(names), 5)} and no {TIME_COLUMN}; write TIME_PARSE(…) AS"
             f" {TIME_COLUMN}, or PARTITIONED BY ALL for rows without a time"

@@ -159,8 +159,12 @@ class Writer:
         return self._planned(source, plan.spec, base) if source.type == "query" else plan.rows
 
     def _planned(self, source: QueryInput, spec: IngestSpec, base: int) -> SparkLoad:
-        needs_time = spec.timestamp.missing_value is None
-        asked = LoadAsked(sql=source.query, within=source.within, needs_time=needs_time)
+        asked = LoadAsked(
+            sql=source.query,
+            within=source.within,
+            needs_time=spec.timestamp.missing_value is None,
+            inputs=frozenset(one.input for one in spec.metrics if one.input is not None),
+        )
         return self._engine().plan_load(asked, RevisionCatalog(self._metadata, base))
 
     def _run_job(
