@@ -318,13 +318,13 @@ class Coordinator:
 
     def _plan(self) -> None:
         fence = self._fence_in_use()
-        if fence is not None and len(self.fleet):
+        if fence is not None and self.log.is_current:
             self.planner.run_round(fence)
 
     def _roll(self) -> None:
         fence = self._fence_in_use()
-        if fence is None:
-            return
+        if fence is None or (len(self.fleet) and not self.log.is_current):
+            return  # what servers hold may be newer than what is known of the log: nothing of it may go
         try:
             self.rolling.run_round(fence)
         except Revoked:

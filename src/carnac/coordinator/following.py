@@ -27,6 +27,7 @@ class LogView:
     Attributes:
         live: What the newest revision needs, by id.
         fresh: Ids of live segments that came since somebody took note of it.
+        is_current: Whether the last `follow` reached the head. Where it did not, servers may hold what came since.
     """
 
     def __init__(self, metadata: MetadataStore) -> None:
@@ -35,6 +36,7 @@ class LogView:
         self._lives: SegmentLives | None = None
         self.live: dict[str, LiveSegment] = {}
         self.fresh: dict[str, None] = {}
+        self.is_current = False
 
     @property
     def lives(self) -> SegmentLives:
@@ -52,6 +54,7 @@ class LogView:
         """Forget everything; the next `follow` starts anew."""
         self._lives = None
         self.live, self.fresh = {}, {}
+        self.is_current = False
 
     def follow(self, *, since: int | None) -> None:
         """Catch up with the log.
@@ -59,6 +62,7 @@ class LogView:
         Args:
             since: The oldest revision in use, at which it starts if it can; None: the newest.
         """
+        self.is_current = False
         lives = self._lives or self._begin(since)
         head = self._metadata.head().revision
         while lives.head < head:
@@ -69,6 +73,7 @@ class LogView:
                 continue
             for commit in commits:
                 self._apply(commit)
+        self.is_current = True
 
     def _begin(self, since: int | None) -> SegmentLives:
         at = self._metadata.resolve(None)

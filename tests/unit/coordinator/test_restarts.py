@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
+from carnac.core.log.commits import Commit
+from carnac.errors import Unavailable
 from tests.clusters_live import LiveCluster, live_cluster
 
 GRACE_MS = 60_000
@@ -81,3 +83,31 @@ def test_no_copy_is_too_many_because_of_one_that_is_away(cluster: LiveCluster) -
     for _ in range(5):
         cluster.turn(after_ms=2_000)
     assert all(cluster.copies().get(name) for name in held)
+
+
+def test_nothing_is_let_go_by_a_leader_that_did_not_reach_the_end_of_the_log(
+    cluster: LiveCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    coordinator, told = cluster.coordinator, cluster.metadata.head().revision
+    cluster.publish("e9")
+    cluster.settle()
+    held = cluster.copies()
+    assert "e9" in held
+
+    def fails(**_: object) -> Sequence[Commit]:
+        raise Unavailable("the database does not answer")
+
+    with monkeypatch.context() as patch:
+        # as a new leader begins, at the revision that brokers plan on, before they are told of the next one
+        patch.setattr(coordinator.rolling, "told", told)
+        patch.setattr(cluster.metadata, "changes", fails)
+        coordinator.log.restart()
+        cluster.clock.advance_ms(2_000)
+        coordinator.run_round()
+        assert set(coordinator.failures) == {"following the log"}
+        assert coordinator.log.lives.head == told
+        cluster.servers["h1"].beat(cluster.metadata)
+        coordinator.run_round()
+    assert cluster.copies() == held
+    cluster.settle(after_ms=2_000)
+    assert cluster.copies() == held
