@@ -13,7 +13,6 @@ compiled here, where the types of columns are known: of a multi-value dimension 
 
 from __future__ import annotations
 
-import contextlib
 import pickle
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -32,18 +31,17 @@ from carnac.jobs.compact.parts import PartCutter, Scattered, ScatterTask
 from carnac.jobs.compact.read import ReadPlan, conformed
 from carnac.jobs.compact.shape import ReadUnit
 from carnac.jobs.context import SparkJobContext
-from carnac.jobs.ingest.spark_rows import SETTINGS, map_batches, one_sentence, with_settings
+from carnac.jobs.ingest.spark_rows import SETTINGS, map_batches, one_sentence, set_session
 from carnac.jobs.read_back import SPARK_TYPE
 from carnac.rows.row_hash import hash_rows
 from carnac.rows.segment_writer import segment_schema
-from carnac.spark.progress import Phase, Tally, Watch, classic_context
-from carnac.spark.session import own_session
+from carnac.spark.progress import Phase, Tally, Watch
 from carnac.spark.tasks import RESULT_SCHEMA, Attempt, batches_of, collect, guarded, result_batch
 from carnac.specs.druid.filters import read_condition
 
 if TYPE_CHECKING:
     from pyspark.errors import AnalysisException
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame
 
 KEPT_COLUMN = "__kept"
 PASSED_COLUMN = "__passed"
@@ -69,7 +67,7 @@ def scatter_filtered(
         CarnacError: As `scatter`.
     """
     unit = tasks[0].unit
-    with _session(context) as session:
+    with set_session(context.holder, SETTINGS) as session:
         watch = Watch(session, phase, context.clock, None)
         frame = batches_of(session, tasks, _read, _declared(tasks[0]))
         line = map_batches(_judged(frame, unit), _cutter(tasks, watch.tally), RESULT_SCHEMA)
@@ -77,17 +75,6 @@ def scatter_filtered(
     if len({row["task"] for row in rows}) != len(tasks):
         raise Unavailable(f"Spark returned {len(rows)} results of {len(tasks)} tasks; run it again")
     return [pickle.loads(row["result"]) for row in rows]  # noqa: S301 - our own workers' bytes
-
-
-@contextlib.contextmanager
-def _session(context: SparkJobContext) -> Iterator[SparkSession]:
-    """Yield a session in which conditions mean what they mean here; jobs beside one another do not wait."""
-    session = context.holder.session()
-    if classic_context(session) is None:  # what was sent to a Connect session is not in a new one
-        with with_settings(session):
-            yield session
-        return
-    yield own_session(session, SETTINGS)
 
 
 def _declared(task: ScatterTask) -> str:

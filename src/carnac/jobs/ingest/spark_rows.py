@@ -45,8 +45,8 @@ from carnac.rows.normalise.shape import ORDER_PREFIX, RowShape
 from carnac.rows.read.discover import SeenFields, needs_discovery, unite_seen
 from carnac.rows.read.tables import arrow_table
 from carnac.spark.interrupts import hold_signals
-from carnac.spark.progress import Watch
-from carnac.spark.session import SparkHolder, reason_of
+from carnac.spark.progress import Watch, classic_context
+from carnac.spark.session import SparkHolder, own_session, reason_of
 from carnac.spark.tasks import RESULT_SCHEMA, batches_of, collect
 from carnac.specs.ingest.transforms import Transforms, compile_transforms
 
@@ -378,6 +378,17 @@ def one_sentence(what: str) -> Iterator[None]:
             raise Invalid(f"{what} is wrong: Spark has no function {name}") from error
         reason = reason_of(error)
         raise Invalid(f"{what} is wrong: {reason[:1].lower()}{reason[1:]}") from error
+
+
+@contextlib.contextmanager
+def set_session(holder: SparkHolder, settings: Mapping[str, str]) -> Iterator[SparkSession]:
+    """Yield a session in which settings hold; jobs beside one another do not wait, but those of Spark Connect."""
+    session = holder.session()
+    if classic_context(session) is None:  # what was sent to a Connect session is not in a new one
+        with with_settings(session, settings):
+            yield session
+        return
+    yield own_session(session, settings)
 
 
 @contextlib.contextmanager

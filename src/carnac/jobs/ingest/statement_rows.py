@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -33,8 +33,8 @@ from carnac.jobs.ingest.spark_rows import (
     look_at,
     map_batches,
     run_line,
+    set_session,
     watch_of,
-    with_settings,
 )
 from carnac.jobs.read_back import frame_of
 from carnac.jobs.statements import STATEMENT_SETTINGS, inputs_of, is_of_statement
@@ -47,8 +47,8 @@ from carnac.rows.read.reading import ReadCounts
 from carnac.rows.read.rejections import Rejections
 from carnac.spark.failures import TaskFailure, of_spark
 from carnac.spark.interrupts import hold_signals
-from carnac.spark.progress import Tally, classic_context
-from carnac.spark.session import own_session, reason_of
+from carnac.spark.progress import Tally
+from carnac.spark.session import reason_of
 from carnac.spark.tasks import attempt_number, batches_of
 from carnac.specs.ingest.schema import TimestampSpec
 from carnac.specs.ingest.transforms import Transforms
@@ -78,7 +78,7 @@ def read_statement(job: IngestJob, *, load: SparkLoad) -> Sequence[SplitResult]:
         Invalid: Spark refuses the statement, or it fails for some row.
         NotFound: An external table names a file that is not there.
     """
-    with _session(job) as session:
+    with set_session(holder_of(job), STATEMENT_SETTINGS) as session:
         try:
             results = _results(job, session, load)
         finally:
@@ -90,17 +90,6 @@ def read_statement(job: IngestJob, *, load: SparkLoad) -> Sequence[SplitResult]:
     if not taken and results and any(one.counts.rows_read for one in results):
         return results  # all were rejected, which fails the job
     return [*(_computed(one) for one in results), *_read_before(job, load)]
-
-
-@contextmanager
-def _session(job: IngestJob) -> Iterator[SparkSession]:
-    """Yield a session in which statements mean what they mean here."""
-    session = holder_of(job).session()
-    if classic_context(session) is None:  # what was sent to a Connect session is not in a new one
-        with with_settings(session, STATEMENT_SETTINGS):
-            yield session
-        return
-    yield own_session(session, STATEMENT_SETTINGS)
 
 
 def _results(job: IngestJob, session: SparkSession, load: SparkLoad) -> Sequence[SplitResult]:

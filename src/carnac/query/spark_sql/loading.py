@@ -12,7 +12,7 @@ from carnac.core.segments.sql_columns import SQL_TYPE
 from carnac.core.words import first_of
 from carnac.errors import Invalid
 from carnac.ports import Catalog
-from carnac.ports.distributed import LoadAsked, SparkLoad, SparkRows, SparkTable
+from carnac.ports.distributed import LoadAsked, SparkLoad, SparkTable
 from carnac.query.distributed.binding import bind, scan_types, show_empty
 from carnac.query.distributed.settling import settle
 from carnac.query.planning import Planner
@@ -91,15 +91,7 @@ class LoadPlanner:
         )
         return SparkLoad(
             sql=f"SELECT {listed} FROM ({printed.sql})",
-            rows=[
-                SparkRows(
-                    view=one.view,
-                    of=scans.get(one.table, one.table),
-                    sql=one.sql,
-                    schema=one.schema,
-                )
-                for one in pushed
-            ],
+            rows=[replace(one, of=scans.get(str(one.of), one.of)) for one in pushed],
             externals=externals,
             tables={name: arrow_table(table) for name, table in plan.tables.items()},
         )

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from carnac.core.quoting import quote, quote_for_spark
-from carnac.ports.distributed import SOURCE_ROWS
+from carnac.ports.distributed import SOURCE_ROWS, SparkRows
 from carnac.query.distributed.aggregates import SPREADING, VOLATILE, function_name, is_aggregate
 from carnac.query.distributed.binding import bind
 from carnac.query.distributed.naming import column, key_of
@@ -52,25 +52,10 @@ _WIDER: Mapping[Kind, Kind] = {
 """Types whose values go to Spark as another one."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pushed:
-    """A view in place of a table.
-
-    Attributes:
-        table: Whose rows it is made of.
-        sql, schema: As of `SparkRows`.
-    """
-
-    view: str
-    table: str
-    sql: str
-    schema: str
-
-
 def push_rows(
     cursor: duckdb.DuckDBPyConnection, statement: Node, tables: Mapping[str, Mapping[str, Kind]]
-) -> list[Pushed]:
-    """Let each place of a statement that reads a table name a view of its own, in place; return the views.
+) -> list[SparkRows]:
+    """Let each place of a statement that reads a table name a view of its own, in place; return the views, of tables.
 
     They are made in the cursor, without rows.
 
@@ -81,7 +66,7 @@ def push_rows(
         NotInSpark: A `*` with names left out or replaced, or a value that Spark has no type for.
         duckdb.Error: An expression names what there is not, or puts together what does not fit.
     """
-    found: list[Pushed] = []
+    found: list[SparkRows] = []
     for select in [one for one in walk(statement["node"]) if one.get("type") == "SELECT_NODE"]:
         sources = list(_sources(select["from_table"], is_nullable=False))
         sides = [
@@ -89,7 +74,7 @@ def push_rows(
             for number, (node, is_nullable) in enumerate(sources)
             if node.get("table_name") in tables and _is_plain(node)
         ]
-        if sides and not _is_natural(select["from_table"]):
+        if sides and _is_regular(select["from_table"]):
             push = _Push(cursor, select, sides, knows_all=len(sides) == len(sources))
             found += push.done(len(found))
     for node in list(walk(statement["node"])):
@@ -111,9 +96,9 @@ def _sources(node: Node, *, is_nullable: bool) -> Iterator[tuple[Node, bool]]:
     yield from _sources(node["right"], is_nullable=is_nullable or kind not in _KEEPING_RIGHT)
 
 
-def _is_natural(node: Node) -> bool:
-    joins = [one for one in _joins(node) if one["ref_type"] not in {"REGULAR", "CROSS"}]
-    return bool(joins)
+def _is_regular(node: Node) -> bool:
+    """Whether all joins of a FROM clause are by conditions: others look at columns that are not named."""
+    return all(one["ref_type"] in {"REGULAR", "CROSS"} for one in _joins(node))
 
 
 def _joins(node: Node) -> Iterator[Node]:
@@ -165,7 +150,7 @@ class _Side:
         number: int,
         read: Sequence[str],
         where: Node | None,
-    ) -> Pushed:
+    ) -> SparkRows:
         """Make the view, of these columns and of the expressions, and let the reference name it."""
         over = {"from_table": self.node | {"alias": self.alias}}
         expressions = [node for _, node in self._pushed.values()]
@@ -188,7 +173,7 @@ class _Side:
             for name, (_, kind) in values.items()
         )
         self.node.update(called(self.node, view) | {"alias": self.alias})
-        return Pushed(view=view, table=self.table, sql=sql, schema=schema)
+        return SparkRows(view=view, of=self.table, sql=sql, schema=schema)
 
 
 @dataclass(slots=True)
@@ -210,7 +195,7 @@ class _Push:
     knows_all: bool
     _joined: set[int] = field(default_factory=set)
 
-    def done(self, first: int) -> list[Pushed]:
+    def done(self, first: int) -> list[SparkRows]:
         """Rewrite the SELECT; return the views that it reads.
 
         Args:
