@@ -10,11 +10,11 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from carnac.api.bodies import parse_body
 from carnac.api.sql.formats import ResultFormat, Shape
-from carnac.api.sql.parameters import parse_parameters
 from carnac.core.texts import short
 from carnac.errors import Invalid
 from carnac.ports.answers import Engine, OnMissing, Statement
 from carnac.ports.queries import Keeping
+from carnac.specs.sql.parameters import parse_parameters
 
 T = TypeVar("T")
 

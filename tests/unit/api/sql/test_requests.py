@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from carnac.api.sql.facts import ARROW_TYPE, JSON_TYPE, accepted, mark_of, unmarked
 from carnac.api.sql.formats import ResultFormat
-from carnac.api.sql.parameters import READERS, parse_parameters
 from carnac.api.sql.requests import (
     SqlRequest,
     Unreadable,
@@ -23,6 +22,7 @@ from carnac.api.sql.requests import (
 from carnac.errors import Invalid
 from carnac.ports.answers import Engine, OnMissing
 from carnac.ports.queries import Keeping
+from carnac.specs.sql.parameters import READERS, parse_parameters
 
 
 def parsed(**body: object) -> SqlRequest:
