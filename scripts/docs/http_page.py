@@ -76,6 +76,8 @@ def describe() -> Mapping[str, Any]:
         compaction=nobody,
         compaction_slots=0,
         admission=nobody,
+        kept=nobody,
+        describe=nobody,
     )
     routers = [
         routes.make_router(nobody, new_id=nobody, threads=nobody),

@@ -11,6 +11,7 @@ from carnac.specs.tasks.spec import (
     DeleteTask,
     IngestTask,
     KillTask,
+    SelectTask,
     TaskSpec,
 )
 from scripts.docs.spec_page import block_table
@@ -18,6 +19,7 @@ from scripts.docs.spec_page import block_table
 BLOCKS: tuple[tuple[type[SpecModel], str], ...] = (
     (TaskSpec, "Every task"),
     (IngestTask, "index_parallel, index, replace"),
+    (SelectTask, "query_controller"),
     (CompactTask, "compact"),
     (DeleteTask, "delete"),
     (KillTask, "kill"),

@@ -95,8 +95,7 @@ class Settings(BaseModel):
     )
     spark_deploy_mode: Literal["client", "cluster"] = Field(
         default="client",
-        description="Place of a task's driver under the runner `spark_submit`: beside the overlord, or inside the "
-        "cluster (YARN, Kubernetes).",
+        description="Place of a task's driver under `spark_submit`: beside the overlord, or inside the cluster.",
     )
     query_threads: int | None = Field(
         default=None, ge=1, le=1_024, description="Threads of embedded queries. Default: all cores."
@@ -119,8 +118,7 @@ class Settings(BaseModel):
     query_gather_rows: int = Field(
         default=20_000_000,
         ge=1,
-        description="Maximum number of rows that a broker gathers from historicals for one statement that they "
-        "cannot answer alone.",
+        description="Most rows that a broker gathers for a statement that historicals cannot answer alone.",
     )
     query_gather_bytes: int = Field(
         default=1 << 30, ge=1, description="Maximum size of these rows, in bytes of Arrow's form."
@@ -149,14 +147,21 @@ class Settings(BaseModel):
         default=False,
         description="Whether a broker starts Spark when it starts, not with the first statement that needs it.",
     )
+    query_async_bytes: int = Field(
+        default=1 << 30, ge=1, description="Maximum size of an asynchronous statement's rows."
+    )
+    query_async_retention_ms: int = Field(
+        default=DAY_MS,
+        ge=0,
+        description="Time that the rows of an asynchronous statement are kept.",
+    )
     query_slots: int = Field(
         default=16, ge=1, description="Queries that a broker runs at once; the others wait."
     )
     query_queue_max: int = Field(
         default=1_000,
         ge=0,
-        description="Maximum number of queries that wait at a broker; further ones are refused and told when to "
-        "retry (429).",
+        description="Maximum number of queries that wait at a broker; others are told when to retry (429).",
     )
     query_lanes: Mapping[str, int] = Field(
         default={},
@@ -175,8 +180,7 @@ class Settings(BaseModel):
     )
     verify_reads: Literal["once", "never"] = Field(
         default="once",
-        description="Whether a process checks the bytes of a segment file against its record before it reads it for "
-        "the first time.",
+        description="Whether a process checks a segment file against its record before it reads it the first time.",
     )
     lease_ttl_ms: int = Field(
         default=60_000,
@@ -207,14 +211,12 @@ class Settings(BaseModel):
     task_slots: int = Field(
         default=4,
         ge=1,
-        description="Number of slots of the leading overlord for tasks that run at the same time; most tasks take "
-        "one.",
+        description="Slots of the leading overlord for tasks that run at the same time; most tasks take one.",
     )
     task_start_timeout_ms: int = Field(
         default=300_000,
         ge=1_000,
-        description="Time limit from the start of a task's process to its first sign of life; after that "
-        "`lease_ttl_ms` counts.",
+        description="Time limit from the start of a task's process to its first sign of life; then `lease_ttl_ms`.",
     )
     task_retention_ms: int = Field(
         default=7 * DAY_MS,
@@ -227,8 +229,7 @@ class Settings(BaseModel):
     overlord_upkeep_period_ms: int = Field(
         default=3_600_000,
         ge=1_000,
-        description="Pause between two rounds of upkeep by the leading overlord: it forgets old tasks and collects "
-        "garbage.",
+        description="Pause between two rounds of upkeep by the leader: it forgets old tasks and collects garbage.",
     )
     scrub_bytes_per_s: int = Field(
         default=10 << 20,
@@ -350,9 +351,8 @@ class Settings(BaseModel):
     batch_retention_ms: int = Field(
         default=400 * DAY_MS,
         ge=DAY_MS,
-        description="Time that a published `(writer, batch)` is remembered, so that it is published once; the "
-        "newest of a writer is never forgotten. Far longer than history, because batches may be "
-        "replayed late.",
+        description="Time that a published `(writer, batch)` is remembered, so that it is published once; the newest "
+        "of a writer is never forgotten. Far longer than history, because batches may be replayed late.",
     )
     trash_period_ms: int = Field(
         default=DAY_MS,

@@ -22,10 +22,11 @@ from carnac.api.admission import Admission
 from carnac.api.app import make_app
 from carnac.api.hosts import hosts_of
 from carnac.api.services import Services
+from carnac.api.sql.kept import KeptRows
 from carnac.bootstrap.compaction import CompactionLoop
 from carnac.bootstrap.runners import attempt_command
 from carnac.bootstrap.serving.overlord import compaction_loop, make_routers
-from carnac.bootstrap.store import make_lockbox, open_records
+from carnac.bootstrap.store import make_lockbox, open_files, open_records
 from carnac.bootstrap.tasks import open_loop, open_tasks
 from carnac.clock import RandomIds, SystemClock
 from carnac.config import Settings
@@ -179,6 +180,8 @@ def world() -> Iterator[World]:
             compaction=CompactionService(records, clock),
             compaction_slots=values.compaction_task_slots,
             admission=Admission(input_roots=[str(folder)]),
+            kept=KeptRows(open_files(records, values)),
+            describe=lambda _: (),
         )
         bugs = Bugs()
         logging.getLogger("carnac").addHandler(bugs)

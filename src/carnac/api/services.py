@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from carnac.api.admission import Admission
 
 if TYPE_CHECKING:
+    from carnac.api.sql.kept import KeptRows
+    from carnac.api.sql.selects import Describe
     from carnac.overlord import Lockbox, TaskService
     from carnac.overlord.compactor.service import CompactionService
     from carnac.overlord.loop import OverlordLoop
@@ -19,6 +21,8 @@ class Services:
 
     Attributes:
         compaction_slots: How many tasks of compaction run at a time.
+        kept: Rows of statements that were tasks.
+        describe: Returns the columns of a SELECT before it runs.
     """
 
     tasks: TaskService
@@ -27,3 +31,5 @@ class Services:
     compaction: CompactionService
     compaction_slots: int
     admission: Admission
+    kept: KeptRows
+    describe: Describe

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import cast
+from typing import Any, cast
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -142,7 +142,7 @@ def location_of(attempt: Attempt | None) -> Location:
     return Location() if handle is None else Location(host=handle.host)
 
 
-def ingestion_report(task: Task, report: Mapping[str, object]) -> dict[str, object]:
+def ingestion_report(task: Task, report: Mapping[str, object]) -> dict[str, Any]:
     """Return a report under the name by which Druid's clients find it; what Carnac itself says is below `carnac`."""
     stats = report.get("rowStats")
     counts: Mapping[str, int] = stats if isinstance(stats, Mapping) else {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated
@@ -27,7 +28,8 @@ from carnac.api.shapes import (
     sendable,
     short_status,
 )
-from carnac.core.tasks.model import Attempt, Task, TaskState
+from carnac.api.sql.kept import Selected
+from carnac.core.tasks.model import SELECTED, Attempt, Task, TaskState
 from carnac.core.texts import WHOLE_MAX
 from carnac.core.time.intervals import Interval, parse_interval
 from carnac.errors import Invalid, NotFound
@@ -170,7 +172,12 @@ def _add_texts(router: APIRouter, services: Services) -> None:
         report = tasks.report(task_id)
         if report is None:
             raise NotFound(no_report(task), task_id=task_id)
-        return ingestion_report(task, sendable(report))
+        told = ingestion_report(task, sendable(report))
+        if task.datasource == SELECTED and task.state is TaskState.SUCCEEDED:
+            with suppress(NotFound):  # rows that have ended
+                selected = Selected(tasks.payload(task_id), report)
+                told["multiStageQuery"]["payload"]["results"] = services.kept.results(selected)
+        return told
 
     @router.get(
         "/task/{task_id}/log",

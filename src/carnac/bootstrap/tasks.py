@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 from collections.abc import Callable, Mapping
@@ -20,7 +21,7 @@ from carnac.bootstrap.store import (
 from carnac.clock import MarkedIds, RandomIds, StoreClock
 from carnac.config import Settings
 from carnac.core.ids import mark_of
-from carnac.core.tasks.model import Attempt
+from carnac.core.tasks.model import SELECTED, Attempt, Task
 from carnac.overlord.attempt import run_attempt
 from carnac.overlord.clearing import note_waste
 from carnac.overlord.loop import LoopSettings, OverlordLoop
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
     from carnac.overlord.lockbox import Lockbox
     from carnac.specs.tasks.spec import AnyTask
     from carnac.store import Store
+
+SELECT_MEMORY_MIN = 256 << 20
+"""Bytes for the SELECT of a task, however many slots there are."""
 
 _log = logging.getLogger(__name__)
 
@@ -200,6 +204,8 @@ def run_task_attempt(
         task = metadata.find_task(task_id)
         if task is not None and task.type == "compact":
             settings = giving_way(settings)
+        if task is not None and task.datasource == SELECTED:
+            settings = _selecting(settings, task)
         with open_store(
             settings=settings, clock=clock, ids=ids, pipeline=make, is_for_users=False
         ) as store:
@@ -221,6 +227,26 @@ def run_task_attempt(
         metadata.close()
 
 
+def _selecting(settings: Settings, task: Task) -> Settings:
+    """Return the settings for the SELECT of a task: a share of the memory, and no time limit but its own.
+
+    As many of them may run at a time as there are slots, beside the process that serves.
+    """
+    from carnac.query.running.limits import default_memory_bytes
+
+    given = json.loads(task.context).get("timeout")
+    is_number = isinstance(given, int) and not isinstance(given, bool)
+    memory_bytes = settings.query_memory_limit_bytes or default_memory_bytes()
+    return settings.model_copy(
+        update={
+            "query_timeout_ms": int(given) if is_number and given > 0 else 0,
+            "query_memory_limit_bytes": max(
+                SELECT_MEMORY_MIN, memory_bytes // (settings.task_slots + 1)
+            ),
+        }
+    )
+
+
 def mark_of_attempt(attempt: Attempt) -> str:
     """Return what the ids that an attempt makes bear."""
     return mark_of(attempt.task_id, attempt.number, attempt.created_at_ms)
@@ -228,9 +254,13 @@ def mark_of_attempt(attempt: Attempt) -> str:
 
 def load_checked(payload: Mapping[str, object]) -> AnyTask:
     """Return a task that was submitted, or say in one error all that is wrong with it."""
-    from carnac.specs.tasks.spec import DeleteTask, load_task
+    from carnac.specs.tasks.spec import DeleteTask, SelectTask, load_task
 
     task = load_task(payload)
+    if isinstance(task, SelectTask):
+        from carnac.query.schema.outline import check_select
+
+        check_select(task.query)
     if isinstance(task, DeleteTask) and task.where is not None:
         from carnac.jobs.delete.predicate import check_syntax
 

@@ -22,9 +22,11 @@ from carnac.specs.tasks.spec import (
     DeleteTask,
     IngestTask,
     KillTask,
+    SelectTask,
     load_task,
 )
 from carnac.store.compacting.reports import CompactionReport, GroupOutcome, GroupReport
+from carnac.store.kept_rows import keep_rows
 from carnac.store.store import Store
 from carnac.store.upkeep.maintenance import GcReport
 from carnac.store.writing.outcome import WriteOutcome
@@ -123,6 +125,9 @@ class StoreJobs:
                         guard=guard,
                     )
                 )
+            case SelectTask():
+                name = f"{task.task_id}/{task.attempts}"
+                return keep_rows(self._store, spec, name, on_progress=on_progress)
             case DeleteTask():
                 return outcome_report(
                     self._store.delete(

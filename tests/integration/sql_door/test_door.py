@@ -210,7 +210,7 @@ def test_pages_of_strangers_stop_no_query(door: InProcessClient) -> None:
 @pytest.mark.parametrize(
     ("path", "instead"),
     [
-        ("statements", "carnac sql -o FILE"),
+        ("statements", "ask an overlord"),
         ("task", "ask an overlord"),
         ("avatica", "JDBC (Avatica) is not spoken: send statements to POST /druid/v2/sql"),
         ("avatica-protobuf/", "JDBC (Avatica) is not spoken"),

@@ -123,6 +123,8 @@ def stage() -> tuple[FastAPI, Services]:
         compaction=Current(),
         compaction_slots=2,
         admission=Admission(input_roots=[]),
+        kept=Current(),
+        describe=lambda _: (),
     )  # type: ignore[arg-type]
     return make_app(make_routers(services), hosts=hosts_of("one")), services
 

@@ -44,6 +44,8 @@ def shared_app() -> tuple[FastAPI, Any]:
         compaction=Current(),
         compaction_slots=2,
         admission=Current(),
+        kept=Current(),
+        describe=lambda _: (),
     )  # type: ignore[arg-type]
     return make_app(make_routers(services), hosts=hosts_of("one")), services
 

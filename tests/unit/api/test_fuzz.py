@@ -40,7 +40,7 @@ OTHERS = (
 )  # fmt: skip
 """How paths begin that a process with other roles answers."""
 OVERLORDS = f"{API}/datasources/{{datasource}}/shutdownAllTasks"
-OVERLORDS_SQL = "/druid/v2/sql/task"
+OVERLORDS_SQL = ("/druid/v2/sql/task", "/druid/v2/sql/statements")
 OWN = [
     route
     for route in ROUTES
@@ -112,6 +112,12 @@ BODIES: tuple[object, ...] = (
     {"type": "index_parallel", "spec": DRUID},
     {"type": "query_controller", "query": INSERT, "context": CONTEXT},
     {"query": INSERT, "context": CONTEXT},
+    {
+        "query": "SELECT k, ? AS p FROM events",
+        "parameters": [{"type": "DATE", "value": "2015-01-01"}],
+        "context": {**CONTEXT, "executionMode": "ASYNC", "rowsPerPage": 10, "sqlOuterLimit": 5},
+        "resultFormat": "csv",
+    },
     {"type": "compact", "dataSource": "events", "target": {"filter": "a = 1", "targetRows": 1}},
     {"type": "compact", "dataSource": "events", "groups": [GROUP], "context": CONTEXT},
     {"type": "compact", "dataSource": "events", "segments": ["s"], "dimensionsSpec": {}},

@@ -329,7 +329,7 @@ def test_a_wrong_task_is_refused_with_the_lines_of_its_body(overlord: Overlord) 
 def test_paths_of_druid_that_are_not_here_say_what_does_it(overlord: Overlord) -> None:
     for path, advice in ELSEWHERE:
         assert what_instead(path) == advice, "no earlier one hides it"
-        if path.startswith(("/druid/indexer", "/carnac")):
+        if path.startswith(("/druid/indexer", "/carnac", "/druid/v2/sql/statements")):
             continue
         answer = overlord.http.get(f"{path}/x")
         assert (answer.status_code, answer.json()["error"]) == (
@@ -347,6 +347,7 @@ def test_paths_of_druid_that_are_not_here_say_what_does_it(overlord: Overlord) -
 
 
 INSERT = "INSERT INTO events SELECT __time, page FROM edits PARTITIONED BY DAY"
+EXTERNAL = """SELECT * FROM TABLE(EXTERN('{"type": "inline", "data": ""}', '{"type": "json"}')) (a VARCHAR)"""
 
 
 def test_a_statement_becomes_a_task(overlord: Overlord) -> None:
@@ -371,13 +372,15 @@ def test_a_statement_becomes_a_task(overlord: Overlord) -> None:
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ({"query": "SELECT 1"}, "answered at once by POST /druid/v2/sql"),
+        ({"query": "EXPLAIN SELECT 1"}, "EXPLAIN is answered at once, by POST /druid/v2/sql"),
+        ({"query": "DROP TABLE x"}, "only SELECT statements"),
+        ({"query": EXTERNAL}, "only INSERT and REPLACE read"),
         ({"query": "INSERT INTO x SELECT 1"}, "needs PARTITIONED BY"),
         ({"query": INSERT, "parameters": [{"type": "BIGINT", "value": 1}]}, "takes no parameters"),
         ({"query": INSERT, "context": {"sparkConf": {"spark.jars": "x"}}}, "spark.jars"),
         ({"query": INSERT, "context": 1}, "context must be an object"),
-        ({"query": 1}, "query must be one INSERT or REPLACE"),
-        ({}, "query must be one INSERT or REPLACE"),
+        ({"query": 1}, "query must be one SELECT, INSERT or REPLACE"),
+        ({}, "query must be one SELECT, INSERT or REPLACE"),
     ],
 )
 def test_a_wrong_statement_is_refused_in_druid_s_shape(

@@ -60,6 +60,17 @@ def leave_orphan(folder: Path, name: str = "lost") -> str:
     return f"segments/events/{name}.parquet"
 
 
+RESTS = {
+    "rejected rows": (
+        "quarantine/events/j1/0-0.parquet", "quarantine_period_ms", "rejected rows of"
+    ),
+    "rows of a statement": (
+        "results/t1/1/0.arrows", "query_async_retention_ms", "rows of a statement, kept since"
+    ),
+}  # fmt: skip
+"""Files beside the log: where one is, the setting of their period, and why it goes."""
+
+
 class TestWhatGoesAndWhatStays:
     def test_in_two_phases_each_with_a_reason(
         self, open_store: OpenStore, folder: Path, clock: FakeClock
@@ -115,18 +126,20 @@ class TestWhatGoesAndWhatStays:
         with pytest.raises(NotFound, match="revision 1 was trimmed; the nearest retained are 2"):
             store.sql("SELECT 1 FROM events", at=1)
 
-    def test_rejected_rows_are_kept_for_their_period(
-        self, open_store: OpenStore, folder: Path, clock: FakeClock
+    @pytest.mark.parametrize("kind", RESTS)
+    def test_rows_beside_the_log_are_kept_for_their_period(
+        self, open_store: OpenStore, folder: Path, clock: FakeClock, kind: str
     ) -> None:
-        rejected = folder / "deep-storage" / "quarantine" / "events" / "j1" / "0-0.parquet"
+        path, setting, reason = RESTS[kind]
+        rejected = folder / "deep-storage" / path
         rejected.parent.mkdir(parents=True)
         rejected.write_bytes(b"what nobody could read")
         age_ms = clock.now_ms() - int(rejected.stat().st_mtime * 1000)
-        store = open_store(settings={"quarantine_period_ms": age_ms + 60_000})
+        store = open_store(settings={setting: age_ms + 60_000})
         assert store.gc().actions == ()
         clock.advance_ms(60_001)
         (planned,) = store.gc(dry_run=True).actions
-        assert (planned.action, planned.reason.split(" 2")[0]) == ("delete", "rejected rows of")
+        assert (planned.action, planned.reason.split(" 2")[0]) == ("delete", reason)
         assert rejected.exists()
         assert store.gc().actions == (planned,)
         assert not rejected.exists()

@@ -1,4 +1,5 @@
-"""What does an overlord answer beside tasks and locks? How much runs at a time, and how datasources are compacted.
+"""What does an overlord answer beside tasks and locks?
 
+How much runs at a time, how datasources are compacted, and how statements stand that run as tasks (`statements`).
 `compaction` has Druid's paths of overlords and its older ones of coordinators, for the same specs.
 """

@@ -1,4 +1,4 @@
-"""`/druid/v2/sql/task`: statements that load rows, which an overlord runs as tasks."""
+"""`/druid/v2/sql/task`: statements that an overlord runs as tasks, those that load rows and those that select them."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from fastapi import APIRouter
-from fastapi.responses import JSONResponse
+from fastapi.responses import JSONResponse, Response
 
-from carnac.api.admission import Admission
 from carnac.api.bodies import JsonObject, body_shown
+from carnac.api.services import Services
+from carnac.api.sql.answering import FailedAnswer
 from carnac.api.sql.requests import split_settings
-from carnac.errors import Invalid
+from carnac.api.sql.selects import select_task
+from carnac.errors import Invalid, NotFound
 from carnac.specs.sql.statements import is_load_statement
 from carnac.specs.tasks.spec import QUERY_TYPE
 
 if TYPE_CHECKING:
-    from carnac.overlord import TaskService
+    from carnac.core.tasks.model import Task
 
 _EXAMPLE = {
     "query": "REPLACE INTO edits OVERWRITE ALL SELECT __time, page FROM edits PARTITIONED BY MONTH",
@@ -26,20 +28,22 @@ _EXAMPLE = {
 }
 
 
-def make_router(tasks: TaskService, admission: Admission) -> APIRouter:
+def make_router(services: Services) -> APIRouter:
     """Return the routes."""
     router = APIRouter(prefix="/druid/v2/sql", tags=["tasks"])
 
     @router.post(
         "/task",
-        summary="Submit an INSERT or REPLACE as a task",
+        summary="Submit a statement as a task",
         status_code=HTTPStatus.ACCEPTED,
         openapi_extra=body_shown("object", _EXAMPLE),
     )
-    def submit(body: JsonObject) -> JSONResponse:
-        task = tasks.submit(admission.admit(_payload(body)))
+    def submit(body: JsonObject) -> Response:
+        found = submit_statement(body, services)
+        if isinstance(found, Response):
+            return found
         return JSONResponse(
-            {"taskId": task.task_id, "state": "RUNNING"}, status_code=HTTPStatus.ACCEPTED
+            {"taskId": found.task_id, "state": "RUNNING"}, status_code=HTTPStatus.ACCEPTED
         )
 
     @router.get("/task/enabled", summary="Return true: statements run as tasks")
@@ -49,29 +53,42 @@ def make_router(tasks: TaskService, admission: Admission) -> APIRouter:
     return router
 
 
-def _payload(body: Mapping[str, object]) -> dict[str, object]:
-    """Return the task that a request means.
+def submit_statement(body: Mapping[str, object], services: Services) -> Task | Response:
+    """Return the task that a request for a statement has become, or what is wrong with a SELECT.
 
     Raises:
-        Invalid: It is no statement that loads rows.
+        Invalid: The request is wrong.
     """
+    sql, context = _read_query(body)
+    if is_load_statement(sql):
+        if body.get("parameters"):
+            raise Invalid("a statement that loads rows takes no parameters; write them into it")
+        task: dict[str, object] = {"type": QUERY_TYPE, "query": sql, "context": context}
+        return services.tasks.submit(services.admission.admit(task))
+    try:
+        task = select_task({**body, "query": sql, "context": context}, services.describe)
+        return services.tasks.submit(services.admission.admit(task))
+    except (Invalid, NotFound) as error:
+        return FailedAnswer(error)
+
+
+def context_of(body: Mapping[str, object]) -> Mapping[str, object]:
+    """Return the context of a request, with what is SET before its statement.
+
+    Raises:
+        Invalid: It is none.
+    """
+    return _read_query(body)[1]
+
+
+def _read_query(body: Mapping[str, object]) -> tuple[str, dict[str, object]]:
     query, context = body.get("query"), body.get("context")
     if not isinstance(query, str) or not query.strip():
-        raise Invalid("query must be one INSERT or REPLACE statement, as a text")
+        raise Invalid("query must be one SELECT, INSERT or REPLACE statement, as a text")
     if context is not None and not isinstance(context, Mapping):
         raise Invalid("context must be an object")
-    if body.get("parameters"):
-        raise Invalid("a statement that loads rows takes no parameters; write them into it")
     sql, settings = split_settings(query)
-    if not is_load_statement(sql):
-        raise Invalid(
-            "a task runs INSERT and REPLACE; a SELECT is answered at once by POST /druid/v2/sql"
-        )
-    return {
-        "type": QUERY_TYPE,
-        "query": sql,
-        "context": {**(context or {}), **{name: _read(one) for name, one in settings.items()}},
-    }
+    return sql, {**(context or {}), **{name: _read(one) for name, one in settings.items()}}
 
 
 def _read(value: object) -> object:

@@ -104,9 +104,9 @@ def read_request(body: object) -> SqlRequest:
             parameters=parse_parameters(body.get("parameters")),
             query_id=_id(context.get("sqlQueryId"), "sqlQueryId") or "",
             at=_revision(context.get("revision") if context.get("at") is None else context["at"]),
-            timeout_ms=_whole(context, "timeout", most=TIMEOUT_MAX_MS),
+            timeout_ms=whole(context, "timeout", most=TIMEOUT_MAX_MS),
             on_missing=_on_missing(context.get("onMissing")),
-            priority=_whole(context, "priority", least=-(1 << 31), most=1 << 31) or 0,
+            priority=whole(context, "priority", least=-(1 << 31), most=1 << 31) or 0,
             lane=_text(context.get("lane"), "lane"),
             keeping=Keeping(
                 use=_flag(context, "useCache", default=True),
@@ -120,7 +120,7 @@ def read_request(body: object) -> SqlRequest:
             stringifies=_flag(context, "sqlStringifyArrays", default=True),
         ),
         native_id=_id(context.get("queryId"), "queryId") or "",
-        rows_max=_whole(context, "sqlOuterLimit"),
+        rows_max=whole(context, "sqlOuterLimit"),
     )
 
 
@@ -143,13 +143,33 @@ def split_settings(sql: str) -> tuple[str, dict[str, object]]:
     return re.sub(r"[^\n]", " ", sql[:start]) + sql[start:], settings
 
 
-def _shape(body: Mapping[str, object]) -> Shape:
+def form_of(value: object) -> ResultFormat:
+    """Return the format of a name.
+
+    Raises:
+        Unreadable: There is none of it.
+    """
     try:
-        form = ResultFormat(str(body.get("resultFormat") or ResultFormat.OBJECT))
+        return ResultFormat(str(value))
     except ValueError:
         raise Unreadable(
-            f"there is no resultFormat {short(body['resultFormat'])}; there are {', '.join(ResultFormat)}"
+            f"there is no resultFormat {short(value)}; there are {', '.join(ResultFormat)}"
         ) from None
+
+
+def shape_of(body: Mapping[str, object]) -> Shape:
+    """Return how rows are sent by what a body and its context say, header rows left out."""
+    given = body.get("context")
+    context = given if isinstance(given, Mapping) else {}
+    return Shape(
+        form=form_of(body.get("resultFormat") or ResultFormat.OBJECT),
+        zone=_zone(context.get("sqlTimeZone")),
+        stringifies=_flag(context, "sqlStringifyArrays", default=True),
+    )
+
+
+def _shape(body: Mapping[str, object]) -> Shape:
+    form = form_of(body.get("resultFormat") or ResultFormat.OBJECT)
     flags = []
     for name in ("header", "typesHeader", "sqlTypesHeader"):
         value = _boolean(body.get(name))
@@ -180,7 +200,7 @@ def _flag(context: Mapping[str, object], name: str, *, default: bool) -> bool:
     return value
 
 
-def _whole(
+def whole(
     context: Mapping[str, object], name: str, *, least: int = 0, most: int = 1 << 62
 ) -> int | None:
     """Return a whole number, which may be a text; None: it is not said."""

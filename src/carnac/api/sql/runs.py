@@ -102,9 +102,9 @@ class Run:
         schema = cast("pa.Schema", answer.schema)
         batches = at_most(answer, self._request.rows_max)
         if asks_plan_for(statement.sql) and (rows := gives(schema)) is not None:
-            batch = plan_for(rows, _names(rows.names, statement.sql, shown), batches)
+            batch = plan_for(rows, names_of(rows.names, statement.sql, shown), batches)
             schema, batches = batch.schema, iter([batch])
-        names = _names(schema.names, statement.sql, shown)
+        names = names_of(schema.names, statement.sql, shown)
         if self._media_type == ARROW_TYPE:
             self._pieces = render_arrow(names, schema, batches)
         else:
@@ -185,7 +185,7 @@ def _without_extra(statement: Statement, shown: Outline | None) -> Statement:
     return replace(statement, parameters=statement.parameters[: shown.parameters])
 
 
-def _names(names: Sequence[str], sql: str, shown: Outline | None) -> list[str]:
+def names_of(names: Sequence[str], sql: str, shown: Outline | None) -> list[str]:
     """Return the names of the columns: `EXPR$2` for the third if it is an expression without one."""
     if all(_PLAIN.fullmatch(name) and not name[0].isdigit() for name in names):
         return list(names)

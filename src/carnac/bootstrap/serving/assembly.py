@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry
 if TYPE_CHECKING:
     from fastapi import APIRouter
 
+    from carnac.broker import Broker
     from carnac.clock import StoreClock
     from carnac.config import Settings
     from carnac.ports.loops import Loop
@@ -33,6 +34,7 @@ class Assembly:
         url: Where others reach its HTTP interface.
         clock: One for all: it follows the store's.
         steps: What is to be closed at the end.
+        brokers: What answers statements in the process; at most one, and none until that role is added.
         routers: What the process answers over HTTP.
         loops: What must turn for it to be healthy.
         starts: Called in order once all roles are there and HTTP is answered.
@@ -46,6 +48,7 @@ class Assembly:
     url: str
     clock: StoreClock
     steps: ExitStack = field(default_factory=ExitStack)
+    brokers: list[Broker] = field(default_factory=list)
     routers: list[APIRouter] = field(default_factory=list)
     loops: list[Loop] = field(default_factory=list)
     starts: list[Callable[[], object]] = field(default_factory=list)

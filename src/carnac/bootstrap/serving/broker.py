@@ -120,6 +120,7 @@ def add(assembly: Assembly) -> None:
     opened = assembly.steps.enter_context(
         open_broker(assembly.settings, assembly.clock, host=host, registry=assembly.registry)
     )
+    assembly.brokers.append(opened.queries)
     assembly.loops.extend(opened.loops)
     assembly.starts.append(lambda: opened.make_ready(assembly.steps))
     new_id = RandomIds().new_id

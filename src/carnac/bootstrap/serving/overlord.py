@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,9 +14,11 @@ from carnac.api import leading, locks, own, tasks
 from carnac.api.admission import Admission
 from carnac.api.allocation import make_router as allocation_router
 from carnac.api.hosts import is_loopback
-from carnac.api.overlord import compaction, workers
+from carnac.api.overlord import compaction, statements, workers
 from carnac.api.services import Services
 from carnac.api.sql import loads
+from carnac.api.sql.kept import KeptRows
+from carnac.api.sql.selects import describe_by
 from carnac.bootstrap.compaction import CompactionLoop
 from carnac.bootstrap.runners import open_runners
 from carnac.bootstrap.spark import make_spark, make_spark_pipeline
@@ -27,7 +30,7 @@ from carnac.bootstrap.store import (
     open_records,
 )
 from carnac.bootstrap.tasks import open_loop, open_tasks, run_task_attempt
-from carnac.clock import SystemClock
+from carnac.clock import RandomIds, SystemClock
 from carnac.config import Settings
 from carnac.overlord.compactor.service import CompactionService
 from carnac.overlord.runners import InProcessRunner
@@ -82,6 +85,8 @@ def add(assembly: Assembly) -> None:
         compaction=CompactionService(metadata, clock),
         compaction_slots=settings.compaction_task_slots,
         admission=_admission(settings),
+        kept=KeptRows(open_files(metadata, settings)),
+        describe=partial(describe_by, assembly.brokers, RandomIds().new_id),
     )
     assembly.routers.extend([*make_routers(services), allocation_router(metadata)])
     assembly.loops.extend([*loop.loops, compacting, scrub])
@@ -160,7 +165,8 @@ def make_routers(services: Services) -> list[APIRouter]:
     """Return the routes."""
     return [
         tasks.make_router(services),
-        loads.make_router(services.tasks, services.admission),
+        loads.make_router(services),
+        statements.make_router(services),
         locks.make_router(services.locks),
         leading.make_router(
             tasks.PREFIX,

@@ -22,6 +22,10 @@ NUMBER_DIGITS_MAX = 9
 """Maximum number of digits of an attempt's number."""
 
 
+SELECTED = "__query_select"
+"""The datasource of a task that runs a SELECT, as Druid calls it."""
+
+
 class TaskState(StrEnum):
     """Where a task is in its life."""
 

@@ -48,6 +48,20 @@ class Outline:
         return found
 
 
+def check_select(sql: str) -> None:
+    """Check that a text is one SELECT statement, and no EXPLAIN of one.
+
+    Raises:
+        Invalid: It is not; says why.
+    """
+    with _LOCK:
+        prefix, _ = parse(_cursor(), without_floor_to(sql))
+    if prefix:
+        raise Invalid(
+            "EXPLAIN is answered at once, by POST /druid/v2/sql: a task runs the statement"
+        )
+
+
 def outline(sql: str) -> Outline | None:
     """Return the outline of a statement; None if it is not one SELECT statement, which its run will say."""
     with _LOCK:

@@ -11,7 +11,6 @@ _COORDINATOR = f"ask a coordinator: carnac serve; {HERE}"
 _OVERLORD = f"ask an overlord: carnac overlord, or carnac serve; {HERE}"
 KILL = "files of what was deleted are collected by carnac gc, or by a task of the type kill"
 _USED = "what was deleted comes back with carnac revert REVISION; carnac log lists the commits"
-_AT_ONCE = "a query is answered at once: carnac sql -o FILE writes results of any size"
 _NO_JDBC = "JDBC (Avatica) is not spoken: send statements to POST /druid/v2/sql, as pydruid, ibis and Superset do"
 _CANDIDATES = "which servers hold which segments is asked in SQL, of sys.server_segments"
 _NO_HISTORY = (
@@ -32,7 +31,7 @@ ORDERS: Sequence[tuple[str, re.Pattern[str], str]] = tuple(
         ("POST", "/druid/coordinator/v1/compaction/compact", _COMPACT),
         ("POST", "/druid/indexer/v1/compaction/simulate", _PLAN),
         ("POST", "/druid/v2/candidates", _CANDIDATES),
-        ("POST", "/druid/v2/sql/statements", _AT_ONCE),
+        ("POST", "/druid/v2/sql/statements", _OVERLORD),
         ("POST", "/druid/v2/sql/task", _OVERLORD),
         ("POST", "/druid/v2/sql/avatica(?:-protobuf)?", _NO_JDBC),
     )
@@ -64,7 +63,7 @@ ELSEWHERE: Sequence[tuple[str, str]] = (
         "/druid/indexer/v1/action",
         "tasks act on the store themselves; locks are at POST /druid/indexer/v1/lockedIntervals/v2",
     ),
-    ("/druid/v2/sql/statements", _AT_ONCE),
+    ("/druid/v2/sql/statements", _OVERLORD),
     ("/druid/v2/sql/task", _OVERLORD),
     ("/druid/v2/sql/avatica", _NO_JDBC),
     ("/druid/v2/sql/avatica-protobuf", _NO_JDBC),

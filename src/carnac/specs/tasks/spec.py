@@ -15,6 +15,7 @@ from pydantic import Field, field_validator, model_validator
 
 from carnac.core.compaction.plan.group_records import group_from_json, target_from_json
 from carnac.core.compaction.plan.groups import CompactionGroup, CompactionTarget
+from carnac.core.tasks.model import SELECTED
 from carnac.errors import Invalid
 from carnac.specs.base import IntervalField, SpecModel, Texts, check_texts, named, problem
 from carnac.specs.druid.fields import INSTEAD
@@ -22,11 +23,14 @@ from carnac.specs.ingest.spec import IgnoredField, IngestSpec
 from carnac.specs.lines import with_lines
 from carnac.specs.load import load_spec
 from carnac.specs.problems import Findings, Problem, raise_problems, suggest, validated
-from carnac.specs.sql.statements import spec_of_statement
+from carnac.specs.sql.parameters import parse_parameters
+from carnac.specs.sql.statements import is_load_statement, spec_of_statement
 from carnac.specs.tasks.druid import convert_compact, ignore_in_kill
 
 INGEST_TYPES = ("index_parallel", "index", "replace", "query_controller")
 QUERY_TYPE = "query_controller"
+PAGE_ROWS = 100_000
+PAGE_ROWS_MAX = 1_000_000
 _HEAD = ("id", "groupId", "dependencies", "context")
 
 
@@ -104,6 +108,62 @@ class IngestTask(TaskSpec):
     def _check_replaces(self) -> Self:
         if self.type == "replace" and self.spec.mode != "replace":
             raise problem("a replace task cannot append; remove appendToExisting, or set mode")
+        return self
+
+
+class SelectTask(TaskSpec):
+    """Run a SELECT over one revision, and keep its rows for a while."""
+
+    type: Literal["query_controller"] = Field(
+        default="query_controller", description="`query_controller`."
+    )
+    query: str = Field(min_length=1, description="One SELECT statement.")
+    parameters: tuple[dict[str, Any], ...] = Field(
+        default=(),
+        description="Values of its `?` in order, each an object with `type` and `value`.",
+    )
+    at: int | str | None = Field(
+        default=None,
+        description="The revision, time or tag to read. Default: the newest when it starts.",
+    )
+    engine: Literal["spark"] | None = Field(
+        default=None, description="`spark`: on Spark. Default: in the process of the task."
+    )
+    max_rows: int | None = Field(
+        default=None, ge=0, description="Maximum number of rows. Default: all."
+    )
+    rows_per_page: int = Field(
+        default=PAGE_ROWS, ge=1, le=PAGE_ROWS_MAX, description="Maximum number of rows of a page."
+    )
+    columns: tuple[dict[str, str], ...] = Field(
+        default=(), description="Its columns, as a broker told them: `name`, `type`, `nativeType`."
+    )
+    result_format: str | None = Field(
+        default=None,
+        description="Format in which its rows are sent unless another one is asked for.",
+    )
+
+    @property
+    def datasource(self) -> str:
+        """The name of none."""
+        return SELECTED
+
+    @property
+    def is_append(self) -> bool | None:
+        """None: it writes nothing, and takes no locks."""
+        return None
+
+    @property
+    def values(self) -> list[object]:
+        """The values of its `?`."""
+        return parse_parameters(list(self.parameters))
+
+    @model_validator(mode="after")
+    def _check_values(self) -> Self:
+        try:
+            parse_parameters(list(self.parameters))
+        except Invalid as error:
+            raise problem(error.message) from None
         return self
 
 
@@ -195,7 +255,7 @@ class CleanTask(TaskSpec):
     )
 
 
-AnyTask = IngestTask | CompactTask | DeleteTask | KillTask | CleanTask
+AnyTask = IngestTask | SelectTask | CompactTask | DeleteTask | KillTask | CleanTask
 _MODELS: Mapping[str, type[AnyTask]] = {
     **dict.fromkeys(INGEST_TYPES, IngestTask),
     "compact": CompactTask,
@@ -222,6 +282,8 @@ def load_task(value: Mapping[str, object]) -> AnyTask:
         hint = suggest(str(kind), TASK_TYPES) if kind is not None else ""
         said = f"task type '{kind}' is not known{hint}" if kind is not None else "is required"
         raise_problems([Problem("type", f"{said}; there are {', '.join(TASK_TYPES)}")])
+    if kind == QUERY_TYPE and _is_select(value.get("query")):
+        return validated(SelectTask, value, Findings())
     if kind in INGEST_TYPES:
         return _load_ingest(value)
     convert: dict[str, Callable[[Mapping[str, Any], Findings], dict[str, Any]]] = {
@@ -249,6 +311,11 @@ def load_task_text(value: Mapping[str, object], text: str, *, name: str | None) 
     except Invalid as error:
         root: type[TaskSpec] = _MODELS.get(str(value.get("type")), IngestTask)
         raise with_lines(error, text, name=name, root=root) from None
+
+
+def _is_select(query: object) -> bool:
+    """Whether a query is a text that loads nothing: its parser says what else it may be."""
+    return isinstance(query, str) and not is_load_statement(query)
 
 
 def _load_ingest(value: Mapping[str, object]) -> IngestTask:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 SEGMENTS_PREFIX = "segments"
 STAGING_PREFIX = "staging"
 QUARANTINE_PREFIX = "quarantine"
+ROWS_PREFIX = "results"
 CLOCK_SKEW_MS = 60_000
 """How much older than its lease a writer's file may look."""
 
@@ -90,9 +91,10 @@ class Maintenance:
 
         A file goes in two phases: first its record is marked as trash, and only after the trash period is the file
         deleted. Files without any record (of writers that crashed) go when they are older than the safety period and
-        than every live writer's lease, by deep storage's clock and by the writer's own; rejected rows when they are
-        older than the quarantine period. It may stop anywhere, run twice at once, and run beside readers and writers.
-        On a full disk, where the metadata store cannot write, it deletes first what is due already.
+        than every live writer's lease, by deep storage's clock and by the writer's own; rejected rows, and those of
+        asynchronous statements, when they are older than their periods. It may stop anywhere, run twice at once, and
+        run beside readers and writers. On a full disk, where the metadata store cannot write, it deletes first what
+        is due already.
 
         Raises:
             DiskFull: And nothing was due yet.
@@ -102,12 +104,14 @@ class Maintenance:
         # now has ended. The trim sweeps ended leases, so their publishes are refused from then on; those that were
         # not have a record by the time that records are read.
         suspects = self._suspects(now_ms)
-        old_quarantine = self._old_quarantine(now_ms)
+        settings = self._settings
+        old_quarantine = self._older(QUARANTINE_PREFIX, now_ms - settings.quarantine_period_ms)
+        old_rows = self._older(ROWS_PREFIX, now_ms - settings.query_async_retention_ms)
 
         def delete_what_is_doomed() -> int:
             due = [found.segment.path for found in self._due_trash(now_ms)]
             due += [file.path for file in self._without_record(suspects)]
-            due += [file.path for file in old_quarantine]
+            due += [file.path for file in (*old_quarantine, *old_rows)]
             for path in due:
                 self._deep_storage.delete(path)
             return len(due)
@@ -125,6 +129,7 @@ class Maintenance:
         actions = list(told.values())
         actions += self._delete(orphans, "no record names it since", dry_run=dry_run)
         actions += self._delete(old_quarantine, "rejected rows of", dry_run=dry_run)
+        actions += self._delete(old_rows, "rows of a statement, kept since", dry_run=dry_run)
         return GcReport(
             is_dry_run=dry_run,
             revisions_kept=report.revisions_kept,
@@ -282,9 +287,8 @@ class Maintenance:
             if not dry_run:
                 self._deep_storage.delete(file.path)
 
-    def _old_quarantine(self, now_ms: int) -> list[StoredFile]:
-        limit_ms = now_ms - self._settings.quarantine_period_ms
-        files = self._deep_storage.list_files(QUARANTINE_PREFIX)
+    def _older(self, prefix: str, limit_ms: int) -> list[StoredFile]:
+        files = self._deep_storage.list_files(prefix)
         return [file for file in files if file.modified_at_ms < limit_ms]
 
     def _suspects(self, now_ms: int) -> list[StoredFile]:
