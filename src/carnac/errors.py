@@ -73,6 +73,10 @@ class TimedOut(Unavailable):
     """A request took longer than it may, and was stopped."""
 
 
+class TooLarge(Unavailable):
+    """A query needs more memory than it may use."""
+
+
 class Cancelled(Unavailable):
     """Somebody asked for it to be stopped."""
 

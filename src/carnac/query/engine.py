@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeVar
 
-from carnac.errors import Cancelled, TimedOut, Unavailable
+from carnac.errors import Cancelled, TimedOut, TooLarge, Unavailable
 from carnac.ports import Catalog, DeepStorage, ExportResult, QueryResult
 from carnac.ports.distributed import Distribution, GatherLimit, LoadAsked, SparkAsked
 from carnac.ports.queries import KEEP, READ_ALL, Keeping, LeafFiles, LeafReport, LeafRequest
@@ -32,7 +32,7 @@ from carnac.query.keeping.embedded import Embedded
 from carnac.query.keeping.rows import LeafRunner
 from carnac.query.keeping.store import KeptResults, WholeAnswer
 from carnac.query.keeping.whole import distributed_answer
-from carnac.query.messages import TooLarge, translate
+from carnac.query.messages import translate
 from carnac.query.parameters import Parameters
 from carnac.query.planning import Plan, scan_of
 from carnac.query.plans import KnownPlans

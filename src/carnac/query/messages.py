@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from carnac.errors import CarnacError, Corrupt, Invalid, NotFound, Unavailable
+from carnac.errors import CarnacError, Corrupt, Invalid, NotFound, TooLarge, Unavailable
 
 if TYPE_CHECKING:
     import duckdb
@@ -44,18 +44,6 @@ _PATTERN = re.compile(
 """What RE2 says of a regular expression. Source: `RE2::ErrorCode` and `kErrorStrings` of its `parse.cc`."""
 
 
-class TooLarge(Unavailable):
-    """A query needs more memory than it may use."""
-
-    @classmethod
-    def than(cls, memory_limit: str) -> TooLarge:
-        """Return what to raise."""
-        return cls(
-            f"the query needs more memory than the query engine may use ({memory_limit}); "
-            "select fewer rows or groups, make shorter texts and lists, or raise query_memory_limit_bytes"
-        )
-
-
 _FORMS = {
     "cast (TIMESTAMP WITH TIME ZONE -> BIGINT)": "write epoch_ms(__time)",
     "cast (TIMESTAMP -> BIGINT)": "write epoch_ms(__time)",
@@ -65,6 +53,13 @@ _FORMS = {
     "arguments for PERCENTILE_": "write percentile_cont(0.5) WITHIN GROUP (ORDER BY added)",
 }
 """Forms to write in place of those that DuckDB refuses without one, by a part of its message."""
+
+
+def _too_large(memory_limit: str) -> TooLarge:
+    return TooLarge(
+        f"the query needs more memory than the query engine may use ({memory_limit}); "
+        "select fewer rows or groups, make shorter texts and lists, or raise query_memory_limit_bytes"
+    )
 
 
 def syntax_error(tree: dict[str, Any], sql: str) -> Invalid:
@@ -98,9 +93,9 @@ def translate(
     text = str(error)
     match error:
         case duckdb.OutOfMemoryException():
-            return TooLarge.than(memory_limit)
+            return _too_large(memory_limit)
         case _ if isinstance(error, MemoryError) or _NO_MEMORY.search(text):
-            return TooLarge.than(memory_limit)
+            return _too_large(memory_limit)
         case duckdb.InterruptException():
             return Unavailable("the query was interrupted")
         case duckdb.BinderException() | duckdb.CatalogException():

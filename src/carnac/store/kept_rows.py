@@ -11,7 +11,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, BinaryIO
 
 from carnac.core.segments.segment import safe_name
-from carnac.errors import Invalid, TimedOut
+from carnac.errors import Invalid, TimedOut, TooLarge, Unavailable
 from carnac.ports import JobProgress
 from carnac.ports.temporary import own_folder
 from carnac.rows.output import room_in
@@ -30,6 +30,12 @@ PAGES_MAX = 1_000
 """Pages of rows; of more rows each page has more."""
 
 
+class NeedsMore(Unavailable):
+    """A statement needs more memory or time than its task has, as every other attempt would."""
+
+    retryable = False
+
+
 def keep_rows(
     store: Store, task: SelectTask, name: str, *, on_progress: Callable[[JobProgress], None]
 ) -> Mapping[str, object]:
@@ -40,6 +46,7 @@ def keep_rows(
 
     Raises:
         Invalid: As `Store.export`; there are more rows than may be kept.
+        NeedsMore: It needs more memory or time than it has.
         NotFound, Unavailable, DiskFull: As `Store.export`.
     """
     if task.engine == "spark" and store.settings.query_spark == "never":
@@ -59,11 +66,13 @@ def keep_rows(
                 max_rows=task.max_rows,
                 engine=task.engine,
             )
-        except TimedOut:  # which another attempt would, too
-            raise Invalid(
+        except TimedOut:
+            raise NeedsMore(
                 f"the statement took more than the {store.settings.query_timeout_ms:,} ms that the timeout of its "
                 "context allows; give it more, or leave timeout out"
             ) from None
+        except TooLarge as error:
+            raise NeedsMore(error.message) from None
         folder = "/".join([ROWS_PREFIX, *map(safe_name, name.split("/"))])
         rows_max = max(task.rows_per_page, -(-found.rows // PAGES_MAX))
         pages = _write_pages(store.deep_storage, file, folder, rows_max)

@@ -23,10 +23,10 @@ from carnac.bootstrap.store import open_files, open_records, open_store
 from carnac.bootstrap.tasks import open_loop, open_tasks, run_task_attempt
 from carnac.clock import RandomIds, StoreClock, SystemClock
 from carnac.config import Settings
-from carnac.errors import Invalid
 from carnac.jobs.pipeline import SparkPipeline
 from carnac.ports import DeepStorage, IdSource
 from carnac.spark.session import SparkHolder
+from carnac.store.kept_rows import NeedsMore
 from tests.support.tasks import FakeRunner
 from tests.unit.api.conftest import InProcessClient
 
@@ -137,7 +137,7 @@ def test_a_select_has_the_time_of_its_context(served: tuple[InProcessClient, Fin
     http, finish = served
     query = "SELECT count(*) FROM range(10000000) a, range(1000000) b"
     slow = ask(http, query, timeout=50)["queryId"]
-    with pytest.raises(Invalid, match="took more than the 50 ms"):
+    with pytest.raises(NeedsMore, match="took more than the 50 ms"):
         finish(slow)
     told = http.get(f"{STATEMENTS}/{slow}").json()
     assert told["state"] == "FAILED", "no other attempt would be faster"

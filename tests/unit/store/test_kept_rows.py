@@ -16,7 +16,7 @@ from carnac.errors import Invalid
 from carnac.ports import JobProgress
 from carnac.specs.tasks.spec import SelectTask
 from carnac.store import Store
-from carnac.store.kept_rows import keep_rows
+from carnac.store.kept_rows import NeedsMore, keep_rows
 
 NUMBERS = "SELECT range AS r FROM range(30000)"
 
@@ -76,6 +76,22 @@ def test_more_rows_than_may_be_kept_are_refused_and_nothing_stays(store: Store) 
     with pytest.raises(Invalid, match="take more than 1,000,000 bytes; select fewer rows"):
         keep(store, select("SELECT * FROM range(1000000)"), "much/1")
     assert not list(store.deep_storage.list_files("results/much"))
+
+
+def test_what_needs_more_than_there_is_is_not_tried_again(tmp_path: Path) -> None:
+    slow = "SELECT count(*) FROM range(10000000) a, range(1000000) b"
+    large = "SELECT list(a.range || 'some text'), list(random()) FROM range(20000000) a"
+    with open_store(
+        tmp_path / "store", create=True, query_timeout_ms=50, query_memory_limit_bytes=1 << 26
+    ) as opened:
+        with pytest.raises(NeedsMore, match="took more than the 50 ms") as slowness:
+            keep(opened, select(slow), "slow/1")
+        assert not slowness.value.retryable
+    with (
+        open_store(tmp_path / "store", query_memory_limit_bytes=1 << 26) as opened,
+        pytest.raises(NeedsMore, match="needs more memory than the query engine may use"),
+    ):
+        keep(opened, select(large), "large/1")
 
 
 def test_spark_is_asked_where_statements_may_ask_it(tmp_path: Path) -> None:
