@@ -111,7 +111,7 @@ def test_an_etag_changes_exactly_when_the_answer_could(changes: list[Change]) ->
         with open_broker(place, StoreClock()) as broker:
             told = [ask(broker.queries, one, store.head().revision) for one in STATEMENTS]
             known = [{etag: rows} for etag, rows in told]
-            done: list[Change] = []
+            done: list[tuple[Change, int]] = []
             for number, change in enumerate(changes, start=1):
                 made = publish(store, change, number, done)
                 if made is None:
@@ -125,21 +125,31 @@ def test_an_etag_changes_exactly_when_the_answer_could(changes: list[Change]) ->
                     assert seen.setdefault(etag, rows) == rows, (made, asked.sql)
 
 
-def publish(store: carnac.Store, change: Change, number: int, done: list[Change]) -> Change | None:
-    """Publish a change; return what it touches: that of the commit which it undoes, None if it changes nothing."""
+def publish(
+    store: carnac.Store, change: Change, number: int, done: list[tuple[Change, int]]
+) -> Change | None:
+    """Publish a change; return what it touches: that of the commit which it undoes, None if it changes nothing.
+
+    Args:
+        done: Changes that are not undone yet, with their revisions; an undoing is none of them.
+    """
     head = store.head().revision
+    is_undoing = change.what == "undone"
     try:
-        if change.what == "undone":
+        if is_undoing:
             if not done:
                 return None
-            change = done.pop()
-            store.revert(head)
+            change, revision = done.pop()
+            store.revert(revision)
         else:
             change.publish(store, number)
-            done.append(change)
     except CarnacError:  # of a part that is empty already, or a lookup, which has no way back
         return None
-    return change if store.head().revision > head else None
+    if store.head().revision == head:
+        return None
+    if not is_undoing:
+        done.append((change, store.head().revision))
+    return change
 
 
 def ask(queries: Broker, asked: Asked, revision: int) -> tuple[str, list[str]]:
