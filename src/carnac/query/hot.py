@@ -25,7 +25,14 @@ from carnac.core.quoting import quote, quote_text
 from carnac.core.segments.segment import Segment
 from carnac.ports.queries import LeafSlice
 from carnac.ports.threads import INTERRUPT_S
-from carnac.query.scans import NUMBER_COLUMN, KeptRows, escape_glob, signature_of
+from carnac.query.scans import (
+    HOUR_COLUMN,
+    HOUR_SQL,
+    NUMBER_COLUMN,
+    KeptRows,
+    escape_glob,
+    signature_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -277,7 +284,8 @@ class HotSegments:
         before = _memory_bytes(cursor)
         try:
             sources = [
-                f"SELECT *, {rows.number}::USMALLINT AS {quote(NUMBER_COLUMN)} FROM read_parquet("
+                f"SELECT *, {rows.number}::USMALLINT AS {quote(NUMBER_COLUMN)}, "
+                f"{HOUR_SQL} AS {quote(HOUR_COLUMN)} FROM read_parquet("
                 f"{quote_text(escape_glob(str(batch.files[segment_id][1])))}, hive_partitioning = false)"
                 for segment_id, rows in batch.kept.items()
             ]

@@ -16,6 +16,7 @@ from carnac.core.segments.segment import TIME_COLUMN, ColumnType, Segment
 from carnac.core.segments.sql_columns import HIDDEN_PREFIX, SQL_TYPE
 from carnac.core.time.intervals import MAX_MS, MIN_MS, Interval, IntervalSet, format_ms
 from carnac.ports.queries import LeafSlice
+from carnac.query.rewriting.bucketing import hour_sql
 
 _CLIP_GROUPS = 8
 """How many groups of clipped files are tried for a place before a new one is made."""
@@ -27,6 +28,12 @@ TIME_SQL_TYPE = "TIMESTAMP WITH TIME ZONE"
 
 NUMBER_COLUMN = "__carnac_number"
 """Says of which segment a row of several is, where they are kept together."""
+
+HOUR_COLUMN = "__carnac_hour"
+"""The number of the hour of a row's time, which rows kept together have beside it (see `hours`)."""
+
+HOUR_SQL = hour_sql(quote(TIME_COLUMN))
+"""Computes it."""
 
 _WILD = str.maketrans({char: f"[{char}]" for char in "*?["})
 
@@ -108,6 +115,8 @@ def scan_sql(
     paths: Mapping[str, Path],
     tables: Mapping[str, str] | None = None,
     kept: Mapping[str, KeptRows] | None = None,
+    *,
+    with_hours: bool = False,
 ) -> str:
     """Return the SELECT of the visible rows.
 
@@ -116,6 +125,7 @@ def scan_sql(
         paths: Where the file of each segment is, by segment id.
         tables: What the rows of the other segments are called, by segment id.
         kept: Segments whose rows need not be read from files.
+        with_hours: Whether `HOUR_COLUMN` is given, too.
     """
     groups: dict[Signature, list[LeafSlice]] = {}
     for piece in slices:
@@ -124,15 +134,17 @@ def scan_sql(
     for signature, members in groups.items():
         names = _select_list(columns, dict(signature))
         for clip_sql, files in _by_clip(members):
-            for source, part_sql in _sources(files, paths, tables or {}, kept or {}):
+            for source, part_sql, hour in _sources(files, paths, tables or {}, kept or {}):
+                given = f"{names}, {hour} AS {quote(HOUR_COLUMN)}" if with_hours else names
                 conditions = " AND ".join(f"({one})" for one in (part_sql, clip_sql) if one)
                 where = f" WHERE {conditions}" if conditions else ""
-                selects.append(f"SELECT {names} FROM {source}{where}")
+                selects.append(f"SELECT {given} FROM {source}{where}")
     if not selects:
         nulls = [f"CAST(NULL AS {TIME_SQL_TYPE}) AS {quote(TIME_COLUMN)}"]
         nulls += [
             f"CAST(NULL AS {SQL_TYPE[kind]}) AS {quote(name)}" for name, kind in columns.items()
         ]
+        nulls += [f"CAST(NULL AS INTEGER) AS {quote(HOUR_COLUMN)}"] * with_hours
         return f"SELECT {', '.join(nulls)} WHERE false"
     return " UNION ALL ".join(selects)
 
@@ -142,8 +154,11 @@ def _sources(
     paths: Mapping[str, Path],
     tables: Mapping[str, str],
     kept: Mapping[str, KeptRows],
-) -> Iterator[tuple[str, str]]:
-    """Yield what holds the rows of files of one schema, and the condition on those that are theirs; empty: all are."""
+) -> Iterator[tuple[str, str, str]]:
+    """Yield what holds the rows of files of one schema, the condition on those that are theirs, and their hours.
+
+    An empty condition: all are.
+    """
     together: dict[str, list[KeptRows]] = {}
     places: list[Path] = []
     for one in files:
@@ -154,13 +169,14 @@ def _sources(
             places.append(paths[one.segment_id])
     for table, some in together.items():
         numbers = sorted(rows.number for rows in some)
-        yield table, "" if len(numbers) == some[0].of else _one_of(numbers)
+        condition = "" if len(numbers) == some[0].of else _one_of(numbers)
+        yield table, condition, quote(HOUR_COLUMN)
     if places:
         listed = ", ".join(quote_text(escape_glob(str(place))) for place in places)
-        yield f"read_parquet([{listed}], hive_partitioning = false)", ""
+        yield f"read_parquet([{listed}], hive_partitioning = false)", "", HOUR_SQL
     for one in files:
         if one.segment_id in tables and one.segment_id not in kept:
-            yield tables[one.segment_id], ""
+            yield tables[one.segment_id], "", HOUR_SQL
 
 
 def _one_of(numbers: Sequence[int]) -> str:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from carnac.core.time.intervals import MAX_MS, MIN_MS
 from carnac.deep_storage.local import LocalDeepStorage
 from carnac.ports import DeepStorage
+from carnac.ports.queries import READ_ALL
 from carnac.query import QueryEngine, hot
 from carnac.query.rewriting.bucketing import without_floor_to
 from tests.support.segments import MemoryCatalog, write_segment
@@ -51,14 +52,28 @@ def opened() -> duckdb.DuckDBPyConnection:
     return plain
 
 
+def heat(engine: QueryEngine, catalog: MemoryCatalog) -> None:
+    """Ask often enough for all segments, however small, to be in memory."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(hot, "ROWS_MIN", 1)
+        for _ in range(hot.READS):
+            engine.run_query("SELECT sum(n) FROM events", catalog, keeping=READ_ALL)
+        engine.hot.wait()
+    told = str(rows(engine, catalog, "EXPLAIN SELECT sum(n) FROM events"))
+    assert "READ_PARQUET" not in told.upper()
+
+
 def both(
     storage: DeepStorage, catalog: MemoryCatalog, sql: str, threads: int = 1
 ) -> tuple[pa.Table, pa.Table]:
-    """Return what the engine answers, and what DuckDB does on the files."""
+    """Return what the engine answers, the same from files as from memory, and what DuckDB does on the files."""
     engine = QueryEngine(storage, threads=threads)
     found = engine.run_query(sql, catalog).table
-    engine.close()
     assert isinstance(found, pa.Table)
+    heat(engine, catalog)
+    again = engine.run_query(sql, catalog).table
+    engine.close()
+    assert found.equals(again), sql
     with opened().cursor() as plain:
         files = [storage.local_path(one.segment.path) for one in catalog.visible("events", None)]
         listed = ", ".join(f"'{file}'" for file in files)
@@ -104,21 +119,40 @@ def test_groups_by_buckets_are_those_of_duckdb_at_all_times(
         "SELECT date_trunc('hour', __time) AS h, sum(n) FROM events GROUP BY h",
         "SELECT FLOOR(__time TO DAY), sum(n) FROM events GROUP BY FLOOR(__time TO DAY)",
         "SELECT time_bucket(INTERVAL 15 MINUTE, __time), sum(n) FROM events GROUP BY 1",
+        "SELECT time_bucket(INTERVAL 6 HOUR, __time), sum(n) FROM events GROUP BY 1",
+        "SELECT date_trunc('week', e.__time) AS w, count(*) FROM events e GROUP BY w ORDER BY w",
         "SELECT __time::DATE AS d, sum(n) FROM events GROUP BY d",
     ],
 )
 def test_groups_of_buckets_are_found_by_their_places(
-    storage: DeepStorage, catalog: MemoryCatalog, sql: str, monkeypatch: pytest.MonkeyPatch
+    storage: DeepStorage, catalog: MemoryCatalog, sql: str
 ) -> None:
-    """In memory, where DuckDB knows the first and the last time."""
-    monkeypatch.setattr(hot, "ROWS_MIN", 1)
+    """In memory, where DuckDB knows the first and the last time, and has the hours."""
     engine = QueryEngine(storage, threads=1)
-    for _ in range(hot.READS):
-        rows(engine, catalog, "SELECT sum(n) FROM events")
-    engine.hot.wait()
+    heat(engine, catalog)
     plan = "\n".join(str(line) for (line,) in rows(engine, catalog, f"EXPLAIN {sql}"))
     engine.close()
     assert "Perfect Hash Group By" in plan
+    assert ("__carnac_hour" in plan) == ("MINUTE" not in sql)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT *, date_trunc('hour', __time) AS h FROM events ORDER BY n",
+        "SELECT events, date_trunc('hour', __time) AS h FROM events ORDER BY n",
+        "SELECT count(e) AS c, date_trunc('hour', e.__time) AS h FROM events e GROUP BY h ORDER BY h",
+        "SELECT h, e FROM (SELECT date_trunc('hour', __time) AS h, e FROM events e) ORDER BY ALL",
+        "SELECT max(COLUMNS(*)) FROM events GROUP BY date_trunc('hour', __time) ORDER BY ALL",
+    ],
+)
+def test_nobody_sees_the_hours_that_are_kept(
+    storage: DeepStorage, catalog: MemoryCatalog, sql: str
+) -> None:
+    found, expected = both(storage, catalog, sql)
+    assert found.schema.names == expected.schema.names
+    assert "__carnac" not in str(found.schema)
+    assert found.to_pylist() == expected.to_pylist()
 
 
 @pytest.fixture

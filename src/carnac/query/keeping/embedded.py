@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from carnac.ports.distributed import GatherLimit
@@ -27,6 +28,7 @@ from carnac.query.distributed.leaves import checked_leaf
 from carnac.query.distributed.merging import stand_sql
 from carnac.query.distributed.naming import NotOneRound
 from carnac.query.distributed.settling import settle
+from carnac.query.hours import with_scans
 from carnac.query.keeping.leaf import keys_of
 from carnac.query.keeping.whole import key_of_whole, whole_answer
 from carnac.query.planning import Plan, scan_of
@@ -35,12 +37,16 @@ from carnac.query.scans import rows_in, scan_sql, with_views
 from carnac.query.syntax import walk
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pyarrow as pa
 
     from carnac.ports.distributed import Stand
     from carnac.ports.queries import Keeping, LeafRequest
     from carnac.query.keeping.rows import LeafRunner
+    from carnac.query.planning import Scan
     from carnac.query.running.query import RunningQuery
+    from carnac.query.scans import KeptRows
 
 _NO_BASIS = QueryBasis(
     statement="", slices=(), columns={}, tables=(), is_volatile=False, segments_total=0
@@ -104,11 +110,8 @@ class Embedded:
                 query.cursor.register(name, arrow_table(table))
             slices = plan.slices
             with files.hot.held(slices, paths) as hot:
-                views = {
-                    scan.view: scan_sql(scan.used, scan.slices, paths, None, hot)
-                    for scan in plan.scans
-                }
-                yield replace(plan, sql=with_views(plan.sql, views))
+                selects = {scan.view: partial(_select, scan, paths, hot) for scan in plan.scans}
+                yield replace(plan, sql=with_scans(query.cursor, plan.sql, selects))
 
     def _in_one_round(self, query: RunningQuery, plan: Plan, keeping: Keeping) -> Plan | None:
         """Run what a leaf would run; return the plan of what a broker makes of it, None: it is not worth it."""
@@ -236,3 +239,9 @@ def _key_of(plan: Plan) -> Hashable | None:
     if plan.tables or plan.is_volatile or values is None:
         return None
     return (plan.sql, values, tuple(plan.scans[0].columns.items()))
+
+
+def _select(
+    scan: Scan, paths: Mapping[str, Path], hot: Mapping[str, KeptRows], with_hours: bool
+) -> str:
+    return scan_sql(scan.used, scan.slices, paths, None, hot, with_hours=with_hours)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
+from carnac.query.hours import with_scans
 from carnac.query.keeping.store import KeptResult, KeptResults, Taken
-from carnac.query.scans import rows_in, with_views
+from carnac.query.scans import rows_in
 
 if TYPE_CHECKING:
+    import duckdb
     import pyarrow as pa
 
     from carnac.core.answers.receipts import SliceKey
     from carnac.ports.queries import Keeping, LeafSlice
     from carnac.query.keeping.pieces import Piece
+    from carnac.query.running.query import Select
 
 BLOCKS_MAX = 8
 BLOCK_ROWS = 250_000
@@ -79,14 +83,16 @@ class KeptLeaf:
             parts = blocks_of(left) if taken.is_changing and self._splits else [left]
             self._blocks += [_Block(piece, part) for part in parts]
 
-    def statement(self, select: Callable[[Sequence[LeafSlice]], str], view: str) -> str:
+    def statement(self, cursor: duckdb.DuckDBPyConnection, select: Select, view: str) -> str:
         """Return the one statement that reads what is to be read, which is something.
 
         Args:
-            select: Gives the SELECT of the rows of slices.
-            view: Its name in the statement.
+            view: The name of what is selected in the statement.
         """
-        asked = [with_views(one.piece.sql, {view: select(one.slices)}) for one in self._blocks]
+        asked = [
+            with_scans(cursor, one.piece.sql, {view: partial(select, one.slices)})
+            for one in self._blocks
+        ]
         if len(asked) == 1:
             return asked[0]
         return " UNION ALL ".join(

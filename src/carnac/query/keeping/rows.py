@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
+from carnac.query.hours import with_scans
 from carnac.query.keeping.leaf import KeptLeaf, keys_of
 from carnac.query.keeping.pieces import Piece, pieces_of
 from carnac.query.keeping.store import KeptResults
 from carnac.query.results import run
 from carnac.query.running.query import ScanFiles
-from carnac.query.scans import rows_in, with_views
+from carnac.query.scans import rows_in
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -102,7 +104,8 @@ class LeafRunner:
         if not task.pieces:
             read = self.files.narrowed(scan, edge, query, files)
             with self.files.finding(read, query, files) as select:
-                sql = with_views(task.request.sql, {scan.view: select(read.slices)})
+                selects = {scan.view: partial(select, read.slices)}
+                sql = with_scans(query.cursor, task.request.sql, selects)
                 schema, batches = run(query.cursor, sql, is_small=is_small)
                 with closing(batches):
                     yield LeafRows(schema, batches, 0)
@@ -113,7 +116,7 @@ class LeafRunner:
             return
         read = self.files.narrowed(replace(scan, slices=answer.read), edge, query, files)
         with self.files.finding(read, query, files) as select:
-            sql = answer.statement(select, scan.view)
+            sql = answer.statement(query.cursor, select, scan.view)
             schema, batches = run(query.cursor, sql, is_small=is_small)
             with closing(batches):
                 yield LeafRows(*answer.answer(schema, batches), answer.hits)

@@ -37,10 +37,11 @@ if TYPE_CHECKING:
     from carnac.query.relations import Scope
 
 _SECOND_US = 1_000_000
+HOUR_US = 3_600 * _SECOND_US
 _WIDTHS_US = {
     "second": _SECOND_US,
     "minute": 60 * _SECOND_US,
-    "hour": 3_600 * _SECOND_US,
+    "hour": HOUR_US,
     "day": 86_400 * _SECOND_US,
     "week": 7 * 86_400 * _SECOND_US,
 }
@@ -296,12 +297,24 @@ def _width_us(interval: Node, constants: Constants) -> int | None:
     return epoch if 0 < epoch <= _MAX_PLAIN_WIDTH_US else None
 
 
+def origin_us_of(width_us: int) -> int:
+    """Return the start of bucket 0 of a width: before the earliest time, in microseconds."""
+    before = -(-(_BUCKET_ORIGIN_US - MIN_MS * 1000) // width_us)
+    return _BUCKET_ORIGIN_US - before * width_us
+
+
 def _numbered(micros: Node, width_us: int) -> tuple[Node, Node]:
     """Return the number of a bucket, counted from before the earliest time, and the microseconds of its start."""
-    origin_us = _BUCKET_ORIGIN_US - -(-(_BUCKET_ORIGIN_US - MIN_MS * 1000) // width_us) * width_us
-    number = _operation("//", _operation("+", micros, -origin_us), width_us)
-    return number, _operation("+", _operation("*", number, width_us), origin_us)
+    origin_us = origin_us_of(width_us)
+    number = operation("//", operation("+", micros, -origin_us), width_us)
+    return number, operation("+", operation("*", number, width_us), origin_us)
 
 
-def _operation(sign: str, left: Node, right: int) -> Node:
+def hour_sql(time: str) -> str:
+    """Return the SQL of the number of the hour that a time lies in, as a narrow integer."""
+    return f"CAST((epoch_us({time}) + {-origin_us_of(HOUR_US)}) // {HOUR_US} AS INTEGER)"
+
+
+def operation(sign: str, left: Node, right: int) -> Node:
+    """Return an expression and a number with a sign between them."""
     return call(sign, [left, constant("INTEGER", str(right))]) | {"is_operator": True}

@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from carnac.ports.queries import LeafFiles, LeafSlice
 
 
-Select = Callable[["Sequence[LeafSlice]"], str]
-"""Gives the SELECT of the visible rows of slices."""
+Select = Callable[["Sequence[LeafSlice]", bool], str]
+"""Gives the SELECT of the visible rows of slices, with their hours or not."""
 
 
 NARROWED_MAX = 500
@@ -99,10 +99,14 @@ class ScanFiles:
             names = register_remote(query.cursor, scan.slices, files.remote)
             places = files.places
             with self.hot.held(scan.slices, places) as hot:
-                yield lambda slices: scan_sql(scan.used, slices, places, names, hot)
+                yield lambda slices, with_hours: scan_sql(
+                    scan.used, slices, places, names, hot, with_hours=with_hours
+                )
             return
         with self.held([scan], query.stop) as paths, self.hot.held(scan.slices, paths) as hot:
-            yield lambda slices: scan_sql(scan.used, slices, paths, None, hot)
+            yield lambda slices, with_hours: scan_sql(
+                scan.used, slices, paths, None, hot, with_hours=with_hours
+            )
 
     def narrowed(
         self, scan: Scan, edge: TimeEdge | None, query: RunningQuery, files: LeafFiles | None
@@ -129,7 +133,7 @@ class ScanFiles:
         def times_of(slices: Sequence[LeafSlice]) -> list[int]:
             sql = f"{edge.sql} LIMIT {edge.rows}"
             with self.finding(replace(scan, slices=slices), query, files) as select:
-                shown = with_views(sql, {scan.view: select(slices)})
+                shown = with_views(sql, {scan.view: select(slices, False)})
                 return [
                     time for (time,) in query.cursor.execute(parsed(query.cursor, shown)).fetchall()
                 ]

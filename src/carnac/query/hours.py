@@ -1,0 +1,113 @@
+"""The hours of rows in hot segments: a statement that counts hours or days of `__time` takes them as they are kept.
+
+To compute the number of an hour from a time, by a division, takes DuckDB as long as all else that an hourly series
+costs. So hot segments have it as a column of their own, which compresses to little, and a statement that computes it
+in the form that `rewriting.bucketing` gives is printed anew with that column. For rows of files the scan computes it.
+
+A statement stays as it is where that column could be seen, by `*` or by the table's name as a value, or where `__time`
+could be something else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from carnac.core.segments.segment import TIME_COLUMN
+from carnac.ports.memo import Memo
+from carnac.query.rewriting.bucketing import HOUR_US, operation, origin_us_of
+from carnac.query.scans import HOUR_COLUMN, with_views
+from carnac.query.syntax import NOWHERE, Node, arguments, cast, parse, unparse, walk
+
+if TYPE_CHECKING:
+    import duckdb
+
+_OTHER = frozenset({"STAR", "LAMBDA", "LAMBDA_REF", "SUBQUERY", "POSITIONAL_REFERENCE", "WINDOW"})
+"""Classes of expressions of which statements that take hours have none."""
+_KNOWN: Memo[str, tuple[str | None]] = Memo(
+    values_max=2_000, weight_max=4 << 20, weigh=lambda sql, _: 2 * len(sql)
+)
+
+
+def with_scans(
+    cursor: duckdb.DuckDBPyConnection, sql: str, selects: Mapping[str, Callable[[bool], str]]
+) -> str:
+    """Return a printed statement in which the views of its scans stand; if there is one, with hours that it computes.
+
+    Args:
+        selects: By the name of the view, gives the SELECT of its rows: with their hours, or not.
+    """
+    hourly = None
+    if len(selects) == 1:
+        hourly = _KNOWN.get(sql, lambda: (_by_hours(cursor, sql),))[0]
+    views = {view: select(hourly is not None) for view, select in selects.items()}
+    return with_views(hourly or sql, views)
+
+
+def _by_hours(cursor: duckdb.DuckDBPyConnection, sql: str) -> str | None:
+    """Return a printed statement with hours in place of times; None: it computes none, or they could be seen."""
+    if "epoch_us" not in sql:
+        return None
+    prefix, statement = parse(cursor, sql)
+    node = statement["node"]
+    if node["type"] != "SELECT_NODE" or node["from_table"]["type"] != "BASE_TABLE":
+        return None
+    table = node["from_table"]
+    shown = {str(table["alias"] or table["table_name"]).lower()}
+    named = {str(one.get("alias", "")).lower() for one in node["select_list"]}
+    if (
+        node["cte_map"]["map"]
+        or TIME_COLUMN in named
+        or any(_is_other(one, shown) for one in walk(node))
+    ):
+        return None
+    found = [(one, hours) for one in walk(node) if (hours := _hours(one)) is not None]
+    groups = set(map(id, node["group_expressions"]))
+    for one, hours in found:
+        # what is selected is a cast of each group, so that there is none of each row
+        is_bare = id(one) in groups and hours["class"] == "CAST"
+        kept = {key: one[key] for key in NOWHERE}
+        one.clear()
+        one.update((hours["child"] if is_bare else hours) | kept)
+    return prefix + unparse(cursor, statement) if found else None
+
+
+def _is_other(node: Node, tables: set[str]) -> bool:
+    if node.get("class") == "COLUMN_REF":
+        return len(node["column_names"]) == 1 and str(node["column_names"][0]).lower() in tables
+    return node.get("class") in _OTHER
+
+
+def _hours(node: Node) -> Node | None:
+    """Return the number of a bucket of whole hours, computed from the hour; None: the node is none."""
+    divided = _operands(node, "//")
+    shifted = _operands(divided[0], "+") if divided else None
+    if divided is None or shifted is None:
+        return None
+    micros, width_us, shift_us = shifted[0], _number(divided[1]), _number(shifted[1])
+    if str(micros.get("function_name", "")).lower() != "epoch_us" or not width_us:
+        return None
+    [time] = arguments(micros)
+    hours, rest_us = divmod(width_us, HOUR_US)
+    if rest_us or time.get("class") != "COLUMN_REF" or shift_us != -origin_us_of(width_us):
+        return None
+    *table, column = time["column_names"]
+    if str(column).lower() != TIME_COLUMN:
+        return None
+    number = cast(time | {"column_names": [*table, HOUR_COLUMN]}, "BIGINT")
+    earlier = (origin_us_of(HOUR_US) - origin_us_of(width_us)) // HOUR_US
+    if earlier:
+        number = operation("+", number, earlier)
+    return number if hours == 1 else operation("//", number, hours)
+
+
+def _operands(node: Node, sign: str) -> list[Node] | None:
+    if node.get("class") != "FUNCTION" or node["function_name"] != sign:
+        return None
+    operands = arguments(node)
+    return operands if len(operands) == 2 else None
+
+
+def _number(node: Node) -> int | None:
+    literal = node.get("literal") or {}
+    return int(literal["text"]) if literal.get("kind") == "INTEGER" else None
