@@ -10,7 +10,8 @@ could be something else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import copy
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from carnac.core.segments.segment import TIME_COLUMN
@@ -52,24 +53,65 @@ def _by_hours(cursor: duckdb.DuckDBPyConnection, sql: str) -> str | None:
     node = statement["node"]
     if node["type"] != "SELECT_NODE" or node["from_table"]["type"] != "BASE_TABLE":
         return None
+    if node["cte_map"]["map"] or len(node["group_sets"]) > 1:
+        return None
+    if node["aggregate_handling"] != "STANDARD_HANDLING":  # GROUP BY ALL: by columns, in the end
+        return None
+    named = {str(one.get("alias", "")).lower() for one in node["select_list"]}
     table = node["from_table"]
     shown = {str(table["alias"] or table["table_name"]).lower()}
-    named = {str(one.get("alias", "")).lower() for one in node["select_list"]}
-    if (
-        node["cte_map"]["map"]
-        or TIME_COLUMN in named
-        or any(_is_other(one, shown) for one in walk(node))
-    ):
+    if TIME_COLUMN in named or any(_is_other(one, shown) for one in walk(node)):
         return None
-    found = [(one, hours) for one in walk(node) if (hours := _hours(one)) is not None]
-    groups = set(map(id, node["group_expressions"]))
-    for one, hours in found:
-        # what is selected is a cast of each group, so that there is none of each row
-        is_bare = id(one) in groups and hours["class"] == "CAST"
+    found = {id(one): (one, hours) for one in walk(node) if (hours := _hours(one)) is not None}
+    groups = [_meant(one, node["select_list"]) for one in node["group_expressions"]]
+    of_groups = [one for group in groups for one in walk(group)]
+    if sum(map(_is_time, of_groups)) > sum(id(one) in found for one in of_groups):
+        return None  # what is computed from a group's time is no function of its hour
+    first = next((hours for _, hours in found.values()), None)
+    is_grouped = any(id(one) in found for one in of_groups)
+    if is_grouped and any(hours != first for _, hours in found.values()):
+        return None  # a day beside groups by the time's hours is refused, and would not be
+    _take_hours(node, groups, found)
+    return prefix + unparse(cursor, statement) if found else None
+
+
+def _take_hours(
+    select: Node, groups: Sequence[Node], found: Mapping[int, tuple[Node, Node]]
+) -> None:
+    """Put hours in the place of what computes them, in place.
+
+    Rows are grouped by the bare column: what is selected is then a cast of each group, not of each row.
+
+    Args:
+        groups: What GROUP BY means.
+        found: The nodes that compute hours, and what gives them, by the nodes' ids.
+    """
+    for place, group in enumerate(groups):
+        _, hours = found.get(id(group), (None, {}))
+        is_named = select["group_expressions"][place]["class"] == "COLUMN_REF"  # maybe a column's
+        if hours.get("class") == "CAST" and not is_named:
+            select["group_expressions"][place] = copy.deepcopy(hours["child"])
+    for one, hours in found.values():
         kept = {key: one[key] for key in NOWHERE}
         one.clear()
-        one.update((hours["child"] if is_bare else hours) | kept)
-    return prefix + unparse(cursor, statement) if found else None
+        one.update(hours | kept)
+
+
+def _meant(group: Node, items: Sequence[Node]) -> Node:
+    """Return what is selected where a group is called by its place or its name, else the group."""
+    place = _number(group)
+    if place is not None:
+        return items[place - 1] if 0 < place <= len(items) else group
+    if group["class"] != "COLUMN_REF" or len(group["column_names"]) > 1:
+        return group
+    name = str(group["column_names"][0]).lower()
+    return next((one for one in items if str(one["alias"]).lower() == name), group)
+
+
+def _is_time(node: Node) -> bool:
+    return (
+        node.get("class") == "COLUMN_REF" and str(node["column_names"][-1]).lower() == TIME_COLUMN
+    )
 
 
 def _is_other(node: Node, tables: set[str]) -> bool:
@@ -89,12 +131,10 @@ def _hours(node: Node) -> Node | None:
         return None
     [time] = arguments(micros)
     hours, rest_us = divmod(width_us, HOUR_US)
-    if rest_us or time.get("class") != "COLUMN_REF" or shift_us != -origin_us_of(width_us):
+    if rest_us or not _is_time(time) or shift_us != -origin_us_of(width_us):
         return None
-    *table, column = time["column_names"]
-    if str(column).lower() != TIME_COLUMN:
-        return None
-    number = cast(time | {"column_names": [*table, HOUR_COLUMN]}, "BIGINT")
+    *table, _ = time["column_names"]
+    number = cast(time | NOWHERE | {"column_names": [*table, HOUR_COLUMN]}, "BIGINT")
     earlier = (origin_us_of(HOUR_US) - origin_us_of(width_us)) // HOUR_US
     if earlier:
         number = operation("+", number, earlier)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from carnac.core.time.intervals import MAX_MS, MIN_MS
 from carnac.deep_storage.local import LocalDeepStorage
+from carnac.errors import Invalid
 from carnac.ports import DeepStorage
 from carnac.ports.queries import READ_ALL
 from carnac.query import QueryEngine, hot
@@ -188,6 +189,11 @@ def catalog(storage: DeepStorage) -> MemoryCatalog:
         "SELECT date_trunc('day', __time) AS d, n % 2, count(*) FROM events GROUP BY 2, 1 ORDER BY ALL",
         "SELECT date_trunc('week', __time) AS d, count(*) FROM events GROUP BY d ORDER BY d",
         "SELECT date_trunc('week', __time) AS n, count(*) FROM events GROUP BY n, __time ORDER BY ALL",
+        "SELECT date_trunc('week', __time) AS w, count(*) FROM events GROUP BY __time ORDER BY ALL",
+        "SELECT date_trunc('week', __time) AS w, hour(__time) FROM events GROUP BY w, __time ORDER BY ALL",
+        "SELECT date_trunc('hour', __time) AS h, max(date_trunc('day', __time)) FROM events GROUP BY h ORDER BY h",
+        "SELECT __time::DATE AS n, count(*) FROM events GROUP BY ALL HAVING n IS NOT NULL ORDER BY ALL",
+        "SELECT date_trunc('day', __time) AS d, count(*) FROM events GROUP BY ALL ORDER BY ALL",
         "SELECT __time::DATE AS d, date_trunc('day', __time) + INTERVAL 1 DAY, count(*) FROM events"
         " GROUP BY d, date_trunc('day', __time) HAVING date_trunc('day', __time) > '2013-01-05' ORDER BY d",
         "SELECT date_trunc('day', __time) AS d, n % 3 AS m, count(*), grouping(date_trunc('day', __time))"
@@ -208,6 +214,27 @@ def test_statements_answer_as_in_duckdb(
     found, expected = both(storage, catalog, sql)
     assert found.schema.equals(expected.schema)
     assert found.equals(expected)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT date_trunc('day', __time) AS d, count(*) FROM events GROUP BY date_trunc('hour', __time)",
+        "SELECT date_trunc('hour', __time), count(*) FROM events GROUP BY date_trunc('day', __time)",
+        "SELECT date_trunc('hour', __time), count(*) FROM events GROUP BY n",
+    ],
+)
+def test_what_is_refused_of_files_is_refused_of_memory(
+    storage: DeepStorage, catalog: MemoryCatalog, sql: str
+) -> None:
+    engine = QueryEngine(storage, threads=1)
+    with pytest.raises(Invalid) as cold:
+        rows(engine, catalog, sql)
+    heat(engine, catalog)
+    with pytest.raises(Invalid) as warm:
+        rows(engine, catalog, sql)
+    engine.close()
+    assert warm.value.message == cold.value.message
 
 
 def test_a_condition_on_a_bucket_still_chooses_segments_and_row_groups(
