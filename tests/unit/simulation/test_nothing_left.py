@@ -15,6 +15,8 @@ from carnac.bootstrap.simulated.run import run
 from scripts.bugs import BUGS, run_with
 
 SEEDS = 3
+VIOLATED_MAX = 50
+"""Seeds that are tried until one finds the planted bug: the first that does ends it."""
 DUCKDB_THREADS = 8
 """Of one connection; a run with servers opens several. Arrow, too, starts a few once it needs them."""
 OURS = (
@@ -93,7 +95,8 @@ def test_seeds_leave_no_threads_files_or_objects(folder: Path) -> None:
 
 def violated() -> None:
     (bug,) = (one for one in BUGS if one.name == "early-unload")
-    assert run_with(bug, 0, steps=6).violations
+    # which seed finds it depends on all that services do
+    assert any(run_with(bug, seed, steps=6).violations for seed in range(VIOLATED_MAX))
 
 
 def failed() -> None:
