@@ -22,7 +22,7 @@ from carnac.api.admission import Admission
 from carnac.api.app import make_app
 from carnac.api.hosts import hosts_of
 from carnac.api.services import Services
-from carnac.api.sql.kept import KeptRows
+from carnac.api.sql.kept import StatementRows
 from carnac.bootstrap.compaction import CompactionLoop
 from carnac.bootstrap.runners import attempt_command
 from carnac.bootstrap.serving.overlord import compaction_loop, make_routers
@@ -180,7 +180,7 @@ def world() -> Iterator[World]:
             compaction=CompactionService(records, clock),
             compaction_slots=values.compaction_task_slots,
             admission=Admission(input_roots=[str(folder)]),
-            kept=KeptRows(open_files(records, values)),
+            kept=StatementRows(open_files(records, values)),
             describe=lambda _: (),
         )
         bugs = Bugs()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from carnac.api.admission import Admission
 
 if TYPE_CHECKING:
-    from carnac.api.sql.kept import KeptRows
+    from carnac.api.sql.kept import StatementRows
     from carnac.api.sql.selects import Describe
     from carnac.overlord import Lockbox, TaskService
     from carnac.overlord.compactor.service import CompactionService
@@ -31,5 +31,5 @@ class Services:
     compaction: CompactionService
     compaction_slots: int
     admission: Admission
-    kept: KeptRows
+    kept: StatementRows
     describe: Describe

@@ -15,7 +15,7 @@ from carnac.api.admission import Admission
 from carnac.api.app import make_app
 from carnac.api.hosts import hosts_of
 from carnac.api.services import Services
-from carnac.api.sql.kept import KeptRows
+from carnac.api.sql.kept import StatementRows
 from carnac.api.sql.selects import describe_by
 from carnac.bootstrap.serving.broker import open_broker
 from carnac.bootstrap.serving.overlord import make_routers
@@ -74,7 +74,7 @@ def served(
             compaction=cast("Any", None),
             compaction_slots=1,
             admission=Admission(input_roots=[]),
-            kept=KeptRows(open_files(records, settings)),
+            kept=StatementRows(open_files(records, settings)),
             describe=partial(describe_by, [broker.queries], RandomIds().new_id),
         )
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from carnac.api.services import Services
-from carnac.api.sql.kept import SAMPLE_ROWS, KeptRows
+from carnac.api.sql.kept import SAMPLE_ROWS, StatementRows
 from carnac.bootstrap.store import open_store
 from carnac.core.tasks.model import TaskState
 from carnac.specs.tasks.spec import SelectTask, load_task
@@ -35,7 +35,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
 
 @pytest.fixture(autouse=True)
 def kept(stage: tuple[Any, Services], store: Store) -> None:
-    stage[1].kept.service = KeptRows(store.deep_storage)  # type: ignore[attr-defined]
+    stage[1].kept.service = StatementRows(store.deep_storage)  # type: ignore[attr-defined]
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -126,13 +127,11 @@ def test_groups_by_buckets_are_those_of_duckdb_at_all_times(
     ],
 )
 def test_groups_of_buckets_are_found_by_their_places(
-    storage: DeepStorage, catalog: MemoryCatalog, sql: str
+    engine: QueryEngine, catalog: MemoryCatalog, sql: str
 ) -> None:
     """In memory, where DuckDB knows the first and the last time, and has the hours."""
-    engine = QueryEngine(storage, threads=1)
     heat(engine, catalog)
     plan = "\n".join(str(line) for (line,) in rows(engine, catalog, f"EXPLAIN {sql}"))
-    engine.close()
     assert "Perfect Hash Group By" in plan
     assert ("__carnac_hour" in plan) == ("MINUTE" not in sql)
 
@@ -159,6 +158,13 @@ def test_nobody_sees_the_hours_that_are_kept(
 @pytest.fixture
 def storage(tmp_path: Path) -> DeepStorage:
     return LocalDeepStorage(tmp_path)
+
+
+@pytest.fixture
+def engine(storage: DeepStorage) -> Iterator[QueryEngine]:
+    one = QueryEngine(storage, threads=1)
+    yield one
+    one.close()
 
 
 @pytest.fixture
@@ -225,15 +231,13 @@ def test_statements_answer_as_in_duckdb(
     ],
 )
 def test_what_is_refused_of_files_is_refused_of_memory(
-    storage: DeepStorage, catalog: MemoryCatalog, sql: str
+    engine: QueryEngine, catalog: MemoryCatalog, sql: str
 ) -> None:
-    engine = QueryEngine(storage, threads=1)
     with pytest.raises(Invalid) as cold:
         rows(engine, catalog, sql)
     heat(engine, catalog)
     with pytest.raises(Invalid) as warm:
         rows(engine, catalog, sql)
-    engine.close()
     assert warm.value.message == cold.value.message
 
 

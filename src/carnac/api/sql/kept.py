@@ -46,8 +46,8 @@ class Selected:
         return shape_of(self.payload)
 
 
-class KeptRows:
-    """Reads rows that tasks have kept.
+class StatementRows:
+    """Reads the rows of statements that tasks have kept.
 
     Args:
         files: Where they are.

@@ -17,7 +17,7 @@ from carnac.api.hosts import is_loopback
 from carnac.api.overlord import compaction, statements, workers
 from carnac.api.services import Services
 from carnac.api.sql import loads
-from carnac.api.sql.kept import KeptRows
+from carnac.api.sql.kept import StatementRows
 from carnac.api.sql.selects import describe_by
 from carnac.bootstrap.compaction import CompactionLoop
 from carnac.bootstrap.runners import open_runners
@@ -85,7 +85,7 @@ def add(assembly: Assembly) -> None:
         compaction=CompactionService(metadata, clock),
         compaction_slots=settings.compaction_task_slots,
         admission=_admission(settings),
-        kept=KeptRows(open_files(metadata, settings)),
+        kept=StatementRows(open_files(metadata, settings)),
         describe=partial(describe_by, assembly.brokers, RandomIds().new_id),
     )
     assembly.routers.extend([*make_routers(services), allocation_router(metadata)])
