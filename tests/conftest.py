@@ -42,7 +42,7 @@ YOUNG_OBJECTS = 20_000
 # No deadline: the machines that run this share their cores, and a slow example is not a wrong one.
 COMMON = {"deadline": None, "print_blob": True}
 settings.register_profile("fast", max_examples=6, stateful_step_count=10, **COMMON)  # make check
-settings.register_profile("day", max_examples=40, stateful_step_count=25, **COMMON)
+settings.register_profile("day", max_examples=30, stateful_step_count=25, **COMMON)
 settings.register_profile(
     "nightly",
     max_examples=3000,
@@ -95,7 +95,7 @@ def pytest_collection() -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests by their folders, give them time by night, and begin with what takes long.
+    """Mark tests by their folders, give them time by night, skip some by day, and begin with what takes long.
 
     What uses the shared Spark must be where the scheduler finds it.
     """
@@ -106,6 +106,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("e2e")
         if IS_NIGHTLY:
             item.add_marker(pytest.mark.timeout(NIGHT_S), append=False)
+        elif (nightly := item.get_closest_marker("nightly")) is not None:
+            item.add_marker(pytest.mark.skip(f"{nightly.args[0]}: for the nightly profile"))
         if uses_spark(item) and not is_in_spark_folder(item.nodeid):
             message = f"{item.nodeid} uses the shared Spark session: move it to a folder '{SPARK}'"
             raise pytest.UsageError(message)
@@ -132,6 +134,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
 
 def starts_spark(item: pytest.Item) -> bool:
     """Whether a test starts a Spark of its own."""
+    if item.get_closest_marker("skip") is not None:
+        return False
     return item.get_closest_marker("spark") is not None and not is_in_spark_folder(item.nodeid)
 
 

@@ -28,7 +28,6 @@ from carnac.ports.tasks import TaskFilter
 from tests import waiting
 from tests.e2e.cli import append_rows
 from tests.e2e.test_overlord import RunningOverlord
-from tests.nightly import IS_NIGHTLY
 from tests.support.segments import Row
 
 pytestmark = [pytest.mark.spark, pytest.mark.http, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -141,6 +140,7 @@ def rewriting(tasks: TaskService, number: int) -> Attempt | None:
     return found if found is not None and "rewrite" in (found.progress or "") else None
 
 
+@pytest.mark.nightly("starts Spark for each attempt")
 def test_task_driver_and_overlord_are_killed_and_the_chunks_become_stable(
     settings: Settings,
     rows: Counter[tuple[str, int]],
@@ -164,7 +164,7 @@ def test_task_driver_and_overlord_are_killed_and_the_chunks_become_stable(
     check_nothing_is_left(settings, rows)
 
 
-@pytest.mark.skipif(not IS_NIGHTLY, reason="starts Spark twice more: for the nightly profile")
+@pytest.mark.nightly("starts Spark twice more")
 def test_compact_auto_is_killed_between_its_commits_and_started_again(
     settings: Settings, rows: Counter[tuple[str, int]]
 ) -> None:

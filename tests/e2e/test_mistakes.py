@@ -310,6 +310,7 @@ def test_debug_shows_the_traceback_of_an_expected_error_too(run: Run) -> None:
     assert done.err.splitlines()[-1].startswith("error: there is no store")
 
 
+@pytest.mark.nightly("starts Spark once more")
 @pytest.mark.spark
 @pytest.mark.slow
 def test_a_full_disk_is_one_sentence_and_publishes_nothing(run: Run, tmp_path: Path) -> None:

@@ -134,6 +134,7 @@ def test_the_next_three_commands_work_when_they_are_pasted(demo: tuple[Path, Ran
         assert ran.stdout.count("\n") > 2
 
 
+@pytest.mark.nightly("starts Spark once for each of its commands")
 def test_the_tutorial_runs_as_it_stands_and_draws_its_pictures(demo: tuple[Path, Ran]) -> None:
     cwd, done = demo
     assert done.code == 0, done.err

@@ -23,6 +23,7 @@ SPEC = {
 }
 
 
+@pytest.mark.nightly("starts Spark twice more")
 @pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.timeout(900)  # it may be the one that makes the archive, which waits for a disk

@@ -40,6 +40,7 @@ def mypy(text: str, folder: Path) -> str:
     return done.stdout
 
 
+@pytest.mark.nightly("mypy reads all that the snippets import")
 @pytest.mark.slow
 def test_the_snippets_of_the_readme_are_typed(tmp_path: Path) -> None:
     snippets = re.findall(

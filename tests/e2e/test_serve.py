@@ -191,6 +191,7 @@ def test_a_query_without_end_does_not_keep_it(tmp_path: Path) -> None:
     assert "stopped" in running.lines[-1]
 
 
+@pytest.mark.nightly("a statement that heeds nothing keeps a core for seconds")
 def test_one_function_over_one_huge_value_keeps_nobody(tmp_path: Path) -> None:
     """It goes on when its time is over and when its asker has left; others are answered, and the process ends."""
     make_store(tmp_path / "store")
@@ -218,6 +219,7 @@ def test_one_function_over_one_huge_value_keeps_nobody(tmp_path: Path) -> None:
         assert running.end() == 0
 
 
+@pytest.mark.nightly("a statement that heeds nothing keeps a core for seconds")
 @pytest.mark.slow
 def test_nor_does_it_keep_a_cluster(tmp_path: Path) -> None:
     """The step goes on in a historical, which ends none the less when it is told to."""

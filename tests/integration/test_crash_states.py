@@ -24,7 +24,7 @@ from tests.support.crashes import Event, FolderSynced, Recording, Synced, disk_o
 from tests.support.pipeline import LocalPipeline
 from tests.unit.store.events import HASTY, NOW_MS, append, fast_folder, hour, ids, rows_of, spec
 
-STATES = 20_000 if IS_NIGHTLY else 100 if IS_FAST else 1_000
+STATES = 20_000 if IS_NIGHTLY else 100 if IS_FAST else 400
 LOOKED_AT = 25
 """Of so many states one is queried, and appended to."""
 PARTS = 2

@@ -23,7 +23,7 @@ from tests.support.stores import open_local_store
 from tests.tasks import wants as wants_task
 from tests.unit.store.events import append, fast_folder, hour, rows_of, spec
 
-FLIPS = 20_000 if IS_NIGHTLY else 100 if IS_FAST else 1_000
+FLIPS = 20_000 if IS_NIGHTLY else 100 if IS_FAST else 400
 SEED = 15
 DAMAGED = "damaged; restore"
 Door = Callable[[Store], object]

@@ -170,6 +170,7 @@ DAYS, SEGMENTS = 3, 4
 """Time chunks that a compaction folds, each in a commit of its own, and of how many segments."""
 
 
+@pytest.mark.nightly("appends and folds for each moment of an interruption")
 @pytest.mark.spark
 @pytest.mark.slow
 @pytest.mark.timeout(600)

@@ -93,6 +93,7 @@ def tasks_by_stage(events: Path) -> dict[str, Counter[str]]:
     return found
 
 
+@pytest.mark.nightly("starts a cluster of Spark")
 def test_a_job_runs_on_both_workers_with_the_code_of_the_driver(
     cluster: SparkCluster, source: Path, tmp_path: Path
 ) -> None:
@@ -126,6 +127,7 @@ def test_a_job_runs_on_both_workers_with_the_code_of_the_driver(
     assert rows == [{"c": total - 100, "s": sum(range(100, total)), "u": total - 100}]
 
 
+@pytest.mark.nightly("starts a cluster of Spark")
 def test_a_task_through_spark_submit_outlives_a_worker(
     cluster: SparkCluster, source: Path, tmp_path: Path
 ) -> None:

@@ -85,6 +85,7 @@ def test_commands_run_their_jobs_at_a_server(server: ConnectServer, place: Path)
     assert (spark["state"], server.url in spark["detail"]) == ("ok", True)
 
 
+@pytest.mark.nightly("runs a dozen jobs at the server")
 def test_a_program_uses_the_session_that_it_has(server: ConnectServer, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, str(CLIENT), str(tmp_path / "store"), server.url],
@@ -108,6 +109,7 @@ def test_a_program_uses_the_session_that_it_has(server: ConnectServer, tmp_path:
     assert report["is_theirs"]
 
 
+@pytest.mark.nightly("waits for a server that is killed while a job runs")
 def test_a_server_that_is_killed_ends_the_job_and_publishes_nothing(
     server: ConnectServer, place: Path
 ) -> None:

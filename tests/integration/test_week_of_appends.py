@@ -14,7 +14,7 @@ from tests.appending import DAY_MS, MINUTE_MS, START_MS, Week, check_folding, le
 from tests.nightly import IS_NIGHTLY
 from tests.unit.store.events import fast_folder
 
-MINUTES, EVERY = (7 * 24 * 60, 1) if IS_NIGHTLY else (24 * 60, 5)
+MINUTES, EVERY = (7 * 24 * 60, 1) if IS_NIGHTLY else (24 * 60, 10)
 """How long, and which minutes have an append."""
 LATENESS_MS = 30 * DAY_MS
 LATE_SHARE = 0.5

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
+@pytest.mark.nightly("starts a cluster and kills its processes in turn")
 def test_no_answer_is_wrong_short_or_missing_while_servers_die(
     run: Run, tmp_path: Path, spark: SparkSession
 ) -> None:

@@ -11,11 +11,8 @@ from typing import Any
 import pytest
 
 from tests.e2e.test_full_disk import find_unsharing
-from tests.nightly import IS_NIGHTLY
 
-pytestmark = pytest.mark.skipif(
-    not IS_NIGHTLY, reason="starts Spark once more, on disks of its own: for the nightly profile"
-)
+pytestmark = pytest.mark.nightly("starts Spark once more, on disks of its own")
 
 SCRIPT = "tests.e2e.spark.full_disk_script"
 MAKE_ROOM = "is full; make room and run the job again (carnac gc deletes what is garbage)"

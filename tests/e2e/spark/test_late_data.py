@@ -22,6 +22,7 @@ HOUR_MS = 3_600_000
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
+@pytest.mark.nightly("runs its experiment once for each kind of locks")
 def test_no_append_waits_and_no_compaction_is_lost_but_under_classic_locks(
     run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str], spark: SparkSession
 ) -> None:

@@ -10,7 +10,6 @@ import pytest
 
 from benchmarks.replacement import AnswerKind, Death, Way
 from benchmarks.replacement.__main__ import main
-from tests.nightly import IS_NIGHTLY
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -18,9 +17,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
-@pytest.mark.skipif(
-    not IS_NIGHTLY, reason="three clusters, one after the other: for the nightly profile"
-)
+@pytest.mark.nightly("starts three clusters, one after the other")
 def test_no_second_is_short_or_refused_whenever_the_only_copy_dies(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], spark: SparkSession
 ) -> None:

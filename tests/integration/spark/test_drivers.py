@@ -84,6 +84,7 @@ def logs(folder: Path) -> list[str]:
     return [str(path) for path in folder.glob("carnac/logs/spark-*.log")]
 
 
+@pytest.mark.nightly("starts Spark once more")
 def test_a_driver_is_told_of_gives_way_and_leaves_no_log_when_it_ends_well(tmp_path: Path) -> None:
     niceness = giving_way(Settings()).spark_niceness
     done = run_program(tmp_path / "files", WELL.replace("NICENESS", str(niceness)))
@@ -107,6 +108,7 @@ def test_a_log_that_a_failure_names_stays(tmp_path: Path) -> None:
     assert "much" in Path(log).read_text(encoding="utf-8")
 
 
+@pytest.mark.nightly("starts Spark once more for each signal")
 @pytest.mark.parametrize(("signal", "stays"), [("SIGTERM", False), ("SIGKILL", True)])
 def test_the_log_of_a_jvm_that_was_told_to_end_goes_with_it(
     signal: str, stays: bool, tmp_path: Path

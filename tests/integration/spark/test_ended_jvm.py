@@ -75,6 +75,7 @@ served.close()
 """
 
 
+@pytest.mark.nightly("starts Spark for itself, again and again")
 @pytest.mark.spark
 @pytest.mark.slow
 def test_another_jvm_is_started_and_a_statement_that_is_stopped_keeps_no_core(

@@ -20,6 +20,7 @@ from carnac.jobs.pipeline import SparkPipeline
 from carnac.ports import DeepStorage
 from carnac.query.spark_sql.kinds import NotInSpark
 from carnac.spark.session import SparkHolder
+from tests.nightly import IS_NIGHTLY
 from tests.support.merging import fill, rank, rows_of
 from tests.support.serving import recorded
 
@@ -106,7 +107,7 @@ def stored(table: pa.Table) -> list[tuple[object, ...]]:
     )
 
 
-@pytest.mark.parametrize("number", range(len(SELECTS)))
+@pytest.mark.parametrize("number", range(0, len(SELECTS), 1 if IS_NIGHTLY else 3))
 def test_what_is_loaded_is_what_the_statement_gives(store: carnac.Store, number: int) -> None:
     select = SELECTS[number]
     wanted = store.sql(select).arrow()
