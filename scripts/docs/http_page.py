@@ -10,6 +10,7 @@ from carnac.api import allocation, coordinator
 from carnac.api.app import make_app
 from carnac.api.coordinator import lookups
 from carnac.api.gate import BODY_MAX_BYTES
+from carnac.api.iceberg import routes as iceberg
 from carnac.api.native import routes as native
 from carnac.api.overlord import compaction
 from carnac.api.page import operations, parameters_of, tag_of
@@ -24,7 +25,8 @@ _INTRO = """\
 
 This page lists every path of the HTTP API. `carnac serve` and `carnac overlord` serve it, each process the paths of
 its roles. A running process shows the same at `/docs`, and as OpenAPI at `/openapi.json`. See also
-[SQL over HTTP](../concepts/serving.md), [running an overlord](../concepts/overlord.md) and
+[SQL over HTTP](../concepts/serving.md), [tables of Iceberg](../concepts/iceberg.md),
+[running an overlord](../concepts/overlord.md) and
 [the coordinator](../concepts/coordinator.md).
 
 Paths below `/druid` are those of Apache Druid, with its names and status codes. Paths below `/carnac` are Carnac's own.
@@ -42,6 +44,8 @@ the default address is 127.0.0.1; `--host` changes it.
 Errors of SQL are listed [with serving](../concepts/serving.md#errors). Any other error is an object: `error` and
 `errorMessage` are one sentence, `errorCode` and `errorClass` name the kind, `category` is Druid's word, and `context`
 holds the ids.
+
+What is below `/iceberg` answers [as Iceberg's clients read it](../concepts/iceberg.md): `error` is an object there.
 
 | status | when |
 |---|---|
@@ -82,6 +86,7 @@ def describe() -> Mapping[str, Any]:
     routers = [
         routes.make_router(nobody, new_id=nobody, threads=nobody),
         native.make_router(nobody, nobody, new_id=nobody, threads=nobody),
+        iceberg.make_router(nobody),
         *overlord.make_routers(services),
         allocation.make_router(nobody),
         *coordinator.make_routers(nobody),

@@ -14,6 +14,7 @@ from fastapi import APIRouter
 
 from carnac.api.app import make_app
 from carnac.api.hosts import hosts_of
+from carnac.api.iceberg.routes import make_router as make_iceberg_router
 from carnac.api.native.routes import make_router as make_native_router
 from carnac.api.sql.routes import make_router
 from carnac.bootstrap.serving.broker import BrokerHandle, open_broker
@@ -82,7 +83,8 @@ def door_of(broker: BrokerHandle) -> InProcessClient:
 
 
 def doors_of(broker: BrokerHandle) -> list[APIRouter]:
-    """Return the routes of a broker for statements and for native queries."""
+    """Return the routes of a broker."""
     threads, new_id = DaemonThreads("query"), RandomIds().new_id
     native = make_native_router(broker.queries, broker.open_catalog, new_id=new_id, threads=threads)
-    return [make_router(broker.queries, new_id=new_id, threads=threads), native]
+    sql = make_router(broker.queries, new_id=new_id, threads=threads)
+    return [sql, native, make_iceberg_router(broker.tables)]

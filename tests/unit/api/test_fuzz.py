@@ -36,7 +36,8 @@ ROUTES = [
 OF_BOTH = "/proxy/enabled"
 """A process answers it that is overlord and coordinator."""
 OTHERS = (
-    "/druid/v2", "/druid/coordinator", "/carnac/v1/coordinator", PATH, f"{API}/datasources/", OF_BOTH
+    "/druid/v2", "/druid/coordinator", "/carnac/v1/coordinator", PATH, f"{API}/datasources/", OF_BOTH,
+    "/iceberg",
 )  # fmt: skip
 """How paths begin that a process with other roles answers."""
 OVERLORDS = f"{API}/datasources/{{datasource}}/shutdownAllTasks"

@@ -30,6 +30,7 @@ from carnac.broker.spark import SparkExecutor
 from carnac.broker.waiting import QueryQueue
 from carnac.clock import RandomIds
 from carnac.core.answers.admission import Limits
+from carnac.iceberg import Tables
 from carnac.ports.closing import Closing
 from carnac.ports.serving import Role, ServerRecord
 from carnac.ports.temporary import own_folder
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from carnac.historical import Historical
     from carnac.jobs.pipeline import SparkPipeline
     from carnac.metadata.store import MetadataStore
-    from carnac.ports import Catalog, Clock, DeepStorage
+    from carnac.ports import Catalog, Clock, DeepStorage, Head
     from carnac.ports.loops import Loop
     from carnac.ports.serving import SegmentServer
     from carnac.query import QueryEngine
@@ -83,6 +84,7 @@ class BrokerHandle(Closing):
         queries: Answers statements.
         queue: Where they wait.
         open_catalog: Opens the revision that a query is to be planned on.
+        tables: What is read as tables of Iceberg.
         loops: What must turn for it to be healthy.
         make_ready: See `engines`.
         steps: What is to be closed at the end.
@@ -91,6 +93,7 @@ class BrokerHandle(Closing):
     queries: Broker
     queue: QueryQueue
     open_catalog: OpenCatalog
+    tables: Tables
     loops: Sequence[Loop]
     make_ready: Callable[[ExitStack], None]
     steps: ExitStack
@@ -106,6 +109,7 @@ def add(assembly: Assembly) -> None:
     Raises:
         NotFound, Invalid, Unavailable: As `carnac.open`.
     """
+    from carnac.api.iceberg.routes import make_router as make_iceberg_router
     from carnac.api.native.routes import make_router as make_native_router
     from carnac.api.sql.routes import make_router
 
@@ -126,6 +130,7 @@ def add(assembly: Assembly) -> None:
     new_id = RandomIds().new_id
     native = make_native_router(opened.queries, opened.open_catalog, new_id=new_id, threads=threads)
     router = make_router(opened.queries, new_id=new_id, threads=threads)
+    assembly.routers.append(make_iceberg_router(opened.tables))
     assembly.routers[:0] = [router, native]  # routes are tried in order, and none is asked as often
 
 
@@ -185,10 +190,15 @@ def open_broker(
             listeners=_listeners(settings, registry, queue, planning, steps),
         )
         steps.callback(broker.close)
+        tables = Tables(metadata, files, partial(_newest, leases))
         catalogs, ready = _catalogs(metadata, planned), partial(make_ready, engine, metadata)
-        return BrokerHandle(
-            broker, queue, catalogs, loops=loops, make_ready=ready, steps=steps.pop_all()
-        )
+        return BrokerHandle(broker, queue, catalogs, tables, loops, ready, steps.pop_all())
+
+
+@contextmanager
+def _newest(leases: LeaseKeeper) -> Iterator[Head]:
+    with leases.reading(None) as reading:
+        yield reading.head
 
 
 def _catalogs(metadata: MetadataStore, planned: Planned) -> OpenCatalog:

@@ -16,6 +16,7 @@ from carnac.core.timeline import find_disagreements
 from carnac.core.words import counted
 from carnac.errors import DiskFull
 from carnac.ports import Clock, DeepStorage, Head, LeaseKind, StoredFile, TrashedSegment, TrimReport
+from carnac.store.upkeep.tables import table_garbage
 from carnac.store.upkeep.verifying import VERIFY_PAGE, Finding, find_fault
 
 if TYPE_CHECKING:
@@ -92,7 +93,8 @@ class Maintenance:
         A file goes in two phases: first its record is marked as trash, and only after the trash period is the file
         deleted. Files without any record (of writers that crashed) go when they are older than the safety period and
         than every live writer's lease, by deep storage's clock and by the writer's own; rejected rows, and those of
-        asynchronous statements, when they are older than their periods. It may stop anywhere, run twice at once, and
+        asynchronous statements, when they are older than their periods; files of Iceberg's tables that are of no kept
+        revision when they are older than the safety period. It may stop anywhere, run twice at once, and
         run beside readers and writers. On a full disk, where the metadata store cannot write, it deletes first what
         is due already.
 
@@ -107,6 +109,7 @@ class Maintenance:
         settings = self._settings
         old_quarantine = self._older(QUARANTINE_PREFIX, now_ms - settings.quarantine_period_ms)
         old_rows = self._older(ROWS_PREFIX, now_ms - settings.query_async_retention_ms)
+        old_ms = now_ms - settings.safety_period_ms
 
         def delete_what_is_doomed() -> int:
             due = [found.segment.path for found in self._due_trash(now_ms)]
@@ -130,6 +133,10 @@ class Maintenance:
         actions += self._delete(orphans, "no record names it since", dry_run=dry_run)
         actions += self._delete(old_quarantine, "rejected rows of", dry_run=dry_run)
         actions += self._delete(old_rows, "rows of a statement, kept since", dry_run=dry_run)
+        unneeded = list(table_garbage(self._metadata, self._deep_storage, old_ms=old_ms))
+        actions += self._delete(
+            unneeded, "no kept revision needs this part of a table, of", dry_run=dry_run
+        )
         return GcReport(
             is_dry_run=dry_run,
             revisions_kept=report.revisions_kept,

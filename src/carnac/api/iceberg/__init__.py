@@ -1,0 +1,1 @@
+"""`/iceberg`: the catalog in which Spark, Trino, PyIceberg and others find datasources as tables."""
