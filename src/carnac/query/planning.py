@@ -15,13 +15,14 @@ from carnac.ports import Catalog
 from carnac.ports.queries import LeafRequest, LeafSlice
 from carnac.query.checking import check
 from carnac.query.conditions import Conditions
+from carnac.query.dialect.clauses import without_clauses
 from carnac.query.dialect.druid import without_druid_calls
 from carnac.query.folding import Constants
 from carnac.query.functions import is_volatile
 from carnac.query.newest import TimeEdge, find_edge
 from carnac.query.parameters import Parameters, take_parameters
 from carnac.query.relations import Columns, Relation, Scope, Tables, let_scans_match, used_types
-from carnac.query.rewriting.bucketing import rewrite_buckets, without_floor_to
+from carnac.query.rewriting.bucketing import rewrite_buckets
 from carnac.query.rewriting.membership import rewrite_memberships
 from carnac.query.rewriting.repeating import inline_repeated
 from carnac.query.rewriting.sketching import SKETCH_FUNCTIONS, rewrite_sketches
@@ -146,7 +147,7 @@ class Planner:
             Invalid: The SQL is not one SELECT statement, or names what a query may not reach.
             NotFound: It names a datasource that is not in the revision.
         """
-        sql = without_floor_to(sql)
+        sql = without_clauses(sql)
         prefix, statement = parse(self.cursor, sql)
         names = Names(self.catalog, self.cursor)
         without_druid_calls(self.cursor, statement)

@@ -22,7 +22,7 @@ LEFT_OUT = {
     "functions that this dialect has not, or not yet": [
         *("ctx-tz-kolkata",),
         *("agg-anyvalue", "agg-approx-twin", "agg-quantile"),
-        *("agg-empty-b", "fn-string", "fn-string-b", "fn-string-data-b", "fn-num-b"),
+        *("agg-empty-b", "fn-string"),
         *("fn-num-double-data", "fn-wrong-type", "lookup-missing"),
         *("wikirollup-lastpage", "agg-array-agg-order"),
     ],
@@ -43,6 +43,7 @@ LEFT_OUT = {
     ],
     "another meaning: division, order of nulls and of groups, sketches as text": [
         *("agg-avg-minmax", "agg-string-agg", "agg-orderby-null"),
+        *("fn-string-b", "fn-string-data-b", "fn-num-b"),  # CONCAT of null, CEIL of a decimal
         *("agg-theta", "agg-sketch-raw", "arr-group", "arr-unnest-left", "fn-cast-string"),
     ],
     "multi-values are lists here, JSON is text": [

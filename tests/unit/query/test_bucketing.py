@@ -18,7 +18,6 @@ from carnac.errors import Invalid
 from carnac.ports import DeepStorage
 from carnac.ports.queries import READ_ALL
 from carnac.query import QueryEngine, hot
-from carnac.query.rewriting.bucketing import without_floor_to
 from tests.support.segments import MemoryCatalog, write_segment
 from tests.unit.query.test_engine import rows
 
@@ -254,26 +253,6 @@ def test_a_condition_on_a_bucket_still_chooses_segments_and_row_groups(
     )
     assert "make_timestamptz" in "\n".join(str(line) for (line,) in shown)
     engine.close()
-
-
-@pytest.mark.parametrize(
-    ("sql", "expected"),
-    [
-        ("SELECT FLOOR(__time TO HOUR) FROM t", "SELECT date_trunc('hour', __time) FROM t"),
-        (
-            "SELECT floor( (a + b) TO day ), floor(1.5) FROM t",
-            "SELECT date_trunc('day',  (a + b) ), floor(1.5) FROM t",
-        ),
-        (
-            "SELECT FLOOR(FLOOR(x TO MINUTE) TO YEAR)",
-            "SELECT date_trunc('year', date_trunc('minute', x ) )",
-        ),
-        ("SELECT 'floor(x to hour)' -- floor(x to day)", None),
-        ('SELECT floor(2.5), "floor(a to b)" FROM t', None),
-    ],
-)
-def test_floor_to_is_date_trunc(sql: str, expected: str | None) -> None:
-    assert "".join(without_floor_to(sql).split()) == "".join((expected or sql).split())
 
 
 def test_a_series_by_floor_to_is_answered(storage: DeepStorage, catalog: MemoryCatalog) -> None:

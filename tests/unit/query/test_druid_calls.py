@@ -226,6 +226,59 @@ def test_a_series_is_grouped_by_what_it_shows(store: Store) -> None:
         ("PARSE_LONG(text || '.6')", [None, None, None]),
         ("PARSE_LONG('0x1' || added)", [None, None, None]),
         ("BITWISE_SHIFT_LEFT(1, 38 + CAST(added AS INTEGER))", [1 << 41, 1 << 43, 1 << 45]),
+        ("PARSE_LONG(text, 3)", [5, None, -1]),
+        ("PARSE_LONG(left(page, 2), 36)", [806, 492, 806]),
+        ("PARSE_LONG('7fffffffffffffff', 16)", [(1 << 63) - 1] * 3),
+        ("PARSE_LONG('8000000000000000', 16)", [None] * 3),
+        ("CAST(__time AS BIGINT)", [1_709_543_411_500, 1_709_683_199_000, 1_723_334_400_000]),
+        (
+            "CAST(FLOOR(__time TO DAY) AS BIGINT)",
+            [1_709_510_400_000, 1_709_596_800_000, 1_723_334_400_000],
+        ),
+        ("LPAD(page, 8)", ["  Menhir", "  Dolmen", "  Menhir"]),
+        ("RPAD(page, 7) || RPAD(text, 4, 'ab')", ["Menhir 12ab", "Dolmen xaba", "Menhir -1ab"]),
+        ("OCTET_LENGTH(page || 'é') + OCTET_LENGTH(encode(text))", [10, 9, 10]),
+        (
+            "STRING_FORMAT('%s: %03d%%', page, added)",
+            ["Menhir: 003%", "Dolmen: 005%", "Menhir: 007%"],
+        ),
+        ("STRING_FORMAT('[%s]', NULLIF(page, 'Menhir'))", ["[null]", "[Dolmen]", "[null]"]),
+        ("HUMAN_READABLE_BINARY_BYTE_FORMAT(added * 384)", ["1.13 KiB", "1.88 KiB", "2.63 KiB"]),
+        ("HUMAN_READABLE_BINARY_BYTE_FORMAT(-added, 0)", ["-3 B", "-5 B", "-7 B"]),
+        ("HUMAN_READABLE_DECIMAL_BYTE_FORMAT(-added * 1000, 0)", ["-3 KB", "-5 KB", "-7 KB"]),
+        (
+            "HUMAN_READABLE_DECIMAL_FORMAT(CAST(pow(10, added) AS BIGINT) - 1)",
+            ["999", "100.00 K", "10.00 M"],
+        ),
+        ("HUMAN_READABLE_BINARY_BYTE_FORMAT(NULLIF(added, 3), 3)", [None, "5 B", "7 B"]),
+        ("BITWISE_SHIFT_LEFT(-added, 1)", [-6, -10, -14]),
+        ("ARRAY_CONTAINS([3, 5], ARRAY[added, 5])", [True, True, False]),
+        ("ARRAY_CONTAINS([3, 5], added)", [True, True, False]),
+        ("MV_FILTER_ONLY([page, text], ['Menhir', 'x'])", [["Menhir"], ["x"], ["Menhir"]]),
+        ("MV_FILTER_NONE(page, ['Menhir', 'x'])", [[], ["Dolmen"], []]),
+        ("MV_FILTER_REGEX([page, text], 'e.*r|x')", [["Menhir"], ["x"], ["Menhir"]]),
+        ("MV_FILTER_PREFIX([page, text], 'D')", [[], ["Dolmen"], []]),
+        ("MV_SLICE([page, text], 1, 3)", [["12", None], ["x", None], ["-1", None]]),
+        ("MV_SLICE(page, 2, 3)", [None, None, None]),
+        (
+            "JSON_OBJECT('a': added, 'b': page)",
+            ['{"a":3,"b":"Menhir"}', '{"a":5,"b":"Dolmen"}', '{"a":7,"b":"Menhir"}'],
+        ),
+        (
+            "JSON_OBJECT(KEY 'a' VALUE JSON_OBJECT('b': added))",
+            ['{"a":{"b":3}}', '{"a":{"b":5}}', '{"a":{"b":7}}'],
+        ),
+        ("JSON_VALUE(JSON_OBJECT('a': added / 2), '$.a' RETURNING BIGINT)", [1, 2, 3]),
+        ("JSON_VALUE(JSON_OBJECT('a': added), '$.a' RETURNING DOUBLE)", [3.0, 5.0, 7.0]),
+        ("JSON_VALUE(JSON_OBJECT('a': page), '$.a' RETURNING BIGINT)", [None] * 3),
+        ("JSON_VALUE('{\"a\": 9007199254740993}', '$.a' RETURNING BIGINT)", [9007199254740993] * 3),
+        ("JSON_VALUE(JSON_OBJECT('a': added), '$.a' RETURNING VARCHAR)", ["3", "5", "7"]),
+        (
+            "JSON_QUERY_ARRAY(JSON_OBJECT('a': [added, 1]), '$.a')",
+            [["3", "1"], ["5", "1"], ["7", "1"]],
+        ),
+        ("JSON_QUERY_ARRAY(JSON_OBJECT('a': added), '$.a')", [["3"], ["5"], ["7"]]),
+        ("JSON_QUERY_ARRAY(JSON_OBJECT('a': added), '$.b')", [None] * 3),
         ("DIV(added, 2)", [1, 2, 3]),
         ("SAFE_DIVIDE(added, added - 3)", [None, 2.5, 1.75]),
         ("BITWISE_AND(added, 1) + BITWISE_SHIFT_LEFT(added, 1)", [7, 11, 15]),
@@ -389,7 +442,39 @@ def test_other_arguments_are_refused_by_the_form_that_does_it(store: Store, call
     assert caught.value.message == said
 
 
+def test_several_quantiles_of_one_sketch(store: Store) -> None:
+    [row] = store.sql(
+        "SELECT DS_GET_QUANTILES(DS_QUANTILES_SKETCH(added), 0, 0.5, 1) AS q FROM edits"
+    ).rows()
+    assert row == {"q": [3.0, 5.0, 7.0]}
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "JSON_VALUE(page, '$.a' RETURNING BIGINT ARRAY)",
+        "STRING_FORMAT(page, added)",
+        "STRING_FORMAT('%s %s', page)",
+        "STRING_FORMAT('%tY', __time)",
+        "MV_SLICE(page, 1)",
+        "PARSE_LONG(text, 16, 2)",
+    ],
+)
+def test_other_arguments_are_refused(store: Store, call: str) -> None:
+    with pytest.raises(Invalid):
+        store.sql(f"SELECT {call} FROM edits")
+
+
+def test_a_time_as_a_number_filters_and_groups(store: Store) -> None:
+    rows = store.sql(
+        "SELECT CAST(FLOOR(__time TO MONTH) AS BIGINT) AS m, sum(added) AS s FROM edits "
+        "WHERE CAST(__time AS BIGINT) < 1723334400000 GROUP BY CAST(FLOOR(__time TO MONTH) AS BIGINT)"
+    ).rows()
+    assert rows == [{"m": 1_709_251_200_000, "s": 8}]
+
+
 def test_each_has_a_form_for_other_arguments() -> None:
     duckdbs = {"any_value", "array_agg", "json_value", "listagg", "string_agg", "group_concat"}
+    duckdbs |= {"array_contains", "lpad", "octet_length", "rpad"}
     others = {*druid.PRINTED, "json_extract_scalar", "rand"}
     assert druid._NAMES - duckdbs - others <= set(FORMS)

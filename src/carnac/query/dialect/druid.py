@@ -6,6 +6,7 @@ What cannot be said for all arguments stays as it is, and is refused with a form
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from ipaddress import IPv4Network
@@ -31,6 +32,30 @@ _OF_LISTS = {
     "ordinal_of": "list_position({0}, {1})",
 }
 """Functions that `ARRAY_` and `MV_` stand before."""
+_FILTERED = f"list_filter({_VALUES_1}, lambda one: {{}})"
+_IS_IN_2 = f"list_contains({_VALUES_2}, one)"
+_DIGITS = (
+    "list_transform(string_split(upper(ltrim(_1, '+-')), ''),"
+    " lambda one: strpos('123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ', one))"
+)
+_LONG = "CAST(_1 AS BIGINT)"
+_BITS_10 = f"((length(bin(abs({_LONG}))) - 1) // 10)"
+_DIGITS_3 = f"((length(CAST(abs({_LONG}) AS VARCHAR)) - 4) // 3)"
+_SIZES = {
+    "binary_byte": (1024, " B", f"{_LONG} / (1::BIGINT << (10 * {_BITS_10}))", _BITS_10, "iB"),
+    **{
+        f"decimal{name}": (
+            *(1000, f" {unit}".rstrip()),
+            f"sign({_LONG}) * (abs({_LONG}) // CAST(pow(1000, {_DIGITS_3}) AS BIGINT)) / 1000",
+            *(f"{_DIGITS_3} + 1", unit),
+        )
+        for name, unit in (("_byte", "B"), ("", ""))
+    },
+}
+"""Of `HUMAN_READABLE_…_FORMAT`: what is smaller is printed as it is, with what; then number, unit and its end.
+
+Source: `HumanReadableBytes.format` of Druid. A half is rounded away from zero, as Java prints it.
+"""
 _BYTE = "(25[0-5]|2[0-4][0-9]|1?[0-9]?[0-9])"
 _ADDRESS = (
     f"(CASE WHEN regexp_full_match(CAST(_1 AS VARCHAR), '{_BYTE}([.]{_BYTE}){{3}}') THEN"
@@ -81,6 +106,27 @@ FORMS: Mapping[tuple[str, int], str] = {
     ("contains_string", 2): "contains(_1, _2)",
     ("icontains_string", 2): "contains(lower(_1), lower(_2))",
     ("decode_base64_utf8", 1): "decode(from_base64(_1))",
+    ("lpad", 2): "lpad(_1, _2, ' ')",
+    ("rpad", 2): "rpad(_1, _2, ' ')",
+    (
+        "octet_length",
+        1,
+    ): "CASE WHEN typeof(_1) = 'BLOB' THEN octet_length(TRY_CAST(_1 AS BLOB)) ELSE strlen(CAST(_1 AS VARCHAR)) END",
+    **{
+        (
+            f"human_readable_{name}_format",
+            number,
+        ): f"CASE WHEN abs({_LONG}) < {least} THEN {_LONG} || '{small}'"
+        f" ELSE printf('%.' || {places} || 'f %s{end}', round({value}, {places}), substr('KMGTPE', {unit}, 1)) END"
+        for name, (least, small, value, unit, end) in _SIZES.items()
+        for number, places in ((1, "2"), (2, "_2"))
+    },
+    (
+        "parse_long",
+        2,
+    ): f"CASE WHEN regexp_full_match(_1, '[+-]?[0-9A-Za-z]+') AND list_max({_DIGITS}) < _2 THEN"
+    " CASE WHEN starts_with(_1, '-') THEN -1 ELSE 1 END"
+    f" * TRY(list_reduce({_DIGITS}, lambda high, low: high * _2 + low)) END",
     # a cast rounds, and reads blanks, exponents and other bases
     (
         "parse_long",
@@ -97,7 +143,11 @@ FORMS: Mapping[tuple[str, int], str] = {
     ("bitwise_or", 2): "_1 | _2",
     ("bitwise_xor", 2): "xor(_1, _2)",
     ("bitwise_complement", 1): "~_1",
-    ("bitwise_shift_left", 2): "CAST(trunc(_1) AS BIGINT) << _2",
+    # of a negative number, DuckDB shifts the bits alone
+    (
+        "bitwise_shift_left",
+        2,
+    ): "CAST(CAST(CAST(trunc(_1) AS BIGINT) AS BIT) << CAST(_2 AS INTEGER) AS BIGINT)",
     ("bitwise_shift_right", 2): "_1 >> _2",
     ("mv_to_array", 1): "_1",
     ("array_to_mv", 1): "_1",
@@ -108,6 +158,12 @@ FORMS: Mapping[tuple[str, int], str] = {
     ("mv_to_string", 2): f"array_to_string({_VALUES_1}, _2)",
     ("mv_contains", 2): f"list_has_all({_VALUES_1}, {_VALUES_2})",
     ("mv_overlap", 2): f"list_has_any({_VALUES_1}, {_VALUES_2})",
+    ("mv_filter_only", 2): _FILTERED.format(_IS_IN_2),
+    ("mv_filter_none", 2): _FILTERED.format(f"NOT {_IS_IN_2}"),
+    ("mv_filter_regex", 2): _FILTERED.format("regexp_matches(one, _2)"),
+    ("mv_filter_prefix", 2): _FILTERED.format("starts_with(one, _2)"),
+    ("mv_slice", 3): f"CASE WHEN _2 BETWEEN 0 AND len({_VALUES_1}) AND _2 <= _3"
+    f" THEN list_resize(list_slice({_VALUES_1}, _2 + 1, _3), _3 - _2) END",
     **dict.fromkeys(
         [("mv_append", 2), ("mv_prepend", 2), ("mv_concat", 2)],
         f"list_concat({_VALUES_1}, {_VALUES_2})",
@@ -121,6 +177,9 @@ FORMS: Mapping[tuple[str, int], str] = {
     ("ipv4_stringify", 1): f"CASE WHEN {_ADDRESS} IS NOT NULL THEN"
     f" concat_ws('.', {_ADDRESS} >> 24, ({_ADDRESS} >> 16) & 255, ({_ADDRESS} >> 8) & 255, {_ADDRESS} & 255) END",
     ("json_query", 2): "json_extract(TRY_CAST(_1 AS JSON), _2)",
+    ("json_query_array", 2): "CASE WHEN json_type(TRY_CAST(_1 AS JSON), _2) = 'ARRAY'"
+    " THEN CAST(json_extract(TRY_CAST(_1 AS JSON), _2) AS JSON[])"
+    " WHEN json_type(TRY_CAST(_1 AS JSON), _2) <> 'NULL' THEN [json_extract(TRY_CAST(_1 AS JSON), _2)] END",
     ("parse_json", 1): "CAST(_1 AS JSON)",
     ("try_parse_json", 1): "TRY_CAST(_1 AS JSON)",
     ("to_json_string", 1): "CAST(to_json(_1) AS VARCHAR)",
@@ -146,11 +205,23 @@ def is_here(name: str) -> bool:
 
 
 def _is_druids(node: Node) -> bool:
+    if node.get("class") == "CAST":
+        return node["type_expr"].get("type_name") == "BIGINT" and _is_time(node["child"])
     return node.get("class") == "FUNCTION" and is_here(str(node["function_name"]))
+
+
+def _is_time(node: Node) -> bool:
+    """Whether an expression is surely a time: `__time`, or a bucket or an extreme of it."""
+    if node.get("class") == "COLUMN_REF":
+        return str(node["column_names"][-1]).lower() == "__time"
+    is_kept = node.get("class") == "FUNCTION" and str(node["function_name"]).lower() in _KEPT_TIMES
+    return is_kept and any(map(_is_time, arguments(node)))
 
 
 def _form(node: Node) -> str | None:
     """Return the expression that means the same; None: there is none for these arguments."""
+    if node["class"] == "CAST":
+        return "epoch_ms(_1)"
     name, args = str(node["function_name"]).lower(), arguments(node)
     found = FORMS.get((name, len(args)))
     if found is None and name in _SPECIAL:
@@ -158,6 +229,8 @@ def _form(node: Node) -> str | None:
             found = _SPECIAL[name]([_text(one) for one in args])
         except Invalid:
             return None
+    if name == "array_contains" and len(args) == 2 and args[1]["type"] == "ARRAY_CONSTRUCTOR":
+        found = "list_has_all(_1, _2)"
     if name in STEPPING and len(args) == 3:
         names = args[0].get("column_names") or [_text(args[0]) or ""]
         found = stepped(name, str(names[0]))
@@ -182,12 +255,48 @@ def _ipv4_match(texts: list[str | None]) -> str | None:
     return f"coalesce({_ADDRESS} & {int(network.netmask)} = {int(network.network_address)}, false)"
 
 
+_RETURNED: Mapping[str, str] = {
+    **dict.fromkeys(("varchar", "char"), "{0}"),
+    **dict.fromkeys(("double", "float", "real", "decimal", "numeric"), "TRY_CAST({0} AS DOUBLE)"),
+    # a cast of a text rounds
+    **dict.fromkeys(
+        ("bigint", "integer", "smallint", "tinyint"),
+        "coalesce(CASE WHEN NOT contains({0}, '.') THEN TRY_CAST({0} AS BIGINT) END,"
+        " TRY_CAST(trunc(TRY_CAST({0} AS DOUBLE)) AS BIGINT))",
+    ),
+    "boolean": "TRY_CAST({0} AS BOOLEAN)",
+}
+"""By the type after RETURNING, in lower case."""
+
+
 def _json_value(texts: list[str | None]) -> str | None:
     """A path with a star finds several values, which is for DuckDB to say."""
-    if len(texts) != 2 or "*" in (texts[1] or "*"):
+    if len(texts) not in {2, 3} or "*" in (texts[1] or "*"):
         return None
-    kind = "json_type(TRY_CAST(_1 AS JSON), _2)"
-    return f"CASE WHEN {kind} NOT IN ('OBJECT', 'ARRAY') THEN json_extract_string(TRY_CAST(_1 AS JSON), _2) END"
+    found = (
+        "CASE WHEN json_type(TRY_CAST(_1 AS JSON), _2) NOT IN ('OBJECT', 'ARRAY')"
+        " THEN json_extract_string(TRY_CAST(_1 AS JSON), _2) END"
+    )
+    kind = (texts[2] or "").lower() if len(texts) == 3 else "varchar"
+    return _RETURNED[kind].format(found) if kind in _RETURNED else None
+
+
+def _string_format(texts: list[str | None]) -> str | None:
+    """Of a constant format with plain conversions: Java prints those as C does, and NULL as a text."""
+    form = (texts[0] if texts else None) or "%"
+    kinds = [kind for kind in _CONVERSION.findall(form) if kind]
+    if "%" in _CONVERSION.sub("", form) or len(kinds) != len(texts) - 1:
+        return None
+    args = (
+        f"coalesce(CAST(_{place} AS VARCHAR), 'null')" if kind == "s" else f"_{place}"
+        for place, kind in enumerate(kinds, start=2)
+    )
+    return f"printf({', '.join(['_1', *args])})"
+
+
+def _quantiles(texts: list[str | None]) -> str | None:
+    of_each = (f"DS_GET_QUANTILE(_1, _{place})" for place in range(2, len(texts) + 1))
+    return f"[{', '.join(of_each)}]" if len(texts) > 1 else None
 
 
 def _lookup(texts: list[str | None]) -> str | None:
@@ -198,23 +307,28 @@ def _lookup(texts: list[str | None]) -> str | None:
     return found if len(texts) == 2 else f"coalesce({found}, _3)"
 
 
+_CONVERSION = re.compile(r"%(?:[-0]?\d*(?:\.\d+)?([sdxf])|%)")
 _SPECIAL: Mapping[str, Callable[[list[str | None]], str | None]] = {
     **TIMES,
     "lookup": _lookup,
     "ipv4_match": _ipv4_match,
     "json_value": _json_value,
+    "string_format": _string_format,
+    "ds_get_quantiles": _quantiles,
 }
-_NAMES = frozenset({name for name, _ in FORMS} | set(_SPECIAL) | set(STEPPING))
+_NAMES = frozenset({name for name, _ in FORMS} | set(_SPECIAL) | set(STEPPING) | {"array_contains"})
+_KEPT_TIMES = frozenset({"min", "max", "date_trunc", "time_bucket", "time_floor", "time_shift"})
+"""Functions that give a time if an argument is one."""
 
 
 def _replace(cursor: duckdb.DuckDBPyConnection, node: Node, form: str) -> None:
     """Put an expression in the place of a call; FILTER and DISTINCT of an aggregate stay."""
     _, statement = parse(cursor, f"SELECT {form}")
     [new] = statement["node"]["select_list"]
-    args = arguments(node)
+    args = [node["child"]] if node["class"] == "CAST" else arguments(node)
     new = _given(new, {f"_{place}": arg for place, arg in enumerate(args, start=1)})
     kept = {key: node[key] for key in NOWHERE}
-    if new.get("class") == "FUNCTION":
+    if new.get("class") == node["class"] == "FUNCTION":
         kept |= {key: node[key] for key in ("filter", "order_bys", "distinct")}
     node.clear()
     node.update(new | kept)

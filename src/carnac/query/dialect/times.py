@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 
 from carnac.core.time.intervals import parse_interval
 from carnac.core.time.periods import DAY_MS, HOUR_MS, Period, parse_period
-from carnac.query.rewriting.bucketing import PERIODS
+from carnac.query.dialect.clauses import PERIODS
 
 Texts = list[str | None]
 _UNITS = {

@@ -13,7 +13,6 @@ In WHERE only parts are rewritten: DuckDB makes ranges of time of the other cond
 from __future__ import annotations
 
 import copy
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -80,50 +79,6 @@ _PLAIN_CASTS = {"date", "timestamp"}
 _BUCKET_ORIGIN_US = 946_857_600_000_000
 """2000-01-03, a Monday, at which a bucket of DuckDB's `time_bucket` starts."""
 _MAX_PLAIN_WIDTH_US = 366 * 86_400_000_000
-
-_FLOOR = re.compile(
-    r"""'(?:[^']|'')*' | "(?:[^"]|"")*" | --[^\n]* | /\*.*?\*/
-    | (?P<floor>\b(?:floor|(?P<ceil>ceil|ceiling))\s*\() | (?P<open>\()
-    | (?P<to>\bto\s+(?P<unit>[a-z]+)\s*(?=\))) | (?P<close>\))""",
-    re.IGNORECASE | re.DOTALL | re.VERBOSE,
-)
-PERIODS = {
-    "second": "PT1S",
-    "minute": "PT1M",
-    "hour": "PT1H",
-    "day": "P1D",
-    "week": "P1W",
-    "month": "P1M",
-    "quarter": "P3M",
-    "year": "P1Y",
-}
-"""The period of each unit of `FLOOR(x TO unit)`."""
-_MAY_FLOOR = re.compile(
-    r"\b(?:floor|ceil|ceiling)\s*\(.*\bto\s+[a-z]+\s*\)", re.IGNORECASE | re.DOTALL
-)
-
-
-def without_floor_to(sql: str) -> str:
-    """Return the statement without Druid's `FLOOR(x TO unit)` and `CEIL(x TO unit)`, which DuckDB does not parse.
-
-    The first becomes `date_trunc('unit', x)`, the second Druid's `TIME_CEIL(x, period)`.
-    """
-    if _MAY_FLOOR.search(sql) is None:
-        return sql
-    opened: list[tuple[tuple[int, int], bool] | None] = []
-    edits: list[tuple[int, int, str]] = []
-    for found in _FLOOR.finditer(sql):
-        if found["floor"] or found["open"]:
-            opened.append((found.span(), bool(found["ceil"])) if found["floor"] else None)
-        elif found["to"] and opened and opened[-1] is not None:
-            unit, (place, is_ceil) = found["unit"].lower(), opened[-1]
-            edits.append((*place, "TIME_CEIL(" if is_ceil else f"date_trunc('{unit}', "))
-            edits.append((*found.span(), f", '{PERIODS.get(unit, unit)}'" if is_ceil else ""))
-        elif found["close"] and opened:
-            opened.pop()
-    for start, end, text in sorted(edits, reverse=True):
-        sql = sql[:start] + text + sql[end:]
-    return sql
 
 
 def rewrite_buckets(

@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from carnac.errors import Invalid
-from carnac.query.rewriting.bucketing import without_floor_to
+from carnac.query.dialect.clauses import without_clauses
 from carnac.query.syntax import Node, parse, walk
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def check_select(sql: str) -> None:
         Invalid: It is not; says why.
     """
     with _LOCK:
-        prefix, _ = parse(_cursor(), without_floor_to(sql))
+        prefix, _ = parse(_cursor(), without_clauses(sql))
     if prefix:
         raise Invalid(
             "EXPLAIN is answered at once, by POST /druid/v2/sql: a task runs the statement"
@@ -66,7 +66,7 @@ def outline(sql: str) -> Outline | None:
     """Return the outline of a statement; None if it is not one SELECT statement, which its run will say."""
     with _LOCK:
         try:
-            _, statement = parse(_cursor(), without_floor_to(sql))
+            _, statement = parse(_cursor(), without_clauses(sql))
         except Invalid:
             return None
     named = {

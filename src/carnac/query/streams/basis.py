@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from carnac.ports.memo import Memo, key_of_values
 from carnac.ports.queries import QueryBasis
+from carnac.query.dialect.clauses import without_clauses
 from carnac.query.functions import is_volatile
-from carnac.query.rewriting.bucketing import without_floor_to
 from carnac.query.syntax import Node, parse, unparse, walk
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ _BASES: Memo[Hashable, QueryBasis] = Memo(
 
 
 def _read(cursor: duckdb.DuckDBPyConnection, sql: str) -> _Text:
-    prefix, statement = parse(cursor, without_floor_to(sql))
+    prefix, statement = parse(cursor, without_clauses(sql))
     return _Text(
         printed=prefix + unparse(cursor, statement),
         seen=_names_seen(statement),

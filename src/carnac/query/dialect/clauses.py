@@ -1,0 +1,80 @@
+"""Words within calls of Druid's SQL that DuckDB does not parse become arguments.
+
+    FLOOR(x TO HOUR)                  date_trunc('hour', x)
+    CEIL(x TO HOUR)                   TIME_CEIL(x, 'PT1H')
+    JSON_VALUE(x, '$.a' RETURNING T)  JSON_VALUE(x, '$.a', 'T')
+    JSON_OBJECT(KEY 'a' VALUE x)      JSON_OBJECT('a', x)
+    JSON_OBJECT('a': x)               JSON_OBJECT('a', x)
+
+Source of the forms: Druid's documentation of its SQL functions.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+PERIODS = {
+    "second": "PT1S",
+    "minute": "PT1M",
+    "hour": "PT1H",
+    "day": "P1D",
+    "week": "P1W",
+    "month": "P1M",
+    "quarter": "P3M",
+    "year": "P1Y",
+}
+"""The period of each unit of `FLOOR(x TO unit)`."""
+_MAY_HAVE = re.compile(
+    r"\b(?:floor|ceil|ceiling)\s*\(.*\bto\s+[a-z]+\s*\)|\bjson_(?:value|object)\s*\(",
+    re.IGNORECASE | re.DOTALL,
+)
+_WORDS = re.compile(
+    r"""(?P<pair>(?:\bkey\s+)?(?P<name>'(?:[^']|'')*')\s*(?:\bvalue\b|:(?!:)))
+    | '(?:[^']|'')*' | "(?:[^"]|"")*" | --[^\n]* | /\*.*?\*/
+    | \b(?P<call>floor|ceil|ceiling|json_value|json_object)\s*\( | (?P<open>[(\[{])
+    | (?P<to>\bto\s+(?P<unit>[a-z]+)\s*(?=\)))
+    | (?P<returning>\breturning\s+(?P<type>[a-z]+(?:\s+array)?)\s*(?=\)))
+    | (?P<close>[)\]}])""",
+    re.IGNORECASE | re.DOTALL | re.VERBOSE,
+)
+
+
+@dataclass(slots=True)
+class _Call:
+    """A call whose parenthesis is open; without a name: of another function, or a bracket."""
+
+    name: str = ""
+    place: tuple[int, int] = (0, 0)
+    edits: list[tuple[int, int, str]] = field(default_factory=list)
+
+    def take(self, found: re.Match[str]) -> None:
+        """Note what a word within the call becomes."""
+        if found["to"] and self.name in {"floor", "ceil", "ceiling"}:
+            unit = found["unit"].lower()
+            is_floor = self.name == "floor"
+            head = f"date_trunc('{unit}', " if is_floor else "TIME_CEIL("
+            tail = "" if is_floor else f", '{PERIODS.get(unit, unit)}'"
+            self.edits += [(*self.place, head), (*found.span(), tail)]
+        elif found["returning"] and self.name == "json_value":
+            self.edits.append((*found.span(), f", '{found['type']}'"))
+        elif found["pair"] and self.name == "json_object":
+            self.edits.append((*found.span(), f"{found['name']},"))
+
+
+def without_clauses(sql: str) -> str:
+    """Return the statement with those words as arguments; what is none of the forms stays, for DuckDB to refuse."""
+    if _MAY_HAVE.search(sql) is None:
+        return sql
+    opened: list[_Call] = []
+    edits: list[tuple[int, int, str]] = []
+    for found in _WORDS.finditer(sql):
+        if found["call"] or found["open"]:
+            opened.append(_Call((found["call"] or "").lower(), found.span()))
+        elif opened and found["close"]:
+            edits += opened.pop().edits
+        elif opened:
+            opened[-1].take(found)
+    for start, end, text in sorted(edits, reverse=True):
+        sql = sql[:start] + text + sql[end:]
+    return sql

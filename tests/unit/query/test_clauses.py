@@ -1,0 +1,61 @@
+"""Words within calls of Druid's SQL become arguments; all else stays as it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from carnac.query.dialect.clauses import without_clauses
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("SELECT FLOOR(__time TO HOUR) FROM t", "SELECT date_trunc('hour', __time) FROM t"),
+        (
+            "SELECT floor( (a + b) TO day ), floor(1.5) FROM t",
+            "SELECT date_trunc('day',  (a + b) ), floor(1.5) FROM t",
+        ),
+        (
+            "SELECT FLOOR(FLOOR(x TO MINUTE) TO YEAR)",
+            "SELECT date_trunc('year', date_trunc('minute', x ) )",
+        ),
+        (
+            "SELECT CEIL(x TO DAY), CEILING(x TO YEAR)",
+            "SELECT TIME_CEIL(x,'P1D'), TIME_CEIL(x,'P1Y')",
+        ),
+        (
+            "SELECT JSON_VALUE(j, '$.a' RETURNING bigint), json_value(j, '$.a')",
+            "SELECT JSON_VALUE(j, '$.a', 'bigint'), json_value(j, '$.a')",
+        ),
+        (
+            "SELECT JSON_VALUE(j, '$.a' RETURNING BIGINT ARRAY)",
+            "SELECT JSON_VALUE(j, '$.a', 'BIGINT ARRAY')",
+        ),
+        (
+            "SELECT JSON_OBJECT(KEY 'a' VALUE 1, key 'b' value x)",
+            "SELECT JSON_OBJECT('a', 1, 'b', x)",
+        ),
+        ("SELECT JSON_OBJECT('a':1, 'b' : value)", "SELECT JSON_OBJECT('a',1, 'b', value)"),
+        (
+            "SELECT JSON_OBJECT('a': JSON_OBJECT('b': JSON_VALUE(j, '$.c' RETURNING DOUBLE)))",
+            "SELECT JSON_OBJECT('a', JSON_OBJECT('b', JSON_VALUE(j, '$.c', 'DOUBLE')))",
+        ),
+    ],
+)
+def test_becomes_arguments(sql: str, expected: str) -> None:
+    assert "".join(without_clauses(sql).split()) == "".join(expected.split())
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT 'floor(x to hour)' -- floor(x to day)",
+        'SELECT floor(2.5), "floor(a to b)" FROM t',
+        "SELECT json_object('a', value, 'b'::VARCHAR, '1'::INT, key, t[1:2]) FROM t",
+        "SELECT json_object('a', f('x' : 1)) FROM t",
+        "SELECT json_value(j, 'RETURNING x', returning) FROM t",
+        "SELECT struct_pack(key := 'a'), {'a': 1}, json_object('x', {'a': 1}) /* json_object('a': 1) */",
+    ],
+)
+def test_stays(sql: str) -> None:
+    assert without_clauses(sql) == sql
