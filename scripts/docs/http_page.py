@@ -29,7 +29,8 @@ its roles. A running process shows the same at `/docs`, and as OpenAPI at `/open
 [running an overlord](../concepts/overlord.md) and
 [the coordinator](../concepts/coordinator.md).
 
-Paths below `/druid` are those of Apache Druid, with its names and status codes. Paths below `/carnac` are Carnac's own.
+Paths below `/druid` are those of Apache Druid, with its names and status codes. Paths below `/carnac` are Carnac's own;
+those below `/iceberg` are of the REST catalog of Apache Iceberg.
 A trailing slash changes nothing.
 
 Every overlord answers every request, whether it leads or not: tasks and locks are rows of the metadata store. The

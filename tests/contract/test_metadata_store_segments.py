@@ -87,3 +87,17 @@ def test_a_writer_keeps_its_lease_although_its_base_is_trimmed(
     renewed = store.renew_lease(lease.lease_id, ttl_ms=1000)
     assert renewed.expires_at_ms == clock.now_ms() + 1000
     store.publish(replace(append_of(segment("s3", day(1))), lease_id=lease.lease_id))
+
+
+def test_schemas_are_those_of_the_segments_that_a_revision_shows(store: Store) -> None:
+    first = (Column(name="x", type=ColumnType.LONG),)
+    second = (Column(name="x", type=ColumnType.DOUBLE), Column(name="y", type=ColumnType.HLL))
+    assert list(store.schemas("events")) == []
+    append(store, replace(segment("a", day(1)), columns=first))
+    append(store, replace(segment("b", day(2)), columns=second))
+    append(store, replace(segment("c", day(2)), columns=second))
+    assert list(store.schemas("events")) == [first, second]
+    assert list(store.schemas("events", revision=1)) == [first]
+    store.publish(replacement(store, day(1), kind=CommitKind.DELETE))
+    assert list(store.schemas("events")) == [second]
+    assert list(store.schemas("events", revision=3)) == [first, second]

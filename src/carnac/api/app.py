@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 
 _DESCRIPTION = """\
 What is below `/druid` has the paths, the names and the status codes of Apache Druid's API, so that its clients work;
-what is below `/carnac` is Carnac's own. Errors are objects; `error` is one sentence, or Druid's word where its clients
-read it. There is no authentication: whoever reaches this address may ask, and submit, cancel and read tasks. A body
-needs the header `Content-Type: application/json`. Tasks read files below `http_input_roots` alone.
+what is below `/carnac` is Carnac's own, and what is below `/iceberg` is a catalog of Apache Iceberg. Errors are
+objects; `error` is one sentence, or what Druid's or Iceberg's clients read there. There is no authentication: whoever
+reaches this address may ask, and submit, cancel and read tasks. A body needs the header `Content-Type:
+application/json`. Tasks read files below `http_input_roots` alone.
 """
 
 

@@ -195,11 +195,8 @@ class Tables:
         known = self._written.find((name, revision))
         if known is not None and known.paths <= folder.sizes.keys():
             return known
-        entries = self._metadata.visible(name, revision=revision)
-        files = g.files_of(entries)
-        schema = table_schema(
-            one.segment.columns for one in sorted(entries, key=lambda one: one.entry.entry_id)
-        )
+        files = g.files_of(self._metadata.visible(name, revision=revision))
+        schema = table_schema(self._metadata.schemas(name, revision=revision))
         groups = g.plan_groups(files, root=folder.root, writer=WRITER)
         manifests, paths = [], set[str]()
         for group in groups:

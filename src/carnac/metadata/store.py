@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from carnac.core.locks.model import Lock
     from carnac.core.log.commits import Commit, CommitSummary, Publication
     from carnac.core.log.entries import Chunk, VisibleSegment
-    from carnac.core.segments.segment import ColumnType, Segment
+    from carnac.core.segments.segment import Column, ColumnType, Segment
     from carnac.core.time.intervals import Interval, IntervalSet
     from carnac.metadata.session import Session
     from carnac.ports import (
@@ -210,6 +210,15 @@ class MetadataStore(TaskRecords, AllocationRecords, CompactionRecords, ServerRec
             past = _past(session, revision)
             found = reader.find_datasource(session, datasource)
             return {} if found is None else reader.load_columns(session, found, past)
+
+    def schemas(
+        self, datasource: str, *, revision: int | None = None
+    ) -> Sequence[tuple[Column, ...]]:
+        """Return the schemas that `columns` unites, each once, without `__time` and statistics."""
+        with self._read() as session:
+            past = _past(session, revision)
+            found = reader.find_datasource(session, datasource)
+            return [] if found is None else reader.load_schemas(session, found, past)
 
     def count_visible(self, datasource: str, *, revision: int | None = None) -> int:
         """Return the number of entries visible at the revision. Cheap for the newest one (from the chunks)."""

@@ -47,6 +47,13 @@ def make_router(tables: Tables) -> APIRouter:
         overrides = {"rest-metrics-reporting-enabled": "false"}
         return {"defaults": {}, "overrides": overrides, "endpoints": _ENDPOINTS}
 
+    _add_namespaces(router)
+    _add_tables(router, tables)
+    _refuse_others(router)
+    return router
+
+
+def _add_namespaces(router: APIRouter) -> None:
     @router.get("/namespaces", summary="Return the one namespace")
     def namespaces(
         parent: Annotated[str, Query(description="Only those below; there are none.")] = "",
@@ -69,6 +76,8 @@ def make_router(tables: Tables) -> APIRouter:
     def has_namespace(namespace: Namespace) -> None:
         _require_namespace(namespace)
 
+
+def _add_tables(router: APIRouter, tables: Tables) -> None:
     @router.get(
         "/namespaces/{namespace}/tables",
         summary="Return the tables: the datasources that have rows",
@@ -103,6 +112,8 @@ def make_router(tables: Tables) -> APIRouter:
         _require_table(namespace, table)
         tables.require(table)
 
+
+def _refuse_others(router: APIRouter) -> None:
     @router.api_route("/{path:path}", methods=["GET", "HEAD"], include_in_schema=False)
     def nothing(path: str) -> Response:
         return failed(
@@ -114,8 +125,6 @@ def make_router(tables: Tables) -> APIRouter:
     @router.api_route("/{path:path}", methods=["POST", "PUT", "DELETE"], include_in_schema=False)
     def write(path: str) -> Response:  # noqa: ARG001
         return failed(HTTPStatus.NOT_ACCEPTABLE, _READ_ONLY)
-
-    return router
 
 
 def _loaded(found: LoadedTable, *, only_refs: bool) -> dict[str, object]:

@@ -10,7 +10,7 @@ from carnac.core.log.entries import ENTRY_BITS, VisibleSegment
 from carnac.core.log.records import load_ids
 from carnac.core.segments.record import load_schema, load_stored_segment
 from carnac.core.segments.schema import unite_columns
-from carnac.core.segments.segment import ColumnType, Segment
+from carnac.core.segments.segment import Column, ColumnType, Segment
 from carnac.core.time.intervals import ETERNITY, Interval, IntervalSet, interval_set
 from carnac.metadata.read.chunk_rows import ChunkRow
 from carnac.metadata.read.rows import chunk_row_of, entry_of, schema_of
@@ -209,7 +209,14 @@ def _overlaps(row: Row, piece: Interval) -> bool:
 def load_columns(
     session: Session, datasource_id: int, revision: int | None
 ) -> dict[str, ColumnType]:
-    """Return the united schema; of the past from the counted schemas, too, and what has changed since."""
+    """Return the united schema."""
+    return dict(unite_columns(load_schemas(session, datasource_id, revision)))
+
+
+def load_schemas(
+    session: Session, datasource_id: int, revision: int | None
+) -> list[tuple[Column, ...]]:
+    """Return the schemas; of the past from the counted ones, too, and what has changed since."""
     schemas = {row[0]: row[1:] for row in session.rows(q.SCHEMAS, datasource_id=datasource_id)}
     seen = {digest: segments for digest, (_, segments) in schemas.items()}
     for owner, digest, record, _, segments, *_ in session.rows(s.UNSETTLED_SCHEMAS):
@@ -223,8 +230,7 @@ def load_columns(
         there = [*session.rows(q.DROPPED_SINCE, revision=revision, **since)]
         there += session.rows(q.KEPT_SINCE, **since)
         seen.update({row[0]: 1 for row in there})
-    texts = [columns for digest, (columns, _) in schemas.items() if seen[digest] > 0]
-    return dict(unite_columns(load_schema(text) for text in texts))
+    return [load_schema(columns) for digest, (columns, _) in schemas.items() if seen[digest] > 0]
 
 
 def count_entries(session: Session, datasource_id: int, revision: int | None) -> int:
