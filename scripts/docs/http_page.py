@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from carnac.api import allocation, coordinator
 from carnac.api.app import make_app
+from carnac.api.avatica import routes as avatica
 from carnac.api.coordinator import lookups
 from carnac.api.gate import BODY_MAX_BYTES
 from carnac.api.iceberg import routes as iceberg
@@ -88,6 +89,7 @@ def describe() -> Mapping[str, Any]:
         routes.make_router(nobody, new_id=nobody, threads=nobody),
         native.make_router(nobody, nobody, new_id=nobody, threads=nobody),
         iceberg.make_router(nobody),
+        avatica.make_router(nobody, threads=nobody),
         *overlord.make_routers(services),
         allocation.make_router(nobody),
         *coordinator.make_routers(nobody),

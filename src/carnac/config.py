@@ -6,7 +6,6 @@ An environment variable wins over the file, a caller's own value over both. The 
 
 from __future__ import annotations
 
-import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, Secret, ValidationError
 from carnac.core.json_text import check_shape, parse_json
 from carnac.core.redaction import show_settings, show_url
 from carnac.core.setting_bounds import require_within_reason
-from carnac.core.texts import at_most
+from carnac.core.texts import at_most, line_of_key
 from carnac.errors import Invalid
 
 DAY_MS = 86_400_000
@@ -26,7 +25,6 @@ _NO_SETTINGS = frozenset({PREFIX + "CONFIG", PREFIX + "JDK_HOME"})
 """Variables that are not settings, and are read all the same."""
 NICENESS = 10
 """Unix nice value of a Spark that nobody waits for: about a tenth of what another process gets where both want all."""
-
 
 _IN_JSON = {
     "spark_conf": "object of texts",
@@ -154,6 +152,15 @@ class Settings(BaseModel):
         default=DAY_MS,
         ge=0,
         description="Time that the rows of an asynchronous statement are kept.",
+    )
+    avatica_connections_max: int = Field(
+        default=25, ge=1, description="Connections of JDBC that a broker keeps open."
+    )
+    avatica_statements_max: int = Field(
+        default=4, ge=1, description="Open statements of one of them."
+    )
+    avatica_idle_ms: int = Field(
+        default=300_000, ge=1_000, description="Time after which one that nobody uses is closed."
     )
     query_slots: int = Field(
         default=16, ge=1, description="Queries that a broker runs at once; the others wait."
@@ -398,7 +405,7 @@ def load_settings(
         name = str(error.ids.get("setting", "")).partition(".")[0]
         if name not in of_file or name in stronger:
             raise
-        line = _line_of(name, text)
+        line = line_of_key(name, text)
         place = f"{path}" if line is None else f"{path}, line {line}"
         raise Invalid(f"{place}: {error.message}", **error.ids, path=str(path)) from None
 
@@ -419,13 +426,6 @@ def _validate(values: Mapping[str, object]) -> Settings:
         raise Invalid(f"setting '{name}' is wrong: {message}", setting=name) from None
     require_within_reason(dict(settings))
     return settings
-
-
-def _line_of(name: str, text: str) -> int | None:
-    """Return the line of a TOML text, from 1, that gives a setting; None: it is not plain."""
-    pattern = re.compile(rf"""\s*\[?\s*["']?{re.escape(name)}["']?\s*[=.\]]""")
-    lines = enumerate(text.splitlines(), start=1)
-    return next((number for number, line in lines if pattern.match(line)), None)
 
 
 def to_environ(settings: Settings) -> dict[str, str]:

@@ -13,11 +13,12 @@ import pytest
 from fastapi import APIRouter
 
 from carnac.api.app import make_app
+from carnac.api.avatica.routes import make_router as make_avatica_router
 from carnac.api.hosts import hosts_of
 from carnac.api.iceberg.routes import make_router as make_iceberg_router
 from carnac.api.native.routes import make_router as make_native_router
 from carnac.api.sql.routes import make_router
-from carnac.bootstrap.serving.broker import BrokerHandle, open_broker
+from carnac.bootstrap.serving.broker import BrokerHandle, open_avatica, open_broker
 from carnac.bootstrap.store import open_store
 from carnac.clock import RandomIds, StoreClock
 from carnac.config import Settings
@@ -74,17 +75,19 @@ def open_door(store: Path, **settings: object) -> Iterator[InProcessClient]:
     """Yield a client of an application with nothing but the doors for SQL and native queries, without a socket."""
     values = Settings(store=str(store), query_log_limit_bytes=0, **settings)  # type: ignore[arg-type]
     with open_broker(values, StoreClock()) as broker:
-        yield door_of(broker)
+        yield door_of(broker, values)
 
 
-def door_of(broker: BrokerHandle) -> InProcessClient:
+def door_of(broker: BrokerHandle, values: Settings | None = None) -> InProcessClient:
     """Return a client of the doors of a broker."""
-    return InProcessClient(make_app(doors_of(broker), hosts=hosts_of("one")))
+    return InProcessClient(make_app(doors_of(broker, values), hosts=hosts_of("one")))
 
 
-def doors_of(broker: BrokerHandle) -> list[APIRouter]:
+def doors_of(broker: BrokerHandle, values: Settings | None = None) -> list[APIRouter]:
     """Return the routes of a broker."""
     threads, new_id = DaemonThreads("query"), RandomIds().new_id
     native = make_native_router(broker.queries, broker.open_catalog, new_id=new_id, threads=threads)
     sql = make_router(broker.queries, new_id=new_id, threads=threads)
-    return [sql, native, make_iceberg_router(broker.tables)]
+    avatica = open_avatica(broker, values or Settings(), StoreClock(), new_id)
+    jdbc = make_avatica_router(avatica, threads=threads)
+    return [sql, native, jdbc, make_iceberg_router(broker.tables)]

@@ -10,6 +10,7 @@ from fastapi.responses import HTMLResponse
 from fastapi.routing import APIRoute
 
 import carnac
+from carnac.api.avatica.routes import AVATICA_PATH
 from carnac.api.front import proxied, status
 from carnac.api.gate import Gate
 from carnac.api.hosts import Hosts
@@ -63,6 +64,7 @@ def make_app(
         Gate,
         hosts=hosts or Hosts(),
         text_paths=[SQL_PATH],
+        bytes_paths=[AVATICA_PATH],
         shortcuts={("POST", path): app for path, app in _shortcuts(routers)},
     )
     for router in routers:

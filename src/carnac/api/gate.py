@@ -36,6 +36,7 @@ HEADS_KEPT = 64
 """Heads that passed and are not looked at again: a client sends the same ones each time."""
 TEXT_TYPE = "text/plain"
 FORM_TYPE = "application/x-www-form-urlencoded"
+BYTES_TYPE = "application/octet-stream"
 JSON_TYPES = ("application/json", "application/x-json", "text/json")
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 """Methods that change nothing here."""
@@ -85,6 +86,7 @@ class Gate:
         hosts: The names under which the server may be asked.
         text_paths: Where a body may be plain text, or such text as a form is sent. What keeps pages of others out there
             is that browsers say where a page is from that sends one.
+        bytes_paths: Where JSON may call itself bytes, which pages of others cannot send unasked either.
         shortcuts: What answers in place of the application, by method and path: the same, in less time.
     """
 
@@ -94,12 +96,14 @@ class Gate:
         *,
         hosts: Hosts,
         text_paths: Collection[str] = (),
+        bytes_paths: Collection[str] = (),
         shortcuts: Mapping[tuple[str, str], ASGIApp] = MappingProxyType({}),
     ) -> None:
         self._app = app
         self._shortcuts = shortcuts
         self._hosts = hosts
         self._text_paths = frozenset(text_paths)
+        self._bytes_paths = frozenset(bytes_paths)
         self._check_head = lru_cache(HEADS_KEPT)(self._check)
         self._room = _Room()
 
@@ -159,6 +163,8 @@ class Gate:
         if not kind and (head.method == "DELETE" or _has_no_body(headers)):
             return
         if kind in {TEXT_TYPE, FORM_TYPE} and head.path.rstrip("/") in self._text_paths:
+            return
+        if kind == BYTES_TYPE and head.path.rstrip("/") in self._bytes_paths:
             return
         if kind not in JSON_TYPES:
             raise Refused(

@@ -215,3 +215,10 @@ def properties_text(settings: Mapping[str, str]) -> str:
 
 def _escape(found: re.Match[str]) -> str:
     return _ESCAPES.get(found[0], f"\\{found[0]}")
+
+
+def line_of_key(name: str, text: str) -> int | None:
+    """Return the line of a TOML text, from 1, that gives a key a value; None: it is not plain."""
+    pattern = re.compile(rf"""\s*\[?\s*["']?{re.escape(name)}["']?\s*[=.\]]""")
+    lines = enumerate(text.splitlines(), start=1)
+    return next((number for number, line in lines if pattern.match(line)), None)

@@ -212,8 +212,7 @@ def test_pages_of_strangers_stop_no_query(door: InProcessClient) -> None:
     [
         ("statements", "ask an overlord"),
         ("task", "ask an overlord"),
-        ("avatica", "JDBC (Avatica) is not spoken: send statements to POST /druid/v2/sql"),
-        ("avatica-protobuf/", "JDBC (Avatica) is not spoken"),
+        ("avatica-protobuf/", "JDBC is spoken in JSON: leave out serialization=protobuf"),
     ],
 )
 def test_paths_of_druid_beside_the_door_say_what_does_it(

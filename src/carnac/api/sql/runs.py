@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import TYPE_CHECKING, cast
 
@@ -72,6 +72,22 @@ def _compact(value: object) -> str:
 _PLAIN = re.compile(r"\w+")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """The rows of a statement that runs, which come once.
+
+    Attributes:
+        names: Of the columns.
+        schema: Their types; it may have other names.
+        facts: What the answer says of itself.
+    """
+
+    names: Sequence[str]
+    schema: pa.Schema
+    batches: Iterator[pa.RecordBatch]
+    facts: AnswerFacts
+
+
 class Run:
     """A statement that was asked over HTTP. `leave` may be called by any thread, the rest by one at a time."""
 
@@ -92,6 +108,21 @@ class Run:
         Raises:
             CarnacError: As `Broker.run`.
         """
+        rows = self.rows(if_none_match)
+        if rows is None:
+            return None
+        if self._media_type == ARROW_TYPE:
+            self._pieces = render_arrow(rows.names, rows.schema, rows.batches)
+        else:
+            self._pieces = render(self._request.shape, rows.names, rows.schema, rows.batches)
+        return rows.facts
+
+    def rows(self, if_none_match: str | None = None) -> Rows | None:
+        """Have it run; return its rows, in place of the bytes of `take`; None: the client has the answer already.
+
+        Raises:
+            CarnacError: As `Broker.run`.
+        """
         statement, shown = self._request.statement, None
         if statement.parameters:
             shown = outline(statement.sql)
@@ -105,11 +136,7 @@ class Run:
             batch = plan_for(rows, names_of(rows.names, statement.sql, shown), batches)
             schema, batches = batch.schema, iter([batch])
         names = names_of(schema.names, statement.sql, shown)
-        if self._media_type == ARROW_TYPE:
-            self._pieces = render_arrow(names, schema, batches)
-        else:
-            self._pieces = render(self._request.shape, names, schema, batches)
-        return answer.facts
+        return Rows(names=names, schema=schema, batches=batches, facts=answer.facts)
 
     def _ask(self, statement: Statement, if_none_match: str | None = None) -> BrokerAnswer | None:
         """Have a statement run; None: the client has the answer already."""

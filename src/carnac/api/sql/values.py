@@ -44,7 +44,7 @@ _YEARS_DAYS = tuple(
     int(np.datetime64(day, "D").astype(np.int64)) for day in ("-32767-01-01", "32768-01-01")
 )
 """The days that Arrow writes as texts, the end excluded."""
-_FAR = (
+FAR = (
     "a column holds a time beyond all years that can be written, such as infinity; select it as text, "
     "CAST(… AS VARCHAR)"
 )
@@ -184,11 +184,11 @@ def _instants(column: pa.Array, zone: ZoneInfo | None) -> list[str | None]:
 
     if zone is not None:
         return [None if value is None else _in_zone(value, zone) for value in _to_python(column)]
-    texts: list[str | None] = pa.array(_in_milliseconds(column)).cast(pa.string()).to_pylist()
+    texts: list[str | None] = pa.array(in_milliseconds(column)).cast(pa.string()).to_pylist()
     return [None if text is None else f"{text.replace(' ', 'T', 1)}Z" for text in texts]
 
 
-def _in_milliseconds(column: pa.Array) -> NDArray[np.datetime64]:
+def in_milliseconds(column: pa.Array) -> NDArray[np.datetime64]:
     """Return instants or days in milliseconds, by numpy: of a short column, Arrow's functions take twice as long.
 
     Raises:
@@ -201,7 +201,7 @@ def _in_milliseconds(column: pa.Array) -> NDArray[np.datetime64]:
         )
         per_day = _PER_DAY[np.datetime_data(values.dtype)[0]]
         if not (_YEARS_DAYS[0] * per_day <= first and last < _YEARS_DAYS[1] * per_day):
-            raise Invalid(_FAR)
+            raise Invalid(FAR)
     return values.astype("datetime64[ms]")
 
 
@@ -211,7 +211,7 @@ def _in_zone(value: date, zone: ZoneInfo) -> str:
     try:
         text = aware.astimezone(zone).isoformat(timespec="milliseconds")
     except OverflowError:
-        raise Invalid(_FAR) from None
+        raise Invalid(FAR) from None
     return text.removesuffix("+00:00") + "Z" if text.endswith("+00:00") else text
 
 

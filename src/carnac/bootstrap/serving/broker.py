@@ -7,6 +7,7 @@ from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
+from zlib import crc32
 
 from carnac.bootstrap.engines import make_engine, make_ready
 from carnac.bootstrap.serving.coordinator import connect
@@ -41,6 +42,7 @@ from carnac.store.querying import RevisionCatalog
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
+    from carnac.api.avatica.service import Avatica
     from carnac.api.native.runs import OpenCatalog
     from carnac.bootstrap.serving.assembly import Assembly
     from carnac.broker.distributed import Planned
@@ -109,6 +111,7 @@ def add(assembly: Assembly) -> None:
     Raises:
         NotFound, Invalid, Unavailable: As `carnac.open`.
     """
+    from carnac.api.avatica.routes import make_router as make_avatica_router
     from carnac.api.iceberg.routes import make_router as make_iceberg_router
     from carnac.api.native.routes import make_router as make_native_router
     from carnac.api.sql.routes import make_router
@@ -132,6 +135,25 @@ def add(assembly: Assembly) -> None:
     router = make_router(opened.queries, new_id=new_id, threads=threads)
     assembly.routers.append(make_iceberg_router(opened.tables))
     assembly.routers[:0] = [router, native]  # routes are tried in order, and none is asked as often
+    avatica = open_avatica(opened, assembly.settings, assembly.clock, new_id)
+    assembly.routers.append(make_avatica_router(avatica, threads=threads))
+
+
+def open_avatica(
+    opened: BrokerHandle, settings: Settings, clock: Clock, new_id: Callable[[], str]
+) -> Avatica:
+    """Return what answers JDBC's drivers; its connections are closed with the broker."""
+    from carnac.api.avatica.connections import AvaticaLimits, Connections
+    from carnac.api.avatica.service import Avatica
+
+    limits = AvaticaLimits(
+        connections=settings.avatica_connections_max,
+        statements=settings.avatica_statements_max,
+        idle_ms=settings.avatica_idle_ms,
+    )
+    connections = Connections(limits, clock, first_id=lambda: crc32(new_id().encode()) >> 2)
+    opened.steps.callback(connections.close)
+    return Avatica(opened.queries, connections, new_id)
 
 
 def open_broker(

@@ -11,7 +11,7 @@ _COORDINATOR = f"ask a coordinator: carnac serve; {HERE}"
 _OVERLORD = f"ask an overlord: carnac overlord, or carnac serve; {HERE}"
 KILL = "files of what was deleted are collected by carnac gc, or by a task of the type kill"
 _USED = "what was deleted comes back with carnac revert REVISION; carnac log lists the commits"
-_NO_JDBC = "JDBC (Avatica) is not spoken: send statements to POST /druid/v2/sql, as pydruid, ibis and Superset do"
+_NO_PROTOBUF = "JDBC is spoken in JSON: leave out serialization=protobuf, and end the url in /druid/v2/sql/avatica/"
 _CANDIDATES = "which servers hold which segments is asked in SQL, of sys.server_segments"
 _NO_HISTORY = (
     "no history of compaction specs is kept: carnac compaction show prints those that are set"
@@ -33,7 +33,7 @@ ORDERS: Sequence[tuple[str, re.Pattern[str], str]] = tuple(
         ("POST", "/druid/v2/candidates", _CANDIDATES),
         ("POST", "/druid/v2/sql/statements", _OVERLORD),
         ("POST", "/druid/v2/sql/task", _OVERLORD),
-        ("POST", "/druid/v2/sql/avatica(?:-protobuf)?", _NO_JDBC),
+        ("POST", "/druid/v2/sql/avatica-protobuf", _NO_PROTOBUF),
     )
 )
 """Requests of Druid's at paths that take others here: method, path, and what to do instead.
@@ -65,8 +65,7 @@ ELSEWHERE: Sequence[tuple[str, str]] = (
     ),
     ("/druid/v2/sql/statements", _OVERLORD),
     ("/druid/v2/sql/task", _OVERLORD),
-    ("/druid/v2/sql/avatica", _NO_JDBC),
-    ("/druid/v2/sql/avatica-protobuf", _NO_JDBC),
+    ("/druid/v2/sql/avatica-protobuf", _NO_PROTOBUF),
     ("/druid/v2/sql", _BROKER),
     ("/druid/v2/datasources", _BROKER),
     ("/druid/v2", _BROKER),

@@ -1,0 +1,281 @@
+"""Connections that are open, with their statements: as many as a limit allows, no longer than somebody uses them."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from carnac.api.avatica.problems import NoConnection, NoStatement
+from carnac.errors import Cancelled, Conflict, Invalid
+from carnac.ports.loops import Loop
+
+if TYPE_CHECKING:
+    from carnac.api.avatica.held import HeldRows
+    from carnac.api.sql.requests import SqlRequest
+    from carnac.ports import Clock
+
+SWEEP_MS = 1_000
+"""Between two looks for what nobody uses."""
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AvaticaLimits:
+    """Limits of JDBC.
+
+    Attributes:
+        connections: Open at once.
+        statements: Of each of them.
+        idle_ms: Time after which what nobody uses is closed.
+    """
+
+    connections: int = 25
+    statements: int = 4
+    idle_ms: int = 300_000
+
+
+@dataclass(slots=True, eq=False)
+class OpenStatement:
+    """A statement of a connection: prepared or not, with rows of its last run or without.
+
+    Attributes:
+        prepared: What `execute` runs; None: nothing was prepared.
+        held: Rows of its last run, if any are left.
+        was_let_go: Whether rows went because nobody fetched them.
+        is_closed: Whether it takes no rows any more.
+    """
+
+    id: int
+    used_at_ms: int
+    prepared: SqlRequest | None = None
+    held: HeldRows | None = None
+    was_let_go: bool = False
+    is_closed: bool = False
+    _busy: threading.Lock = field(default_factory=threading.Lock)
+
+    @contextmanager
+    def one_at_a_time(self) -> Iterator[None]:
+        """Keep others out.
+
+        Raises:
+            Conflict: Another request has it.
+        """
+        if not self._busy.acquire(blocking=False):
+            raise Conflict(
+                f"statement {self.id} runs already; wait for it, or take another statement"
+            )
+        try:
+            yield
+        finally:
+            self._busy.release()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request has it now."""
+        return self._busy.locked()
+
+    def hold(self, held: HeldRows) -> None:
+        """Have rows in place of those of the run before.
+
+        Raises:
+            Cancelled: It was closed meanwhile.
+        """
+        self.leave()
+        self.held, self.was_let_go = held, False
+        if self.is_closed:
+            self.leave()
+            raise Cancelled(f"statement {self.id} was closed before it ran")
+
+    def close(self) -> None:
+        """Let go of what it has, and of what it is about to have."""
+        self.is_closed = True
+        self.leave()
+
+    def leave(self) -> None:
+        """Stop what runs, and let go of its rows."""
+        held, self.held = self.held, None
+        if held is not None:
+            held.leave()
+
+
+@dataclass(slots=True, eq=False)
+class OpenConnection:
+    """A connection.
+
+    Attributes:
+        context: Of its statements, by names of the context of a query.
+    """
+
+    context: Mapping[str, object]
+    used_at_ms: int
+    statements: dict[int, OpenStatement] = field(default_factory=dict)
+
+    def close(self) -> None:
+        """Close its statements."""
+        for one in list(self.statements.values()):
+            one.close()
+
+
+class Connections:
+    """The connections of a process. Safe for threads.
+
+    Args:
+        first_id: Of statements: another one in each process, so that no driver takes one of this process for one of
+            a process before it.
+    """
+
+    def __init__(self, limits: AvaticaLimits, clock: Clock, first_id: Callable[[], int]) -> None:
+        self._limits = limits
+        self._clock = clock
+        self._first_id = first_id
+        self._next_id: int | None = None
+        self._mutex = threading.Lock()
+        self._open: dict[str, OpenConnection] = {}
+        self._loop = Loop("avatica", self.sweep, log=_log, period_ms=SWEEP_MS)
+
+    def open(self, connection_id: str, context: Mapping[str, object]) -> None:
+        """Open a connection.
+
+        Raises:
+            Conflict: It is open.
+            Invalid: There are too many.
+        """
+        with self._mutex:
+            if connection_id in self._open:
+                raise Conflict(
+                    f"Connection[{connection_id}] already open.", connection=connection_id
+                )
+            if len(self._open) >= self._limits.connections:
+                self._make_room()
+            self._open[connection_id] = OpenConnection(context, self._clock.now_ms())
+        self._loop.start()
+
+    def _make_room(self) -> None:
+        """Close the connection without statements that was used longest ago."""
+        unused = [name for name, one in self._open.items() if not one.statements]
+        if not unused:
+            raise Invalid(
+                f"Too many connections, limit is [{self._limits.connections}]: close one, or raise "
+                "avatica_connections_max"
+            )
+        del self._open[min(unused, key=lambda name: self._open[name].used_at_ms)]
+
+    def find(self, connection_id: str) -> OpenConnection:
+        """Return a connection, which counts as used.
+
+        Raises:
+            NoConnection: It is not open.
+        """
+        with self._mutex:
+            return self._find(connection_id)
+
+    def _find(self, connection_id: str) -> OpenConnection:
+        found = self._open.get(connection_id)
+        if found is None:
+            raise NoConnection(
+                f"connection {connection_id} is not open here: open it again, or add transparent_reconnection=true to "
+                "the url",
+                connection=connection_id,
+            )
+        found.used_at_ms = self._clock.now_ms()
+        return found
+
+    def add_statement(self, connection_id: str, statement_id: int | None = None) -> OpenStatement:
+        """Return a new statement.
+
+        Args:
+            statement_id: Of one that its driver believes to be open; None: any.
+
+        Raises:
+            NoConnection: There is no such connection.
+            Invalid: It has too many.
+        """
+        with self._mutex:
+            connection = self._find(connection_id)
+            if len(connection.statements) >= self._limits.statements:
+                raise Invalid(
+                    f"Too many open statements, limit is [{self._limits.statements}]: close one, or raise "
+                    "avatica_statements_max"
+                )
+            if statement_id is None:
+                statement_id = self._new_id(connection)
+            made = OpenStatement(statement_id, self._clock.now_ms())
+            connection.statements[statement_id] = made
+            return made
+
+    def _new_id(self, connection: OpenConnection) -> int:
+        found = self._first_id() if self._next_id is None else self._next_id
+        while found in connection.statements:
+            found += 1
+        self._next_id = found + 1
+        return found
+
+    def find_statement(self, connection_id: str, statement_id: int) -> OpenStatement:
+        """Return a statement, which counts as used.
+
+        Raises:
+            NoConnection: There is no such connection.
+            NoStatement: It has no such statement.
+        """
+        with self._mutex:
+            connection = self._find(connection_id)
+            found = connection.statements.get(statement_id)
+            if found is None:
+                raise NoStatement(
+                    f"connection {connection_id} has no statement {statement_id}",
+                    connection=connection_id,
+                )
+            found.used_at_ms = connection.used_at_ms
+            return found
+
+    def close_statement(self, connection_id: str, statement_id: int) -> None:
+        """Close a statement, if it is open."""
+        with self._mutex:
+            connection = self._open.get(connection_id)
+            found = None if connection is None else connection.statements.pop(statement_id, None)
+        if found is not None:
+            found.close()
+
+    def close_connection(self, connection_id: str) -> None:
+        """Close a connection, if it is open."""
+        with self._mutex:
+            found = self._open.pop(connection_id, None)
+        if found is not None:
+            found.close()
+
+    def sweep(self) -> None:
+        """Close connections that nobody uses, and let go of rows that nobody fetches; what runs is in use."""
+        now_ms = self._clock.now_ms()
+        unused: list[OpenConnection] = []
+        unfetched: list[OpenStatement] = []
+        with self._mutex:
+            for name, connection in list(self._open.items()):
+                statements = list(connection.statements.values())
+                if any(one.is_busy for one in statements):
+                    connection.used_at_ms = now_ms
+                if now_ms - connection.used_at_ms >= self._limits.idle_ms:
+                    unused.append(self._open.pop(name))
+                    continue
+                for one in statements:
+                    if one.is_busy:
+                        one.used_at_ms = now_ms
+                    elif one.held and now_ms - one.used_at_ms >= self._limits.idle_ms:
+                        one.was_let_go = True
+                        unfetched.append(one)
+        for connection in unused:
+            connection.close()
+        for one in unfetched:
+            one.leave()
+
+    def close(self) -> None:
+        """Close all. Idempotent."""
+        self._loop.stop()
+        with self._mutex:
+            connections = list(self._open.values())
+            self._open.clear()
+        for one in connections:
+            one.close()

@@ -1,0 +1,113 @@
+"""Connections of JDBC without a broker: what nobody uses goes, what somebody uses stays."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from carnac.api.avatica.connections import AvaticaLimits, Connections, OpenStatement
+from carnac.api.avatica.problems import NoConnection, NoStatement
+from carnac.errors import Cancelled, Conflict
+from tests.support.clock import FakeClock
+
+IDLE_MS = 60_000
+
+
+class Rows:
+    """Rows that know whether they were let go."""
+
+    def __init__(self) -> None:
+        self.is_left = False
+
+    def leave(self) -> None:
+        """Note it."""
+        self.is_left = True
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def connections(clock: FakeClock) -> Connections:
+    made = Connections(AvaticaLimits(idle_ms=IDLE_MS), clock, first_id=lambda: 7)
+    made._loop.stop()  # its rounds are called here
+    made.open("c", {"timeout": "1"})
+    return made
+
+
+def with_rows(connections: Connections) -> tuple[OpenStatement, Rows]:
+    statement, rows = connections.add_statement("c"), Rows()
+    statement.held = cast("Any", rows)
+    return statement, rows
+
+
+def test_a_connection_that_nobody_uses_is_closed_with_its_rows(
+    connections: Connections, clock: FakeClock
+) -> None:
+    _, rows = with_rows(connections)
+    clock.advance_ms(IDLE_MS - 1)
+    connections.sweep()
+    assert not rows.is_left
+    clock.advance_ms(1)
+    connections.sweep()
+    assert rows.is_left
+    with pytest.raises(NoConnection, match="transparent_reconnection=true"):
+        connections.find("c")
+
+
+def test_rows_that_nobody_fetches_go_and_the_connection_stays(
+    connections: Connections, clock: FakeClock
+) -> None:
+    statement, rows = with_rows(connections)
+    clock.advance_ms(IDLE_MS)
+    connections.find("c")
+    connections.sweep()
+    assert (rows.is_left, statement.was_let_go, statement.held) == (True, True, None)
+    assert connections.find_statement("c", statement.id) is statement
+
+
+def test_what_runs_is_in_use(connections: Connections, clock: FakeClock) -> None:
+    statement, rows = with_rows(connections)
+    with statement.one_at_a_time():
+        clock.advance_ms(10 * IDLE_MS)
+        connections.sweep()
+        with (
+            pytest.raises(Conflict, match="statement 7 runs already"),
+            statement.one_at_a_time(),
+        ):
+            raise AssertionError
+    clock.advance_ms(IDLE_MS - 1)
+    connections.sweep()
+    assert not rows.is_left
+
+
+def test_ids_of_statements_are_never_given_twice(connections: Connections) -> None:
+    first = connections.add_statement("c")
+    assert connections.add_statement("c", 8).id == 8  # of an older connection
+    assert [first.id, connections.add_statement("c").id] == [7, 9]
+    connections.close_statement("c", 9)
+    assert connections.add_statement("c").id == 10
+    with pytest.raises(NoStatement):
+        connections.find_statement("c", 9)
+
+
+def test_closing_lets_all_rows_go(connections: Connections) -> None:
+    _, rows = with_rows(connections)
+    connections.close_connection("c")
+    assert rows.is_left
+    connections.open("c", {})
+    _, rows = with_rows(connections)
+    connections.close()
+    connections.close()
+    assert rows.is_left
+
+
+def test_a_statement_that_was_closed_takes_no_rows(connections: Connections) -> None:
+    statement, rows = connections.add_statement("c"), Rows()
+    connections.close_statement("c", statement.id)
+    with pytest.raises(Cancelled, match="was closed before it ran"):
+        statement.hold(cast("Any", rows))
+    assert (rows.is_left, statement.held) == (True, None)
