@@ -419,7 +419,7 @@ def test_a_column_without_a_name_has_that_of_the_call(store: Store) -> None:
 @pytest.mark.parametrize(
     "call",
     [
-        "TIME_FLOOR(__time, 'PT7M')",
+        "TIME_FLOOR(__time, 'P1DT2H')",
         "TIME_FLOOR(__time, 'P1D', '2000-01-01', 'Europe/Paris')",
         "TIME_FLOOR(__time, 'P1D', NULL, 'no zone''s name')",
         "TIME_FLOOR(__time, page)",

@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
+from carnac.core.time.granularity import parse_granularity
 from carnac.core.time.intervals import parse_interval
-from carnac.core.time.periods import DAY_MS, HOUR_MS, Period, parse_period
+from carnac.core.time.periods import DAY_MS, Period, parse_period
 from carnac.query.dialect.clauses import PERIODS
 
 Texts = list[str | None]
@@ -32,6 +33,8 @@ _UNITS = {
 }
 """Parts of a time by Druid's name; its days of a week begin with Monday, too."""
 _TRUNCATED = {period: unit for unit, period in PERIODS.items()}
+_ORIGIN_MS, _ORIGIN_MONTHS = 946_857_600_000, 360
+"""From 1970 on to where DuckDB counts buckets from: 2000-01-03, or 2000-01-01 those of months."""
 _ISO = "yyyy-MM-dd'T'HH:mm:ss.SSSZZ"
 _ZONE = re.compile(r"[A-Za-z]+(/[A-Za-z0-9_+-]+)*")
 _WHOLE_TIME = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:|$)")
@@ -118,23 +121,46 @@ def _bucket(texts: Texts, *, before: str, step: str) -> str | None:
         return None
     period, zone = parse_period(given[0]), given[1]
     at, step = f"_1{before}", step.format(_interval(period))
+    elapsed = _elapsed(period, zone, at)
+    if elapsed is not None:
+        return f"{elapsed}{step}"
     floored = _floored(period, _on_the_wall(zone, at))
     if floored is None or not zone:
         return floored and f"{floored}{step}"
-    if _is_of_clocks(period) and period.clock_ms <= HOUR_MS:
+    if period.clock_ms:
         # clocks that go back show an hour twice: it is two hours
         return f"CAST({at} AS TIMESTAMPTZ) - ({_on_the_wall(zone, at)} - {floored}){step}"
     return f"timezone('{zone}', {floored}{step})"
 
 
+def _elapsed(period: Period, zone: str, at: str) -> str | None:
+    """Return the start of several hours, minutes or seconds, which Druid counts from the start of 1970 in the zone."""
+    if not _is_of_clocks(period) or str(period) in _TRUNCATED:
+        return None
+    origin_ms = parse_granularity(
+        {"type": "period", "period": str(period), "timeZone": zone or "UTC"}
+    ).origin_ms
+    at = f"CAST({at} AS TIMESTAMPTZ)" if zone else at
+    return _bucket_of(period.clock_ms, "milliseconds", at, origin_ms - _ORIGIN_MS)
+
+
 def _floored(period: Period, what: str) -> str | None:
+    """Return the start of a period of calendars; several days, weeks or months are counted from 1970, as Druid does."""
     if str(period) in _TRUNCATED:
         return f"date_trunc('{_TRUNCATED[str(period)]}', {what})"
-    if _is_of_clocks(period) and DAY_MS % period.clock_ms == 0:
-        return f"time_bucket(INTERVAL '{period.clock_ms} milliseconds', {what})"
-    if period.months and period == Period(months=period.months) and 12 % period.months == 0:
-        return f"time_bucket(INTERVAL '{period.months} months', {what})"
-    return None
+    if period.months and period == Period(months=period.months):
+        return _bucket_of(period.months, "months", what, -_ORIGIN_MONTHS)
+    days = period.days + 7 * period.weeks
+    if not days or period not in (Period(days=days), Period(weeks=period.weeks)):
+        return None
+    return _bucket_of(days, "days", what, -_ORIGIN_MS // DAY_MS)
+
+
+def _bucket_of(width: int, unit: str, what: str, origin: int) -> str:
+    """Return a bucket of so many units, counted from an origin that is so many after DuckDB's."""
+    late = origin % width
+    rest = f", INTERVAL '{late} {unit}'" if late else ""
+    return f"time_bucket(INTERVAL '{width} {unit}', {what}{rest})"
 
 
 def _is_of_clocks(period: Period) -> bool:
