@@ -89,7 +89,7 @@ BODIES: tuple[object, ...] = (
     {
         "request": "prepareAndExecute",
         "connectionId": "c",
-        "statementId": 1,
+        "statementId": 2,
         "sql": "SELECT 1",
         "maxRowCount": 2,
     },
@@ -97,11 +97,11 @@ BODIES: tuple[object, ...] = (
     {
         "request": "fetch",
         "connectionId": "c",
-        "statementId": 1,
+        "statementId": 2,
         "offset": 0,
         "fetchMaxRowCount": 100,
     },
-    {"request": "syncResults", "connectionId": "c", "statementId": 1, "state": {}, "offset": 0},
+    {"request": "syncResults", "connectionId": "c", "statementId": 2, "state": {}, "offset": 0},
     {"request": "getTables", "connectionId": "c", "tableNamePattern": "%", "typeList": ["TABLE"]},
     ["h1:8083"],
     {"__default": {"a": {"lookupExtractorFactory": {"type": "map", "map": {"a": "b", "c": 1}}}}},
@@ -244,7 +244,8 @@ def test_a_connection_that_is_open_answers_whatever_comes(
 ) -> None:
     path = AVATICA_PATH.encode()
     opened = as_json({"request": "openConnection", "connectionId": "c"})
-    roles.ask(Request("POST", path, pieces=[opened]), caplog)
+    for one in (opened, as_json(PREPARED)):
+        roles.ask(Request("POST", path, pieces=[one]), caplog)
     body = data.draw(bodies([one for one in BODIES if "request" in one]))
     roles.ask(Request("POST", path, pieces=[body]), caplog)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from carnac.api.avatica.problems import NoConnection, NoStatement
 from carnac.errors import Cancelled, Conflict, Invalid
 from carnac.ports.loops import Loop
+from carnac.ports.threads import GRACE_MS
 
 if TYPE_CHECKING:
     from carnac.api.avatica.held import HeldRows
@@ -45,7 +46,8 @@ class OpenStatement:
     Attributes:
         prepared: What `execute` runs; None: nothing was prepared.
         held: Rows of its last run, if any are left.
-        was_let_go: Whether rows went because nobody fetched them.
+        until_ms: When the time of that run is over; None: it has no limit.
+        why_none: Why there are no rows, if some were let go.
         is_closed: Whether it takes no rows any more.
     """
 
@@ -53,7 +55,8 @@ class OpenStatement:
     used_at_ms: int
     prepared: SqlRequest | None = None
     held: HeldRows | None = None
-    was_let_go: bool = False
+    until_ms: int | None = None
+    why_none: str = ""
     is_closed: bool = False
     _busy: threading.Lock = field(default_factory=threading.Lock)
 
@@ -78,14 +81,18 @@ class OpenStatement:
         """Whether a request has it now."""
         return self._busy.locked()
 
-    def hold(self, held: HeldRows) -> None:
+    def hold(self, held: HeldRows, limit_ms: int) -> None:
         """Have rows in place of those of the run before.
+
+        Args:
+            limit_ms: How long the run may take, fetches included; 0: as long as it does.
 
         Raises:
             Cancelled: It was closed meanwhile.
         """
         self.leave()
-        self.held, self.was_let_go = held, False
+        self.held, self.why_none = held, ""
+        self.until_ms = self.used_at_ms + limit_ms if limit_ms else None
         if self.is_closed:
             self.leave()
             raise Cancelled(f"statement {self.id} was closed before it ran")
@@ -232,6 +239,12 @@ class Connections:
             found.used_at_ms = connection.used_at_ms
             return found
 
+    def is_late(self, connection_id: str, statement_id: int) -> bool:
+        """Whether a request has a statement though its time was over `GRACE_MS` ago; raises as `find_statement`."""
+        found = self.find_statement(connection_id, statement_id)
+        late_ms = None if found.until_ms is None else found.until_ms + GRACE_MS
+        return found.is_busy and late_ms is not None and self._clock.now_ms() > late_ms
+
     def close_statement(self, connection_id: str, statement_id: int) -> None:
         """Close a statement, if it is open."""
         with self._mutex:
@@ -251,7 +264,7 @@ class Connections:
         """Close connections that nobody uses, and let go of rows that nobody fetches; what runs is in use."""
         now_ms = self._clock.now_ms()
         unused: list[OpenConnection] = []
-        unfetched: list[OpenStatement] = []
+        unfetched: list[HeldRows] = []
         with self._mutex:
             for name, connection in list(self._open.items()):
                 statements = list(connection.statements.values())
@@ -263,13 +276,20 @@ class Connections:
                 for one in statements:
                     if one.is_busy:
                         one.used_at_ms = now_ms
-                    elif one.held and now_ms - one.used_at_ms >= self._limits.idle_ms:
-                        one.was_let_go = True
-                        unfetched.append(one)
+                    elif one.held and (why := self._why_to_let_go(one, now_ms)):
+                        unfetched.append(one.held)  # not what is run meanwhile
+                        one.held, one.why_none = None, why
         for connection in unused:
             connection.close()
-        for one in unfetched:
-            one.leave()
+        for held in unfetched:
+            held.leave()
+
+    def _why_to_let_go(self, statement: OpenStatement, now_ms: int) -> str:
+        if statement.until_ms is not None and now_ms >= statement.until_ms:
+            return "the time limit of the statement was over before they were fetched"
+        if now_ms - statement.used_at_ms >= self._limits.idle_ms:
+            return "nobody fetched them for long"
+        return ""
 
     def close(self) -> None:
         """Close all. Idempotent."""

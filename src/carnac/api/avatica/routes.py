@@ -19,11 +19,14 @@ from carnac.api.sql.errors import failure_of
 from carnac.api.sql.facts import JSON_TYPE
 from carnac.core.texts import short
 from carnac.errors import Cancelled, CarnacError
+from carnac.ports.threads import outlived
 
 if TYPE_CHECKING:
     from carnac.api.avatica.service import Avatica
     from carnac.ports.threads import DaemonThreads
 
+LOOK_S = 1.0
+"""Between two looks whether a statement goes on that was stopped."""
 AVATICA_PATH = "/druid/v2/sql/avatica"
 _EXAMPLE = {"request": "openConnection", "connectionId": "c1", "info": {"sqlTimeZone": "Etc/UTC"}}
 _log = logging.getLogger(__name__)
@@ -51,7 +54,9 @@ def make_router(avatica: Avatica, *, threads: DaemonThreads) -> APIRouter:
 
         asked = asyncio.wrap_future(threads.submit(lambda: _encoded(avatica.answer(body, client))))
         try:
-            await _watch(request, asked, lambda: threads.submit(leave))
+            await _watch(
+                request, asked, lambda: threads.submit(leave), lambda: avatica.is_late(body)
+            )
             content = await asked
         except CarnacError as error:
             _note(body, error)
@@ -62,16 +67,31 @@ def make_router(avatica: Avatica, *, threads: DaemonThreads) -> APIRouter:
     return router
 
 
-async def _watch(request: Request, asked: asyncio.Future[Any], leave: Callable[[], object]) -> None:
-    """Wait until a request is answered; if its client goes meanwhile, have its statement stopped."""
+async def _watch(
+    request: Request,
+    asked: asyncio.Future[Any],
+    leave: Callable[[], object],
+    is_late: Callable[[], bool],
+) -> None:
+    """Wait until a request is answered; if its client goes meanwhile, have its statement stopped.
+
+    Raises:
+        TimedOut: It was stopped long ago, and does not end.
+    """
     await asyncio.wait({asked}, timeout=UNWATCHED_S)
     if asked.done():
         return
     gone: asyncio.Future[Any] = asyncio.create_task(_until_gone(request))
+    waited: set[asyncio.Future[Any]] = {asked, gone}
     try:
-        await asyncio.wait({asked, gone}, return_when=asyncio.FIRST_COMPLETED)
-        if not asked.done():
-            leave()
+        while not asked.done():
+            await asyncio.wait(waited, timeout=LOOK_S, return_when=asyncio.FIRST_COMPLETED)
+            if gone.done() and gone in waited:
+                waited.discard(gone)
+                leave()
+            if not asked.done() and is_late():
+                asked.add_done_callback(asyncio.Future.exception)  # nobody asks for it any more
+                raise outlived(None)
     finally:
         gone.cancel()
 

@@ -16,7 +16,7 @@ from carnac.api.sql.facts import JSON_TYPE
 from carnac.api.sql.requests import SqlRequest, asked_by, read_request
 from carnac.api.sql.runs import Run, gives, names_of
 from carnac.core.texts import short
-from carnac.errors import Cancelled, Invalid
+from carnac.errors import Cancelled, CarnacError, Invalid
 from carnac.query.schema.outline import outline
 
 if TYPE_CHECKING:
@@ -94,6 +94,14 @@ class Avatica:
         """Stop the statement of a request whose client has gone."""
         asked = Asked(body, "")
         self._connections.find_statement(asked.connection_id, asked.statement_id).leave()
+
+    def is_late(self, body: Body) -> bool:
+        """Whether the statement of a request goes on though its time is over, and stopping it has had its time."""
+        asked = Asked(body, "")
+        try:
+            return self._connections.is_late(asked.connection_id, asked.statement_id)
+        except CarnacError:  # it is of no statement
+            return False
 
     def _open_connection(self, asked: Asked) -> dict[str, object]:
         info = asked.body.get("info")
@@ -208,7 +216,7 @@ class Avatica:
             return _response("executeResults", results=[], missingStatement=True)
         with statement.one_at_a_time():
             held = self._hold(request)
-            statement.hold(held)
+            statement.hold(held, self._broker.limit_ms(request.statement))
             try:
                 held.open()
                 frame = held.take(_frame_rows(frame_rows))
@@ -293,11 +301,8 @@ class Avatica:
 
 def _held(statement: OpenStatement) -> HeldRows:
     if statement.held is None:
-        why = (
-            "its rows were let go, because nobody fetched them for long"
-            if statement.was_let_go
-            else "it has no rows to be fetched"
-        )
+        gone = f"its rows were let go, because {statement.why_none}"
+        why = gone if statement.why_none else "it has no rows to be fetched"
         raise Invalid(f"statement {statement.id}: {why}; run it again")
     return statement.held
 

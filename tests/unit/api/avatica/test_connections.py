@@ -9,6 +9,7 @@ import pytest
 from carnac.api.avatica.connections import AvaticaLimits, Connections, OpenStatement
 from carnac.api.avatica.problems import NoConnection, NoStatement
 from carnac.errors import Cancelled, Conflict
+from carnac.ports.threads import GRACE_MS
 from tests.support.clock import FakeClock
 
 IDLE_MS = 60_000
@@ -65,8 +66,37 @@ def test_rows_that_nobody_fetches_go_and_the_connection_stays(
     clock.advance_ms(IDLE_MS)
     connections.find("c")
     connections.sweep()
-    assert (rows.is_left, statement.was_let_go, statement.held) == (True, True, None)
+    assert (rows.is_left, statement.held) == (True, None)
+    assert statement.why_none == "nobody fetched them for long"
     assert connections.find_statement("c", statement.id) is statement
+
+
+def test_rows_go_when_the_time_of_their_statement_is_over(
+    connections: Connections, clock: FakeClock
+) -> None:
+    """Until then they keep a turn that others wait for."""
+    statement, rows = connections.add_statement("c"), Rows()
+    statement.hold(cast("Any", rows), 1_000)
+    clock.advance_ms(999)
+    connections.find_statement("c", statement.id)
+    connections.sweep()
+    assert not rows.is_left
+    clock.advance_ms(1)
+    connections.sweep()
+    assert (rows.is_left, "time limit" in statement.why_none) == (True, True)
+
+
+def test_a_statement_that_cannot_be_stopped_is_late(
+    connections: Connections, clock: FakeClock
+) -> None:
+    statement = connections.add_statement("c")
+    statement.hold(cast("Any", Rows()), 1_000)
+    with statement.one_at_a_time():
+        clock.advance_ms(1_000 + GRACE_MS)
+        assert not connections.is_late("c", statement.id)
+        clock.advance_ms(1)
+        assert connections.is_late("c", statement.id)
+    assert not connections.is_late("c", statement.id)
 
 
 def test_what_runs_is_in_use(connections: Connections, clock: FakeClock) -> None:
@@ -109,5 +139,5 @@ def test_a_statement_that_was_closed_takes_no_rows(connections: Connections) -> 
     statement, rows = connections.add_statement("c"), Rows()
     connections.close_statement("c", statement.id)
     with pytest.raises(Cancelled, match="was closed before it ran"):
-        statement.hold(cast("Any", rows))
+        statement.hold(cast("Any", rows), 0)
     assert (rows.is_left, statement.held) == (True, None)
