@@ -53,7 +53,11 @@ def test_spark_conf_from_the_environment_is_json(tmp_path: Path) -> None:
             {},
             "carnac.toml, line 2: there is no setting 'stor'; did you mean 'store'?",
         ),
-        ("xyzzy = 1\n", {}, "line 1: there is no setting 'xyzzy'; there are avatica_connections_max"),
+        (
+            "xyzzy = 1\n",
+            {},
+            "line 1: there is no setting 'xyzzy'; there are avatica_connections_max",
+        ),
         (
             "\n\n[http_host]\na = 1\n",
             {},
