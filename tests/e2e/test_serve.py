@@ -150,6 +150,7 @@ def test_one_port_answers_for_all_roles(served: Served) -> None:
         "/status",
         "/status/health",
         "/druid/v2/datasources",
+        "/iceberg/v1/config",
         "/druid/indexer/v1/tasks",
         "/metrics",
         "/openapi.json",

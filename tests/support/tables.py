@@ -93,7 +93,9 @@ def rows_by_sql(store: Store, datasource: str, at: int | str | None = None) -> l
     """Return the rows of a datasource by SQL, as comparable texts in one order."""
     try:
         found = store.sql(f'SELECT * FROM "{datasource}"', at=at)
-    except NotFound:
+    except NotFound as error:
+        if error.ids.get("datasource") != datasource:
+            raise
         return []
     return as_texts(found.arrow())
 
