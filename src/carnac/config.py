@@ -30,9 +30,7 @@ _IN_JSON = {
     "spark_conf": "object of texts",
     "query_lanes": "object of whole numbers",
     "tier_aliases": "object of lists of texts",
-    "http_hosts": "list of texts",
-    "http_input_roots": "list of texts",
-    "http_spark_conf": "list of texts",
+    **dict.fromkeys(("http_hosts", "http_input_roots", "http_spark_conf"), "list of texts"),
 }
 """The names of these settings in the environment."""
 
@@ -319,6 +317,12 @@ class Settings(BaseModel):
         le=65_535,
         description="Port at which a historical listens for Arrow Flight; 0: one that is free.",
     )
+    flight_sql_port: int | None = Field(
+        default=None,
+        ge=0,
+        le=65_535,
+        description="Port of a broker's Flight SQL (ADBC, JDBC); 0: one that is free. Default: none.",
+    )
     load_threads: int = Field(
         default=4, ge=1, le=64, description="Segments that a historical loads at a time."
     )
@@ -442,18 +446,14 @@ def to_environ(settings: Settings) -> dict[str, str]:
 
 def _check_names(env: Mapping[str, str]) -> None:
     """Refuse variables that look like a setting and are none; others are not ours, such as what Kubernetes adds."""
-    fields = {PREFIX + name.upper() for name in Settings.model_fields}
+    fields = _NO_SETTINGS.union(PREFIX + name.upper() for name in Settings.model_fields)
     strange = sorted(name for name in env if name.startswith(PREFIX) and name not in fields)
     if not strange:
         return
     from carnac.specs.problems import nearest
 
     for name in strange:
-        near = (
-            None
-            if name in _NO_SETTINGS
-            else nearest(name.removeprefix(PREFIX), Settings.model_fields)
-        )
+        near = nearest(name.removeprefix(PREFIX), Settings.model_fields)
         if near is not None:
             raise Invalid(
                 f"environment variable {name} is no setting; did you mean {PREFIX}{near.upper()}?",
@@ -487,7 +487,7 @@ def _read_env(env: Mapping[str, str]) -> dict[str, object]:
     values: dict[str, object] = {}
     for name in Settings.model_fields:
         text = env.get(PREFIX + name.upper())
-        if text is None or text == "":
+        if not text:
             continue
         if name in _IN_JSON:
             try:

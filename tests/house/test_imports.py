@@ -24,6 +24,7 @@ HEAVY = (
 MODULES_BY_IMPORT = {
     "yaml": "pyyaml",
     "_datasketches": "datasketches",
+    "google": "protobuf",
     "pydantic_core": "pydantic",
     "starlette": "fastapi",
     "vl_convert": "vl_convert_python",

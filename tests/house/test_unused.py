@@ -10,6 +10,7 @@ from tests.house.checkout import ROOT, name_of, outline_of, python_files, text_o
 SOURCE = ROOT / "src" / "carnac"
 CALLED_BY_OTHERS = {
     "addInPlace": "Spark's AccumulatorParam",
+    "authenticate": "pyarrow's ServerAuthHandler",
     "connection_lost": "asyncio's Protocol",
     "connection_made": "asyncio's Protocol",
     "emit": "logging.Handler",
@@ -21,6 +22,7 @@ CALLED_BY_OTHERS = {
     "on_message_complete": "httptools' HTTPProtocol",
     "on_url": "httptools' HTTPProtocol",
     "seekable": "pyarrow's PythonFile",
+    "sending_headers": "pyarrow's ServerMiddleware",
     "start_call": "pyarrow's ServerMiddlewareFactory",
 }
 """Names that a library calls and we do not, and whose they are. To stand here is to be named somewhere else."""

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import itertools
 import logging
-import os
-import socket
-import stat
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from carnac.errors import Invalid, Unavailable
 from carnac.flight import wire
+from carnac.flight.ending import shut_down
 from carnac.flight.failures import to_flight
 from carnac.ports.loops import Loop
 from carnac.ports.queries import LeafReport
@@ -29,9 +26,6 @@ WATCH_PERIOD_MS = 200
 """Between two looks whether the clients are still there."""
 FEW_ROWS = 8_192
 """A batch of no more rows waits for the one after it, to bring the report if there is none: most answers are one."""
-CLOSE_MAX_MS = 5_000
-"""For clients that are being answered, once their statements have ended."""
-_INTERNET = {socket.AF_INET, socket.AF_INET6}
 
 _log = logging.getLogger(__name__)
 
@@ -71,20 +65,9 @@ class FlightServer:
         self._watch.start()
 
     def close(self) -> None:
-        """Take nothing new, and wait for what is being answered, `CLOSE_MAX_MS` at most. Idempotent.
-
-        Flight itself waits without an end for clients that have asked and do not read: they lose their connections.
-        """
+        """Take nothing new, and wait for what is being answered, as `shut_down` does. Idempotent."""
         self._watch.stop()
-        ending = threading.Thread(
-            target=self._flight.shutdown, name="carnac-flight-end", daemon=True
-        )
-        ending.start()
-        ending.join(CLOSE_MAX_MS / 1000)
-        if ending.is_alive():
-            _log.warning("a client does not read its answer: connections are closed")
-            _break_off(self.port)
-            ending.join(CLOSE_MAX_MS / 1000)
+        shut_down(self._flight, self.port)
 
 
 @dataclass(frozen=True)
@@ -298,15 +281,3 @@ def _act(own: _Own, calls: _Calls, name: str, body: bytes) -> bytes:
         case _:
             raise Invalid(f"there is no action '{name}'; there are {', '.join(_ACTIONS)}")
     return wire.dump(wire.Done(server_id=server.server_id))
-
-
-def _break_off(port: int) -> None:
-    """End the connections to a port of this process, as nobody else can: Flight does not name them."""
-    for path in Path("/dev/fd").iterdir():
-        with suppress(OSError):  # gone by now
-            handle = int(path.name)
-            if not stat.S_ISSOCK(os.fstat(handle).st_mode):
-                continue
-            with socket.socket(fileno=os.dup(handle)) as one:
-                if one.family in _INTERNET and one.getsockname()[1] == port:
-                    one.shutdown(socket.SHUT_RDWR)

@@ -64,6 +64,12 @@ class Memo(Generic[K, V]):
             ):
                 self._weight -= self._weigh(*self._kept.popitem(last=False))
 
+    def drop(self, key: K) -> None:
+        """Forget a value. Idempotent."""
+        with self._mutex:
+            found = self._kept.pop(key, None)
+            self._weight -= 0 if found is None else self._weigh(key, found)
+
     def clear(self) -> None:
         """Forget everything."""
         with self._mutex:

@@ -106,6 +106,11 @@ def parse(cursor: duckdb.DuckDBPyConnection, sql: str) -> tuple[str, Node]:
     return prefix, statements[0]
 
 
+def is_explain(sql: str) -> bool:
+    """Whether a statement asks how another one is run."""
+    return _EXPLAIN.match(sql) is not None
+
+
 def asks_plan_for(sql: str) -> bool:
     """Whether a statement begins with `EXPLAIN PLAN FOR`, as Druid's clients write it."""
     explained = _EXPLAIN.match(sql)

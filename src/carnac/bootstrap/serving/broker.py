@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
     from carnac.ports.serving import SegmentServer
     from carnac.query import QueryEngine
 
+_log = logging.getLogger(__name__)
 QUERY_LOG_FILE = "query-log.jsonl"
 WHY_EMBEDDED = "this process reads the segment files itself: no historical serves the store"
 
@@ -137,6 +139,8 @@ def add(assembly: Assembly) -> None:
     assembly.routers[:0] = [router, native]  # routes are tried in order, and none is asked as often
     avatica = open_avatica(opened, assembly.settings, assembly.clock, new_id)
     assembly.routers.append(make_avatica_router(avatica, threads=threads))
+    if assembly.settings.flight_sql_port is not None:
+        _add_flight_sql(assembly, opened.queries, assembly.settings.flight_sql_port)
 
 
 def open_avatica(
@@ -154,6 +158,19 @@ def open_avatica(
     connections = Connections(limits, clock, first_id=lambda: crc32(new_id().encode()) >> 2)
     opened.steps.callback(connections.close)
     return Avatica(opened.queries, connections, new_id)
+
+
+def _add_flight_sql(assembly: Assembly, queries: Broker, port: int) -> None:
+    """Answer Flight SQL, at a port of its own, until the process leaves."""
+    from carnac.api.flight_sql.server import FlightSqlServer
+
+    new_id = RandomIds().new_id
+    server = FlightSqlServer(
+        queries, host=assembly.host, port=port, new_id=new_id, clock=assembly.clock
+    )
+    assembly.steps.callback(server.close)
+    where = f"{assembly.host}:{server.port}"
+    assembly.starts.append(lambda: _log.info("Flight SQL is answered at grpc://%s", where))
 
 
 def open_broker(

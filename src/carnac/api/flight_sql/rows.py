@@ -1,0 +1,72 @@
+"""Rows as they are sent: types that each client of Arrow knows, and batches of a size that each takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from carnac.errors import Invalid
+from carnac.query.results import as_longs, is_huge
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+BATCH_BYTES = 2 << 20
+"""About the size of a batch: ADBC takes messages of 16 MiB by default, others of 4."""
+
+
+def plain_schema(schema: pa.Schema, names: Sequence[str], *, zones: bool) -> pa.Schema:
+    """Return what is sent in place of a schema: whole numbers of 128 bits are longs, dictionaries are their values.
+
+    Args:
+        zones: Whether instants have the zone that they have; else they are times of UTC without one.
+    """
+    import pyarrow as pa
+
+    return pa.schema(
+        [(name, _plain(kind, zones)) for name, kind in zip(names, schema.types, strict=True)]
+    )
+
+
+def sent(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield rows in the schema that was promised, cut into batches of about `BATCH_BYTES`.
+
+    Raises:
+        Invalid: A value has no place in its column.
+    """
+    import pyarrow as pa
+
+    for batch in batches:
+        columns = [
+            _cast(field, values) for field, values in zip(schema, batch.columns, strict=True)
+        ]
+        whole = pa.RecordBatch.from_arrays(columns, schema=schema)
+        size = max(1, whole.num_rows * BATCH_BYTES // max(1, whole.nbytes))
+        for start in range(0, whole.num_rows, size):
+            yield whole.slice(start, size)
+
+
+def _plain(kind: pa.DataType, zones: bool) -> pa.DataType:
+    import pyarrow as pa
+
+    if is_huge(kind):
+        return pa.int64()
+    if pa.types.is_dictionary(kind):
+        return _plain(kind.value_type, zones)
+    return kind if zones or not pa.types.is_timestamp(kind) else pa.timestamp(kind.unit)
+
+
+def _cast(field: pa.Field, values: pa.Array) -> pa.Array:
+    import pyarrow as pa
+
+    if values.type == field.type:
+        return values
+    if is_huge(values.type) and field.type == pa.int64():
+        return as_longs(field.name, values)
+    try:
+        return values.cast(field.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise Invalid(
+            f"column '{field.name}' came as {values.type}, and {field.type} was promised: CAST it in the statement",
+            column=field.name,
+        ) from None

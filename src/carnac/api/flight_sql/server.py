@@ -1,0 +1,228 @@
+"""The server that speaks Flight SQL."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from carnac.api.flight_sql.calls import Calls
+from carnac.api.flight_sql.door import ACTIONS, Door
+from carnac.api.flight_sql.failures import to_status
+from carnac.api.flight_sql.messages import require_protobuf
+from carnac.api.flight_sql.statements import Asker
+from carnac.errors import Invalid, Unavailable
+from carnac.flight.ending import shut_down
+from carnac.ports.loops import Loop
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.flight as fl
+
+    from carnac.broker import Broker
+    from carnac.ports import Clock
+
+WATCH_PERIOD_MS = 200
+"""Between two looks whether the clients are still there."""
+CONTEXT = (
+    "at",
+    "engine",
+    "lane",
+    "onMissing",
+    "populateCache",
+    "priority",
+    "revision",
+    "sqlOuterLimit",
+    "sqlQueryId",
+    "timeout",
+    "useCache",
+)
+"""Keys of the context that headers may have as their names, which gRPC writes small."""
+_KEYS = {key.lower(): key for key in CONTEXT}
+_NOBODY = "Bearer carnac"
+"""Sent to a client that logs in: whoever reaches the port may ask, as over HTTP."""
+
+_log = logging.getLogger(__name__)
+
+
+class FlightSqlServer:
+    """Answers by Flight SQL, from when it is made until it is closed.
+
+    Args:
+        host: Address to listen at.
+        port: 0: one that is free.
+        new_id: Makes ids of queries.
+
+    Raises:
+        Unavailable: The address is taken, or not this machine's.
+        Invalid: The package protobuf is not there.
+
+    Attributes:
+        port: At which it listens.
+    """
+
+    def __init__(
+        self, broker: Broker, *, host: str, port: int, new_id: Callable[[], str], clock: Clock
+    ) -> None:
+        import pyarrow as pa
+
+        require_protobuf()
+        self._calls = Calls(broker, clock)
+        shown = f"[{host}]" if ":" in host else host
+        try:
+            self._flight = _make(Door(broker, self._calls, new_id), f"grpc+tcp://{shown}:{port}")
+        except (pa.ArrowException, OSError) as error:
+            raise Unavailable(
+                f"cannot listen at {shown}:{port} for Flight SQL; choose another flight_sql_port",
+                setting="flight_sql_port",
+            ) from error
+        self.port: int = self._flight.port
+        self._watch = Loop(
+            "flight-sql-watch", self._calls.stop_abandoned, log=_log, period_ms=WATCH_PERIOD_MS
+        )
+        self._watch.start()
+
+    def close(self) -> None:
+        """Take nothing new, and wait for what is being answered, then stop it. Idempotent."""
+        self._watch.stop()
+        shut_down(self._flight, self.port, stop=self._calls.stop)
+
+
+class _Stream:
+    """Batches for Flight. Ends with its call, however that ends."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch], end: Callable[[], object]) -> None:
+        self._batches = batches
+        self._end = end
+
+    def __iter__(self) -> _Stream:
+        """Return itself."""
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        """Return the next batch."""
+        try:
+            return next(self._batches)
+        except StopIteration:
+            self._end()
+            raise
+        except Exception as error:
+            self._end()
+            raise to_status(error) from None
+
+    def __del__(self) -> None:
+        """End it when Flight lets go of it: its call is over, or nobody listens any more."""
+        with suppress(Exception):
+            self._end()
+
+
+def _make(door: Door, location: str) -> Any:
+    """Return the Flight service; its class is made here, since Flight is loaded when it is first needed."""
+    import pyarrow.flight as fl
+
+    class Service(fl.FlightServerBase):  # type: ignore[misc]  # it has no types
+        def get_flight_info(
+            self, context: fl.ServerCallContext, descriptor: fl.FlightDescriptor
+        ) -> fl.FlightInfo:
+            with _told():
+                schema, ticket = door.info(descriptor.command or b"", _asker(context))
+                endpoint = fl.FlightEndpoint(ticket, [])
+                return fl.FlightInfo(schema, descriptor, [endpoint], -1, -1)
+
+        def get_schema(
+            self, context: fl.ServerCallContext, descriptor: fl.FlightDescriptor
+        ) -> fl.SchemaResult:
+            with _told():
+                return fl.SchemaResult(door.info(descriptor.command or b"", _asker(context))[0])
+
+        def do_get(self, context: fl.ServerCallContext, ticket: fl.Ticket) -> fl.FlightDataStream:
+            with _told():
+                schema, batches, end = door.rows(
+                    ticket.ticket, _asker(context), context.is_cancelled
+                )
+                return fl.GeneratorStream(schema, _Stream(batches, end))
+
+        def do_put(
+            self,
+            context: fl.ServerCallContext,
+            descriptor: fl.FlightDescriptor,
+            reader: fl.MetadataRecordBatchReader,
+            writer: fl.FlightMetadataWriter,
+        ) -> None:
+            del context, writer
+            with _told():
+                door.put(descriptor.command or b"", reader)
+
+        def do_action(
+            self, context: fl.ServerCallContext, action: fl.Action
+        ) -> Iterator[fl.Result]:
+            with _told():
+                results = door.act(action.type, action.body.to_pybytes(), _asker(context))
+            return iter([fl.Result(body) for body in results])
+
+        def _refuse(self, *_asked: object) -> Any:
+            with _told():
+                raise Invalid("Flight SQL asks by GetFlightInfo, DoGet, DoPut and DoAction")
+
+        list_flights = do_exchange = _refuse
+
+        def list_actions(self, _context: fl.ServerCallContext) -> list[tuple[str, str]]:
+            return list(ACTIONS.items())
+
+    auth_handler, headers = _logins()
+    return Service(location, auth_handler=auth_handler, middleware={"headers": headers})
+
+
+def _logins() -> tuple[Any, Any]:
+    """Return what lets everybody in, and what keeps the headers of a call."""
+    import pyarrow.flight as fl
+
+    class Headers(fl.ServerMiddleware):  # type: ignore[misc]  # it has no types
+        """Keeps what a client says of the context, and tells one that logs in that it may."""
+
+        def __init__(self, context: dict[str, str], is_java: bool) -> None:
+            self.context = context
+            self.is_java = is_java
+
+        def sending_headers(self) -> dict[str, str]:
+            return {"authorization": _NOBODY}
+
+    class HeadersFactory(fl.ServerMiddlewareFactory):  # type: ignore[misc]  # it has no types
+        def start_call(self, _info: fl.CallInfo, headers: dict[str, list[str]]) -> Headers:
+            said = {
+                _KEYS[name.lower()]: of for name, of in headers.items() if name.lower() in _KEYS
+            }
+            context = {key: str(values[-1]) for key, values in said.items() if values}
+            agent = "".join(map(str, headers.get("user-agent", [])))
+            return Headers(context, is_java="grpc-java" in agent)
+
+    class Anybody(fl.ServerAuthHandler):  # type: ignore[misc]  # it has no types
+        """Lets everybody in: there is no password, as there is none at the HTTP interfaces."""
+
+        def authenticate(self, _outgoing: object, _incoming: object) -> None:
+            pass
+
+        def is_valid(self, _token: bytes) -> bytes:
+            return b""
+
+    return Anybody(), HeadersFactory()
+
+
+def _asker(context: fl.ServerCallContext) -> Asker:
+    """Return who asks."""
+    found = context.get_middleware("headers")
+    peer = str(context.peer()).partition(":")[2].rpartition(":")[0]
+    return Asker(name=peer, context=found.context, is_jdbc=found.is_java)
+
+
+class _told:  # noqa: N801  # as functions of contextlib are written
+    """Raises what Flight sends in place of an error."""
+
+    def __enter__(self) -> None:
+        """Begin."""
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        """Tell an error."""
+        if isinstance(error, Exception):
+            raise to_status(error) from None
