@@ -10,14 +10,16 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import polars as pl
 import pyarrow as pa
 import pyarrow.flight as fl
 import pytest
+from msgspec.structs import replace
 
 from carnac.api.flight_sql import messages
 from carnac.api.flight_sql.messages import pack, read, unpack, write
-from carnac.api.flight_sql.statements import PREPARED_MAX
+from carnac.api.flight_sql.statements import PREPARED_MAX, ticket_of, written
 from carnac.bootstrap.serving.process import ServingProcess, open_process
 from carnac.bootstrap.store import open_store
 from carnac.config import Settings
@@ -260,6 +262,43 @@ def test_the_rows_are_those_of_the_revision_that_was_described(
         rows = client.do_get(info.endpoints[0].ticket).read_all()
     assert rows.schema == info.schema
     assert rows.num_rows == 3
+
+
+def test_a_client_that_does_not_read_keeps_its_slot_no_longer_than_its_limit(
+    server: Server,
+) -> None:
+    with fl.connect(server.url) as client:
+        sql = "SET timeout = 500; SELECT repeat('x', 1000) AS word FROM range(10000000)"
+        info = info_of(client, "CommandStatementQuery", query=sql)
+        reader = client.do_get(info.endpoints[0].ticket)
+        assert reader.read_chunk().data.num_rows
+        assert ask_once(server, "SELECT 1 AS one").num_rows == 1  # where there is one slot
+        with pytest.raises(fl.FlightError):
+            reader.read_all()
+    assert any(one["outcome"] in {"timed_out", "abandoned"} for one in server.logged())
+
+
+def test_tickets_that_were_changed_are_refused(server: Server) -> None:
+    with fl.connect(server.url) as client:
+        info = info_of(client, "CommandStatementQuery", query="SELECT 1 AS a, 2 AS b")
+        _, command = unpack(info.endpoints[0].ticket.ticket)
+        good = ticket_of(command.statement_handle)
+        row = pa.record_batch({"a": pa.array([], pa.int64())})
+        changed = [
+            replace(good, schema=pa.schema([("a", pa.int32())]).serialize().to_pybytes()),
+            replace(good, schema=b"?"),
+            replace(good, parameters=b"?"),
+            replace(good, parameters=written(row)),
+            replace(good, context={"timeout": "x"}),
+            replace(good, at=-5),
+            replace(good, at=1_000_000),
+        ]
+        for one in changed:
+            ticket = pack("TicketStatementQuery", statement_handle=msgspec.msgpack.encode(one))
+            with pytest.raises(fl.FlightServerError):
+                client.do_get(fl.Ticket(ticket)).read_all()
+        sent = client.do_get(info.endpoints[0].ticket).read_all()
+        assert sent.to_pylist() == [{"a": 1, "b": 2}]
 
 
 def test_whatever_a_client_sends_is_answered_by_a_sentence(server: Server) -> None:

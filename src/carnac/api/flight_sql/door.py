@@ -97,7 +97,8 @@ class Door:
         name, command = unpack(data)
         if name != "CommandPreparedStatementQuery":
             raise _refused(name)
-        self._statements.bind(command.prepared_statement_handle, reader.read_all())
+        rows = (chunk.data for chunk in reader)
+        self._statements.bind(command.prepared_statement_handle, rows)
 
     def act(self, name: str, body: bytes, asker: Asker) -> list[bytes]:
         """Do what an action asks for; return its results.

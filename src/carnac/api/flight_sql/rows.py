@@ -37,6 +37,8 @@ def sent(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Re
     import pyarrow as pa
 
     for batch in batches:
+        if batch.num_columns != len(schema):
+            raise Invalid("the ticket promises other columns: ask for the statement's info again")
         columns = [
             _cast(field, values) for field, values in zip(schema, batch.columns, strict=True)
         ]

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from carnac.api.flight_sql.calls import Calls
 from carnac.api.flight_sql.door import ACTIONS, Door
@@ -212,7 +213,7 @@ def _logins() -> tuple[Any, Any]:
 def _asker(context: fl.ServerCallContext) -> Asker:
     """Return who asks."""
     found = context.get_middleware("headers")
-    peer = str(context.peer()).partition(":")[2].rpartition(":")[0]
+    peer = unquote(str(context.peer())).partition(":")[2].rpartition(":")[0].strip("[]")
     return Asker(name=peer, context=found.context, is_jdbc=found.is_java)
 
 

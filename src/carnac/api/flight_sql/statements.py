@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -160,7 +160,8 @@ class Statements:
         batches = at_most(answer, rows_max)
         schema = cast("pa.Schema", answer.schema)
         if asks_plan_for(statement.sql) and (rows := gives(schema)) is not None:
-            batches = iter([plan_for(rows, names_of(rows.names, statement.sql, None), batches)])
+            names = names_of(rows.names, statement.sql, None)
+            batches = (plan_for(rows, names, one) for one in [batches])  # once somebody takes it
         return call, batches
 
     def end(self, call: Call) -> None:
@@ -196,7 +197,7 @@ class Statements:
             )
         return found
 
-    def bind(self, handle: bytes, table: pa.Table) -> None:
+    def bind(self, handle: bytes, batches: Iterable[pa.RecordBatch]) -> None:
         """Keep the values of a statement's `?`.
 
         Raises:
@@ -204,15 +205,20 @@ class Statements:
             NotFound: There is no such statement.
         """
         found = self.find(handle)
-        if table.num_rows != 1:
+        row = None
+        for batch in batches:
+            if batch.num_rows > 1 or (batch.num_rows and row is not None):
+                raise Invalid(
+                    "several rows of parameters were sent; a query takes one: bind and run it once for each"
+                )
+            row = batch if batch.num_rows else row
+        if row is None:
+            raise Invalid("no row of parameters was sent; a query takes one")
+        if row.num_columns < found.count:
             raise Invalid(
-                f"{table.num_rows} rows of parameters were sent; a query takes one: bind and run it once for each"
+                f"the statement takes {found.count} parameters, and {row.num_columns} came"
             )
-        if table.num_columns < found.count:
-            raise Invalid(
-                f"the statement takes {found.count} parameters, and {table.num_columns} came"
-            )
-        data = written(table.select(range(found.count)))
+        data = written(row.select(range(found.count)))
         values_of(data)  # what is wrong is told at once
         self._prepared.keep(handle, replace(found, parameters=data))
 
@@ -289,13 +295,13 @@ def _no_ticket() -> Invalid:
     return Invalid("it is no ticket of this server: ask for the statement's info first")
 
 
-def written(table: pa.Table) -> bytes:
-    """Return the bytes of a table, as Arrow writes it."""
+def written(row: pa.RecordBatch) -> bytes:
+    """Return the bytes of a batch, as Arrow writes it."""
     import pyarrow as pa
 
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
+    with pa.ipc.new_stream(sink, row.schema) as writer:
+        writer.write_batch(row)
     data: bytes = sink.getvalue().to_pybytes()
     return data
 
@@ -311,13 +317,16 @@ def values_of(data: bytes) -> list[object]:
     if not data:
         return []
     try:
-        table = pa.ipc.open_stream(data).read_all()
-    except (pa.ArrowException, OSError):
+        row = pa.ipc.open_stream(data).read_next_batch()
+        row.validate(full=True)
+    except (pa.ArrowException, OSError, StopIteration):
         raise _no_ticket() from None
-    return [_value(place, column) for place, column in enumerate(table.columns, start=1)]
+    if row.num_rows != 1:
+        raise _no_ticket()
+    return [_value(place, column) for place, column in enumerate(row.columns, start=1)]
 
 
-def _value(place: int, column: pa.ChunkedArray) -> object:
+def _value(place: int, column: pa.Array) -> object:
     import pyarrow as pa
 
     if pa.types.is_timestamp(column.type):  # of nanoseconds pandas would make what it has
