@@ -151,7 +151,7 @@ def test_values_are_bound(cursor: Any) -> None:
 @pytest.mark.parametrize(
     ("sql", "said"),
     [
-        ("SELEC 1", 'syntax error at or near "SELEC"'),
+        ("SELEC 1", 'syntax error at or near "SELEC" (line 1, column 1)'),
         ("SELECT * FROM nope", "there is no datasource 'nope'"),
         ("INSERT INTO events SELECT 1", "carnac ingest"),
         ("DELETE FROM events", "only SELECT"),

@@ -253,9 +253,11 @@ class Statements:
         if is_explain(asked.sql):
             said = PLAN_COLUMNS if asks_plan_for(asked.sql) else ("plan",)
             return pa.schema([(name, pa.string()) for name in said]), None
+        shown = outline(asked.sql)
         explained = replace(
             asked,
-            sql=f"EXPLAIN {asked.sql}",
+            # of what is no statement its own run says where the mistake is
+            sql=asked.sql if shown is None else f"EXPLAIN {asked.sql}",
             parameters=values,
             query_id=self._new_id(),
             engine=None,
@@ -269,7 +271,7 @@ class Statements:
         rows = gives(cast("pa.Schema", answer.schema))
         if rows is None:
             raise Invalid("nobody here can say which columns the statement has; ask it over HTTP")
-        names = names_of(rows.names, asked.sql, outline(asked.sql))
+        names = names_of(rows.names, asked.sql, shown)
         return plain_schema(rows, names, zones=not asker.is_jdbc), answer.facts.revision
 
 
