@@ -348,6 +348,32 @@ def test_prepared_statements_are_kept_up_to_a_limit(server: Server) -> None:
             info_of(client, "CommandPreparedStatementQuery", prepared_statement_handle=last)
 
 
+def test_what_the_driver_of_jdbc_needs_told(server: Server) -> None:
+    java = [("grpc.primary_user_agent", "grpc-java-netty/1.70")]
+    with fl.connect(server.url, generic_options=java) as client:
+        sql = (
+            "SELECT __time, CAST(? AS DOUBLE) FROM events WHERE __time >= ? AND n IN (?, ?) "
+            "AND word BETWEEN ? AND 'c' AND ? = ? LIMIT ?"
+        )
+        body = pack("ActionCreatePreparedStatementRequest", query=f"SET timeout = 9000; {sql}")
+        [result] = client.do_action(fl.Action("CreatePreparedStatement", body))
+        _, made = unpack(result.body.to_pybytes())
+        assert pa.ipc.read_schema(pa.py_buffer(made.parameter_schema)).types == [
+            pa.float64(), pa.timestamp("ms"), pa.int64(), pa.int64(),
+            pa.string(), pa.string(), pa.string(), pa.int64(),
+        ]  # fmt: skip
+        assert pa.ipc.read_schema(pa.py_buffer(made.dataset_schema)).types == [
+            pa.timestamp("us"),
+            pa.float64(),
+        ]
+        info = info_of(client, "CommandStatementQuery", query="SELECT __time FROM events LIMIT 1")
+        rows = client.do_get(info.endpoints[0].ticket).read_all()
+        assert rows.column(0)[0].as_py() == HOURS[0].replace(tzinfo=None)
+        info = info_of(client, "CommandGetTables", include_schema=True, table_types=["TABLE"])
+        [schema] = client.do_get(info.endpoints[0].ticket).read_all().column("table_schema")
+        assert pa.ipc.read_schema(schema.as_buffer()).field("__time").type == pa.timestamp("us")
+
+
 def test_anybody_may_log_in_as_over_http(server: Server) -> None:
     found = ask_once(server, "SELECT 1 AS one", username="somebody", password="wrong")
     assert found.num_rows == 1

@@ -134,9 +134,11 @@ class Door:
         asked = _message("CreatePreparedStatement", body)
         _check_no_transaction(asked)
         handle, made = self._statements.prepare(asked.query, asker)
-        # a client sends the type that its value has, whatever stands here, but that of JDBC needs one: a text
-        kind = pa.string() if asker.is_jdbc else pa.null()
-        values = pa.schema([(f"parameter_{place + 1}", kind) for place in range(made.count)])
+        # the driver of JDBC sends values of these types; the others send what they have
+        kinds = [pa.null()] * made.count
+        if made.count and asker.is_jdbc:
+            kinds = self._lists.parameter_kinds(made.sql, made.count, asker)
+        values = pa.schema([(f"parameter_{place}", kind) for place, kind in enumerate(kinds, 1)])
         return pack(
             "ActionCreatePreparedStatementResult",
             prepared_statement_handle=handle,

@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from carnac.api.flight_sql import info
+from carnac.api.sql.requests import split_settings
 from carnac.ports.answers import Statement
+from carnac.query.schema.outline import beside_parameters
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -26,6 +28,10 @@ _COLUMNS = (
     "FROM (SELECT * FROM INFORMATION_SCHEMA.TABLES{where}) t LEFT JOIN INFORMATION_SCHEMA.COLUMNS c "
     "ON t.TABLE_SCHEMA = c.TABLE_SCHEMA AND t.TABLE_NAME = c.TABLE_NAME "
     "ORDER BY 4, 1, 2, 3, c.ORDINAL_POSITION"
+)
+_KINDS = (
+    "SELECT DISTINCT COLUMN_NAME, DATA_TYPE FROM INFORMATION_SCHEMA.COLUMNS "
+    "WHERE TABLE_SCHEMA IN ('druid', 'lookup') AND COLUMN_NAME IN ({marks})"
 )
 _PREFIX = "CommandGet"
 Listing = Callable[["Lists", Any, "Asker"], "pa.Table"]
@@ -79,6 +85,26 @@ class Lists:
         if not command.include_schema:
             return _named(names, rows)
         return _with_schemas(names, rows, zone=None if asker.is_jdbc else "UTC")
+
+    def parameter_kinds(self, sql: str, count: int, asker: Asker) -> list[pa.DataType]:
+        """Return the types of the `?` of a statement, for a driver that sends no other: texts if nothing says it."""
+        import pyarrow as pa
+
+        beside = beside_parameters(split_settings(sql)[0])
+        names = sorted({name for kind, name in beside.values() if kind == "column"})
+        found: dict[str, set[str]] = {}
+        if names:
+            marks = ", ".join("?" for _ in names)
+            for name, kind in self._rows(_KINDS.format(marks=marks), names, asker):
+                found.setdefault(str(name), set()).add(str(kind))
+        kinds = []
+        for place in range(1, count + 1):
+            what, name = beside.get(str(place), ("type", "VARCHAR"))
+            said = {name} if what == "type" else found.get(name, set())
+            kind = arrow_type(next(iter(said)), None) if len(said) == 1 else pa.string()
+            # the driver puts milliseconds where it is told another unit
+            kinds.append(pa.timestamp("ms") if pa.types.is_timestamp(kind) else kind)
+        return kinds
 
     def _rows(self, sql: str, values: Sequence[object], asker: Asker) -> list[tuple[object, ...]]:
         statement = Statement(
@@ -165,6 +191,7 @@ def arrow_type(kind: str, zone: str | None) -> pa.DataType:
         "DOUBLE": pa.float64(),
         "FLOAT": pa.float32(),
         "BOOLEAN": pa.bool_(),
+        "INTEGER": pa.int32(),
         "TIMESTAMP": pa.timestamp("us", tz=zone),
         "BLOB": pa.binary(),
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     import duckdb
 
 _LOCK = threading.Lock()
+_COMPARING = frozenset({"BETWEEN", "COMPARISON", "OPERATOR"})
+_COMPARED = ("left", "right", "input", "lower", "upper", "children")
+"""Keys of what such an expression compares."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +78,40 @@ def outline(sql: str) -> Outline | None:
         if node.get("class") == "PARAMETER"
     }
     return Outline(outputs=_outputs(statement["node"]), parameters=len(named))
+
+
+def beside_parameters(sql: str) -> Mapping[str, tuple[str, str]]:
+    """Return what stands beside the `?` of a statement, by their numbers: `("type", "BIGINT")` or `("column", "n")`.
+
+    One that is neither cast, nor compared with a column, nor a limit, is left out.
+    """
+    with _LOCK:
+        try:
+            _, statement = parse(_cursor(), without_clauses(sql))
+        except Invalid:
+            return {}
+    found: dict[str, tuple[str, str]] = {}
+    for node in walk(statement["node"]):
+        parts = [part for key in _COMPARED for part in _listed(node.get(key))]
+        if node.get("type") == "LIMIT_MODIFIER":
+            beside = ("type", "BIGINT")
+            parts = [part for key in ("limit", "offset") for part in _listed(node.get(key))]
+        elif node.get("class") == "CAST":
+            beside, parts = ("type", str(node["type_expr"].get("type_name"))), [node["child"]]
+        else:
+            columns = [one["column_names"][-1] for one in parts if one.get("class") == "COLUMN_REF"]
+            if node.get("class") not in _COMPARING or len(columns) != 1:
+                continue
+            beside = ("column", str(columns[0]))
+        for one in parts:
+            if one.get("class") == "PARAMETER":
+                found[str(one["identifier"])] = beside
+    return found
+
+
+def _listed(part: object) -> list[Node]:
+    found = part if isinstance(part, list) else [part]
+    return [one for one in found if isinstance(one, dict)]
 
 
 def _outputs(query: Node) -> list[bool | None]:
