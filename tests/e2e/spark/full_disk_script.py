@@ -30,6 +30,8 @@ NAME, DAYS, SEGMENTS, ROWS = "flights", 2, 3, 2_000
 DISK_BYTES = 64 << 20
 ROOM_BYTES = 16 << 10
 """Left on a disk that fills: less than any job writes."""
+TEMPORARY = "temporary"
+"""Name of the folder for temporary files."""
 SPEC = {"dataSource": NAME, "granularitySpec": {"segmentGranularity": "day"}}
 
 
@@ -59,9 +61,9 @@ class Lab:
 
     def __init__(self, folder: Path) -> None:
         self.deep, self.meta = Disk(folder / "deep"), Disk(folder / "meta")
-        self.temporary = folder / "temporary"
-        self.temporary.mkdir()
-        tempfile.tempdir = str(self.temporary)
+        temporary = folder / TEMPORARY
+        temporary.mkdir()
+        tempfile.tempdir = str(temporary)
         (self.deep.place / "files").mkdir()
         (self.meta.place / "deep-storage").symlink_to(self.deep.place / "files")
         self.settings = Settings(store=str(self.meta.place), spark_master="local[2]")
@@ -74,13 +76,6 @@ class Lab:
         """All files of deep storage."""
         found = (self.deep.place / "files").rglob("*")
         return {str(path) for path in found if path.is_file()}
-
-    def left_behind(self) -> list[str]:
-        """What is in the temporary folder beside Spark's own."""
-        names = (path.name for path in self.temporary.iterdir())
-        return [
-            name for name in names if not name.startswith(("spark-", "blockmgr-", "carnac-spark-"))
-        ]
 
     @contextlib.contextmanager
     def full(self, disk: Disk) -> Iterator[None]:
@@ -213,7 +208,6 @@ def main(folder: Path) -> dict[str, Any]:
             "segments": len(store.segments(NAME)),
             "verified": [str(one) for one in store.verify()],
         }
-    told["left behind"] = lab.left_behind()
     return told
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.spark.full_disk_script import TEMPORARY
 from tests.e2e.test_full_disk import find_unsharing
 
 pytestmark = pytest.mark.nightly("starts Spark once more, on disks of its own")
@@ -32,7 +33,10 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         cwd=Path(__file__).parents[3],
     )
     assert done.returncode == 0, done.stderr[-4000:]
-    return dict(json.loads(done.stdout))
+    told: dict[str, Any] = json.loads(done.stdout)
+    names = (path.name for path in (folder / TEMPORARY).iterdir())
+    told["left behind"] = [name for name in names if not name.startswith(("spark-", "blockmgr-"))]
+    return told
 
 
 JOBS = ["in one task", "Spark's plan", "delete", "append", "replace"]
