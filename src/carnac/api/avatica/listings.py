@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from carnac.api.sql import listed
 from carnac.query.schema.information import JDBC_ARRAY, JDBC_TYPE
 
 if TYPE_CHECKING:
@@ -51,29 +52,19 @@ _TYPE = (
 
 def schemas(asked: Asked) -> Listing:
     """Return the statement that lists schemas."""
-    where, values = _where(
-        ("CATALOG_NAME = ?", asked.text("catalog")),
-        ("SCHEMA_NAME LIKE ? ESCAPE '\\'", asked.text("schemaPattern")),
-    )
+    where, values = listed.of_schemas(asked.text("catalog"), asked.text("schemaPattern"))
     return _SCHEMAS.format(where=where), values
 
 
 def tables(asked: Asked) -> Listing:
     """Return the statement that lists tables."""
-    where, values = _of_tables(asked)
-    kinds = asked.texts("typeList")
-    if kinds is not None:
-        places = ", ".join("?" for _ in kinds) or "NULL"
-        where += f"{' AND' if where else ' WHERE'} TABLE_TYPE IN ({places})"
-        values += kinds
+    where, values = listed.of_tables(*_of_tables(asked), kinds=asked.texts("typeList"))
     return _TABLES.format(where=where, nulls=_nulls(_TABLE_NULLS)), values
 
 
 def columns(asked: Asked) -> Listing:
     """Return the statement that lists columns."""
-    where, values = _of_tables(
-        asked, ("COLUMN_NAME LIKE ? ESCAPE '\\'", asked.text("columnNamePattern"))
-    )
+    where, values = listed.of_tables(*_of_tables(asked), asked.text("columnNamePattern"))
     return _COLUMNS.format(where=where, nulls=_nulls(_COLUMN_NULLS)), values
 
 
@@ -92,20 +83,8 @@ def type_info() -> str:
     )
 
 
-def _of_tables(asked: Asked, *more: tuple[str, str | None]) -> tuple[str, list[object]]:
-    return _where(
-        ("TABLE_CATALOG = ?", asked.text("catalog")),
-        ("TABLE_SCHEMA LIKE ? ESCAPE '\\'", asked.text("schemaPattern")),
-        ("TABLE_NAME LIKE ? ESCAPE '\\'", asked.text("tableNamePattern")),
-        *more,
-    )
-
-
-def _where(*conditions: tuple[str, str | None]) -> tuple[str, list[object]]:
-    """Return the clause of those conditions whose value is said, and the values."""
-    said = [(text, value) for text, value in conditions if value is not None]
-    clause = " AND ".join(text for text, _ in said)
-    return f" WHERE {clause}" if clause else "", [value for _, value in said]
+def _of_tables(asked: Asked) -> tuple[str | None, str | None, str | None]:
+    return asked.text("catalog"), asked.text("schemaPattern"), asked.text("tableNamePattern")
 
 
 def _nulls(names: Sequence[str]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from carnac.api.flight_sql import info
+from carnac.api.sql import listed
 from carnac.api.sql.requests import split_settings
 from carnac.ports.answers import Statement
 from carnac.query.schema.outline import beside_parameters
@@ -58,30 +59,17 @@ class Lists:
 
     def schemas(self, command: Any, asker: Asker) -> pa.Table:
         """Return the schemas that a command asks for."""
-        where, values = _where(
-            command,
-            catalog="CATALOG_NAME = ?",
-            db_schema_filter_pattern="SCHEMA_NAME LIKE ? ESCAPE '\\'",
-        )
+        where, values = listed.of_schemas(*_said(command, "catalog", "db_schema_filter_pattern"))
         rows = self._rows(_SCHEMAS.format(where=where), values, asker)
         return _named(("catalog_name", "db_schema_name!"), rows)
 
     def tables(self, command: Any, asker: Asker) -> pa.Table:
         """Return the tables that a command asks for, with their columns if it says so."""
-        where, values = _where(
-            command,
-            catalog="TABLE_CATALOG = ?",
-            db_schema_filter_pattern="TABLE_SCHEMA LIKE ? ESCAPE '\\'",
-            table_name_filter_pattern="TABLE_NAME LIKE ? ESCAPE '\\'",
-        )
-        kinds = list(command.table_types)
-        if kinds:
-            where += (
-                f"{' AND' if where else ' WHERE'} TABLE_TYPE IN ({', '.join('?' for _ in kinds)})"
-            )
+        asked = _said(command, "catalog", "db_schema_filter_pattern", "table_name_filter_pattern")
+        where, values = listed.of_tables(*asked, kinds=list(command.table_types) or None)
         names = ("catalog_name", "db_schema_name", "table_name!", "table_type!")
         sql = _COLUMNS if command.include_schema else _TABLES
-        rows = self._rows(sql.format(where=where), [*values, *kinds], asker)
+        rows = self._rows(sql.format(where=where), values, asker)
         if not command.include_schema:
             return _named(names, rows)
         return _with_schemas(names, rows, zone=None if asker.is_jdbc else "UTC")
@@ -140,11 +128,9 @@ LISTS: Mapping[str, Listing] = {
 """What answers each command."""
 
 
-def _where(command: Any, **conditions: str) -> tuple[str, list[object]]:
-    """Return the clause of those conditions whose value a command says, and the values."""
-    said = {name: text for name, text in conditions.items() if command.HasField(name)}
-    clause = f" WHERE {' AND '.join(said.values())}" if said else ""
-    return clause, [getattr(command, name) for name in said]
+def _said(command: Any, *names: str) -> list[Any]:
+    """Return fields of a command; None: it does not say one."""
+    return [getattr(command, name) if command.HasField(name) else None for name in names]
 
 
 def _named(names: Sequence[str], rows: Sequence[Sequence[object]]) -> pa.Table:

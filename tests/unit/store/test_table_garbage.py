@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 from carnac.core.iceberg import groups
 from carnac.core.iceberg.manifests import paths_in
@@ -14,24 +11,7 @@ from carnac.store.upkeep.maintenance import GcReport
 from tests.support.clock import FakeClock, SequentialIds
 from tests.support.stores import open_local_store
 from tests.support.tables import opened, tables_of
-from tests.unit.store.events import HASTY, HOUR_MS, NOW_MS, START_MS, append, fast_folder
-
-
-@pytest.fixture
-def folder() -> Iterator[Path]:
-    with fast_folder() as name:
-        yield Path(name)
-
-
-@pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock(NOW_MS)
-
-
-@pytest.fixture
-def store(folder: Path, clock: FakeClock) -> Iterator[Store]:
-    with open_local_store(folder, clock=clock, ids=SequentialIds(), settings=HASTY) as opened_store:
-        yield opened_store
+from tests.unit.store.events import HASTY, HOUR_MS, START_MS, append
 
 
 def there(folder: Path, kind: str) -> set[str]:
