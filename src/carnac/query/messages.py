@@ -50,6 +50,8 @@ _FORMS = {
     "can't be cast to the destination type VARCHAR[]": "write MV_CONTAINS(tags, 'a')",
     "'~~(VARCHAR[], ": "write MV_CONTAINS(tags, 'a'), or MV_TO_STRING(tags, ',') LIKE '%a%'",
     "unknown ordered aggregate": "write its order among its arguments: string_agg(page, ', ' ORDER BY added)",
+    "'json_value(VARCHAR, STRING_LITERAL, ": "write JSON_VALUE(doc, '$.a' RETURNING BIGINT), or"
+    " JSON_QUERY_ARRAY(doc, '$.a') for a list",
     "arguments for PERCENTILE_": "write percentile_cont(0.5) WITHIN GROUP (ORDER BY added)",
 }
 """Forms to write in place of those that DuckDB refuses without one, by a part of its message."""

@@ -465,6 +465,11 @@ def test_other_arguments_are_refused(store: Store, call: str) -> None:
         store.sql(f"SELECT {call} FROM edits")
 
 
+def test_a_type_that_json_value_does_not_return_is_told_what_does(store: Store) -> None:
+    with pytest.raises(Invalid, match=r"; write JSON_VALUE\(.*JSON_QUERY_ARRAY"):
+        store.sql("SELECT JSON_VALUE(page, '$.a' RETURNING BIGINT ARRAY) FROM edits")
+
+
 def test_a_time_as_a_number_filters_and_groups(store: Store) -> None:
     rows = store.sql(
         "SELECT CAST(FLOOR(__time TO MONTH) AS BIGINT) AS m, sum(added) AS s FROM edits "
