@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from carnac.bootstrap.compaction import open_compaction
     from carnac.bootstrap.store import open_store as open  # noqa: A004 - carnac.open is how a store is opened
     from carnac.bootstrap.tasks import open_tasks
+    from carnac.core.log.positions import OffsetRange
     from carnac.core.time.intervals import Interval
     from carnac.errors import (
         AllRejected,
@@ -51,6 +52,7 @@ __all__ = [
     "Interval",
     "Invalid",
     "NotFound",
+    "OffsetRange",
     "ReadOnly",
     "Revoked",
     "Store",
@@ -68,6 +70,7 @@ _PLACES = {
     "CompactionService": ("carnac.overlord.compactor.service", "CompactionService"),
     "TaskService": ("carnac.overlord", "TaskService"),
     "Store": ("carnac.store", "Store"),
+    "OffsetRange": ("carnac.core.log.positions", "OffsetRange"),
     "Interval": ("carnac.core.time.intervals", "Interval"),
     "IngestSpec": ("carnac.specs.ingest.spec", "IngestSpec"),
     **{

@@ -32,17 +32,20 @@ def test_golden_segments_are_read(name: str) -> None:
 
 def test_golden_commit_details_are_read() -> None:
     text = (GOLDEN / "commit-details.v1.json").read_text(encoding="utf-8")
-    offsets, lookups, proof = records.load_commit_details(text)
+    found = records.load_commit_details(text)
+    offsets, after, lookups, proof = found
+    assert not after
     assert dict(offsets) == {"topic/0": "42"}
     assert list(lookups.items()) == [("codes", True), ("ancient", False)]
     assert proof is not None
     assert math.isnan(proof.sums_in["delta"])
     assert repr(proof) == repr(PROOF)
-    again = records.dump_commit_details(offsets, lookups, proof)
+    again = records.dump_commit_details(found)
     assert json.loads(again) == json.loads(text)
 
 
 def test_golden_details_of_a_deletion_are_read() -> None:
     text = (GOLDEN / "commit-details-deletion.v1.json").read_text(encoding="utf-8")
-    assert records.load_commit_details(text) == ({}, {}, DELETION_PROOF)
-    assert json.loads(records.dump_commit_details({}, {}, DELETION_PROOF)) == json.loads(text)
+    details = records.CommitDetails({}, {}, {}, DELETION_PROOF)
+    assert records.load_commit_details(text) == details
+    assert json.loads(records.dump_commit_details(details)) == json.loads(text)

@@ -83,6 +83,31 @@ class StoresMachine(RuleBasedStateMachine):
             )
         )
 
+    @rule(
+        writer=st.sampled_from("uw"),
+        source=st.sampled_from("ab"),
+        reached=st.sampled_from(["", "1", "2"]),
+        start=st.none() | st.sampled_from(["", "1", "2"]),
+        where=st.lists(spans, max_size=1),
+    )
+    def append_range(
+        self, writer: str, source: str, reached: str, start: str | None, where: list[Interval]
+    ) -> None:
+        """From where the writer stands, and now and then from elsewhere."""
+        held = self.oracle.position(writer)
+        if start is None:
+            start = held[source].offset if source in held else ""
+        adds = tuple(self._segment("clicks", span) for span in where)
+        self._publish(
+            Publication(
+                kind=CommitKind.APPEND,
+                changes=(Change(datasource="clicks", adds=adds),) if adds else (),
+                writer=writer,
+                offsets={source: reached},
+                after={source: start} if start else {},
+            )
+        )
+
     @rule(where=spans)
     def append_to_both(self, where: Interval) -> None:
         changes = tuple(
@@ -181,6 +206,7 @@ class StoresMachine(RuleBasedStateMachine):
         self._same(lambda store: store.log())
         self._same(lambda store: store.tags())
         self._same(lambda store: store.leases())
+        self._same(lambda store: store.positions())
         self._same(lambda store: sorted(one.segment.segment_id for one in store.trashed()))
         self._same(lambda store: store.known_paths())
         self._same(lambda store: store.changes(after=0))

@@ -8,7 +8,7 @@ Allocation, locks and reverts are not in it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from carnac.core.locks.model import Lock
 from carnac.core.log.allocation import PendingChunk, PendingSegment
@@ -38,27 +38,15 @@ from carnac.ports import (
     TrimReport,
 )
 from tests.support.log_algebra import plan_commit
+from tests.support.log_lives import Life
+from tests.support.position_oracle import PositionOracle
 
 
-@dataclass
-class Life:
-    """An entry from the commit that added it to the one that dropped it (None: it lives)."""
-
-    datasource: str
-    entry: Entry
-    dropped: int | None = None
-
-    def is_seen_at(self, revision: int) -> bool:
-        return self.entry.added_revision <= revision and not self.is_dropped_by(revision)
-
-    def is_dropped_by(self, revision: int) -> bool:
-        return self.dropped is not None and self.dropped <= revision
-
-
-class LogOracle:
+class LogOracle(PositionOracle):
     """Those of `MetadataStore`'s methods that tests ask of it, and `PublishView`'s."""
 
     def __init__(self, *, clock: Clock, ids: IdSource) -> None:
+        super().__init__()
         self._clock = clock
         self._ids = ids
         self._start = Head(revision=0, at_ms=clock.now_ms())
@@ -78,6 +66,8 @@ class LogOracle:
         key = (publication.writer or "", publication.batch or "")
         if publication.batch is not None and key in self._batches:
             return replace(self._batches[key], is_replay=True, commit=None)
+        if (done := self.find_replay(publication)) is not None:
+            return done
         now_ms, head = self._clock.now_ms(), self.head()
         words.require_base(publication.base_revision, head.revision)
         lease = self._leases.get(publication.lease_id or "")
@@ -108,6 +98,7 @@ class LogOracle:
     def _apply(self, commit: Commit) -> None:
         self._all.append(commit)
         self._retained.add(commit.revision)
+        self.move_positions(commit)
         for change in commit.changes:
             self._segments |= {segment.segment_id: segment for segment in change.segments}
             dropped = {entry.entry_id for entry in change.drops}
@@ -492,6 +483,7 @@ def _summary(commit: Commit) -> CommitSummary:
         batch=commit.batch,
         base_revision=commit.base_revision,
         offsets=commit.offsets,
+        after=commit.after,
         lookups=tuple(change.name for change in commit.lookups),
         message=commit.message,
     )

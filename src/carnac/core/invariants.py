@@ -9,6 +9,7 @@
 | EN-1 | what an entry shows lies in its segment's span and in its chunk |
 | EN-2 | no instant of a segment is visible through two entries |
 | CN-1 | a rewrite's output holds the rows of its input, a deletion's all but those that it deleted |
+| PO-1 | each offset range of a writer begins where the one before it in the same source ended |
 | TL-1 .. TL-4 | what a timeline shows: checked by `tests/support/laws/timeline.py` |
 | TL-6 | a timeline and the log show the same: tests, and of live entries `find_disagreements` of `core/timeline` |
 | CP-1 .. CP-5 | what compaction may plan, and when it rests: checked by `tests/support/laws/compaction.py` |

@@ -15,6 +15,7 @@ from carnac.metadata.read.retention import require_whole
 from carnac.metadata.read.rows import lease_of
 from carnac.metadata.records.allocation_records import AllocationRecords
 from carnac.metadata.records.compaction_records import CompactionRecords
+from carnac.metadata.records.position_records import PositionRecords
 from carnac.metadata.records.server_records import ServerRecords
 from carnac.metadata.records.task_records import TaskRecords
 from carnac.metadata.sql import pending_rows as pending_sql
@@ -43,7 +44,9 @@ if TYPE_CHECKING:
     )
 
 
-class MetadataStore(TaskRecords, AllocationRecords, CompactionRecords, ServerRecords):
+class MetadataStore(
+    TaskRecords, AllocationRecords, CompactionRecords, PositionRecords, ServerRecords
+):
     """The log and what is derived from it. Safe for use by many threads and processes at once.
 
     Errors, besides those named: Unavailable when the database does not answer; Corrupt when a record is not readable.

@@ -17,6 +17,7 @@ from carnac.ports import Head, Published
 from carnac.store.writing.shown import unite
 
 if TYPE_CHECKING:
+    from carnac.core.log.positions import OffsetRange
     from carnac.metadata.store import MetadataStore
 
 DIFF_COMMITS_MAX = 1000
@@ -74,6 +75,18 @@ class History:
             },
         )
         return self._metadata.publish(publication)
+
+    def move_position(self, offsets: OffsetRange, *, message: str) -> Published:
+        """Publish that a writer goes on from elsewhere; see `Store.move_position`."""
+        return self._metadata.publish(
+            Publication(
+                kind=CommitKind.APPEND,
+                writer=offsets.writer,
+                offsets=offsets.end,
+                after=offsets.start,
+                message=message,
+            )
+        )
 
     def commit(self, at: int | str | None) -> Commit:
         """Return the commit that made a revision.

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from carnac.core.log.commits import Commit, CommitSummary
     from carnac.core.log.entries import Chunk, VisibleSegment
     from carnac.core.log.late_ledger import LateLedger
+    from carnac.core.log.positions import SourcePosition
     from carnac.core.time.intervals import Interval
     from carnac.jobs.pipeline import SparkPipeline
     from carnac.metadata.store import MetadataStore
@@ -364,6 +365,18 @@ class StoreReading:
             NotFound: One of them was trimmed: the reader has to start anew.
         """
         return Listing(self._metadata.changes(after=after, limit=limit))
+
+    def position(self, writer: str) -> Mapping[str, str]:
+        """Return the offset that a writer has reached in each of its sources; empty if it has read none.
+
+        What is reverted, deleted or trimmed is not read again: the position stays.
+        """
+        found = self._metadata.position(writer).values()
+        return {one.source: one.offset for one in found}
+
+    def positions(self) -> Sequence[SourcePosition]:
+        """Return the positions of all writers, by writer and source."""
+        return Listing(self._metadata.positions())
 
     def diff(
         self, first: int | str | datetime, second: int | str | datetime | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, NoReturn
@@ -22,6 +23,7 @@ from carnac.store.reading import StoreReading
 if TYPE_CHECKING:
     from carnac.config import Settings
     from carnac.core.compaction.plan.groups import CompactionGroup
+    from carnac.core.log.positions import OffsetRange
     from carnac.core.time.intervals import Interval
     from carnac.jobs.pipeline import SparkPipeline
     from carnac.metadata.store import MetadataStore
@@ -131,6 +133,7 @@ class Store(StoreReading, Closing):
         on_plan: PlanListener | None = None,
         on_progress: ProgressListener | None = None,
         guard: WriteGuard | None = None,
+        offsets: OffsetRange | None = None,
     ) -> WriteOutcome:
         """Run a batch ingestion and publish it in one commit.
 
@@ -143,16 +146,20 @@ class Store(StoreReading, Closing):
             allow_type_change, allow_missing: As in `tuningConfig`: a column may change its type so that queries break;
                 a declared column that no row has is null. Else both are errors.
             on_plan: Called once, with what is about to be done, before any row is written.
+            offsets: The part of a source that the rows are: published once, and only if it starts from the writer's
+                `position`. The position moves though there are no rows to add; with `maxParseExceptions` in the spec
+                also if no row could be read.
 
         Raises:
             Invalid, NotFound: The spec is wrong or does not fit the data, or an input does not exist.
             AllRejected: No row could be read.
-            Conflict: What a replacement replaces was changed meanwhile: retry. Appends never raise it.
+            Conflict: What a replacement replaces was changed meanwhile: retry. Or `offsets` start elsewhere than the
+                position of their writer; an append without offsets never raises it.
         """
         from carnac.store.writing.loading import plan_ingest
 
         return self._writer.load(
-            plan_ingest(self._metadata, spec, rows, time=time),
+            replace(plan_ingest(self._metadata, spec, rows, time=time), offsets=offsets),
             message=message,
             allowed=(allow_type_change, allow_missing),
             on_plan=on_plan,
@@ -181,6 +188,7 @@ class Store(StoreReading, Closing):
         allow_type_change: bool = False,
         allow_missing: bool = False,
         on_plan: PlanListener | None = None,
+        offsets: OffsetRange | None = None,
     ) -> WriteOutcome:
         """Append up to 1,000,000 rows and 256 MB in one commit, in this process: what `ingest` does, without Spark.
 
@@ -191,21 +199,30 @@ class Store(StoreReading, Closing):
             time: Column of the time, or parts of a `timestampSpec`. None: as loaded before, else as the rows show.
             writer, batch: Both or neither: published again under the same pair, nothing changes.
             allow_type_change, allow_missing: As for `ingest`.
-            on_plan: As for `ingest`.
+            on_plan, offsets: As for `ingest`.
 
         Raises:
             Invalid, AllRejected, NotFound: As `ingest`; there is too much for an append, or it needs Spark.
+            Conflict: `offsets` start elsewhere than the position of their writer.
         """
         from carnac.store.writing.loading import plan_append
 
         how = {"spec": spec, "time": time, "writer": writer, "batch": batch}
         return self._writer.load(
-            plan_append(self._metadata, datasource, rows, **how),
+            replace(plan_append(self._metadata, datasource, rows, **how), offsets=offsets),
             message=message,
             allowed=(allow_type_change, allow_missing),
             on_plan=on_plan,
             is_here=True,
         )
+
+    def move_position(self, offsets: OffsetRange, *, message: str = "") -> Published:
+        """Move the position of a writer without rows: to read a part of a source again, to leave it out, to forget it.
+
+        Raises:
+            Conflict: The range starts elsewhere than the position.
+        """
+        return self._history.move_position(offsets, message=message)
 
     def delete(
         self,
@@ -318,7 +335,7 @@ class Store(StoreReading, Closing):
         return self.compact(groups, on_progress=on_progress)
 
     def revert(self, at: int | str | datetime) -> Published:
-        """Undo one commit and keep all later appends; metadata only.
+        """Undo one commit and keep all later appends; metadata only. The position of its writer stays.
 
         Raises:
             Invalid: It changed no row.

@@ -173,7 +173,13 @@ def test_columns_come_back_as_they_were(columns: list[Column]) -> None:
 
 
 def test_nothing_to_say_of_a_commit() -> None:
-    assert records.load_commit_details(records.dump_commit_details({}, {}, None)) == ({}, {}, None)
+    nothing = records.CommitDetails({}, {}, {}, None)
+    assert records.load_commit_details(records.dump_commit_details(nothing)) == nothing
+
+
+def test_an_offset_range_of_a_commit() -> None:
+    details = records.CommitDetails({"a": "7", "b": ""}, {"a": "5", "b": "1"}, {}, None)
+    assert records.load_commit_details(records.dump_commit_details(details)) == details
 
 
 def test_schemas_hold_names_and_types_only() -> None:

@@ -18,6 +18,7 @@ from carnac.config import Settings
 from carnac.core.arguments import shape_of
 from carnac.core.compaction.control.states import ChunkState
 from carnac.core.compaction.plan.planning import CompactionPlan
+from carnac.core.log.positions import OffsetRange
 from carnac.core.tasks.leadership import Leadership
 from carnac.core.tasks.model import RetryPolicy
 from carnac.core.time.intervals import Interval
@@ -74,6 +75,7 @@ GIVEN: Mapping[str, object] = {
     "task_id": "over",
     "at_ms": 0,
     "failures": 1,
+    "offsets": OffsetRange(writer="w", end={"s": "1"}),
 }
 """What a method must be given, in order to come to the argument that is wrong."""
 FOR_ONE: Mapping[str, Mapping[str, object]] = {

@@ -170,10 +170,14 @@ def _print_commit(output: Output, commit: Commit) -> None:
         ("message", commit.message or "-"),
     ]
     if commit.writer is not None:
-        facts.append(("writer", f"{commit.writer}, batch {commit.batch}"))
+        batch = "" if commit.batch is None else f", batch {commit.batch}"
+        facts.append(("writer", f"{commit.writer}{batch}"))
     if commit.base_revision is not None:
         facts.append(("read at revision", str(commit.base_revision)))
-    facts += [(f"offset {name}", value) for name, value in commit.offsets.items()]
+    facts += [
+        (f"offset {name}", f"{commit.after.get(name) or 'nowhere'} to {end or 'nowhere'}")
+        for name, end in commit.offsets.items()
+    ]
     for lookup in commit.lookups:
         count = "removed" if lookup.mapping is None else f"{number_text(len(lookup.mapping))} keys"
         facts.append((f"lookup {lookup.name}", count))

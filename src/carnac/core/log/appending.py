@@ -50,7 +50,7 @@ def plan_append(
     if (
         len(publication.changes) != 1
         or not is_plain(publication)
-        or (publication.writer is None) != (publication.batch is None)
+        or not publication.names_batch_well
     ):
         return None
     (change,) = publication.changes
@@ -67,6 +67,7 @@ def plan_append(
         batch=publication.batch,
         base_revision=publication.base_revision,
         offsets=publication.offsets,
+        after=publication.after,
         message=publication.message,
     )
 

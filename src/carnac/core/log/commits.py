@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from carnac.core.log.entries import Entry
+from carnac.core.log.positions import check_offsets
 from carnac.core.segments.segment import Segment
 from carnac.core.showing import Shown
 from carnac.core.texts import KEY_MAX, MESSAGE_MAX, check_keepable, check_name, check_text
@@ -190,7 +191,8 @@ class Publication:
         writer: Name of the writer for idempotency; None together with `batch` None means that a retry is not known.
         batch: The writer's own id of this batch. `(writer, batch)` is published once, whatever datasources it names.
         base_revision: The revision that the writer read; None if it read nothing.
-        offsets: Source offsets that this batch reached, stored with the commit.
+        offsets: By source, the offset that the writer reached; see `core/log/positions.py`.
+        after: By source, the offset that it started from, which must be its position still.
         message: For people reading the log.
         proof: Required of rewrites, and of deletions that add segments; absent otherwise.
         lease_id: The writer's lease that keeps its files from garbage collection; released by the publish.
@@ -204,6 +206,7 @@ class Publication:
     batch: str | None = None
     base_revision: int | None = None
     offsets: Mapping[str, str] = field(default_factory=dict)
+    after: Mapping[str, str] = field(default_factory=dict)
     lookups: tuple[LookupChange, ...] = ()
     message: str = ""
     proof: ConservationProof | None = None
@@ -224,15 +227,21 @@ class Publication:
             new = (segment for change in self.changes for segment in change.adds)
             for name in {column.name for segment in new for column in segment.columns}:
                 check_keepable(name, "the name of a column")
-        for name, text in self.offsets.items():
-            check_text(name, "the name of an offset", limit=KEY_MAX)
-            check_text(text, f"offset '{name}'")
+        check_offsets(self.offsets)
+        check_offsets(self.after)
         for lookup in self.lookups:
             if lookup.mapping is not None:  # one that is there can be removed, whatever its name
                 check_name(lookup.name, "the name of a lookup")
                 for key, text in lookup.mapping.items():
                     check_text(key, f"a key of lookup '{lookup.name}'")
                     check_text(text, f"a value of lookup '{lookup.name}'")
+
+    @property
+    def names_batch_well(self) -> bool:
+        """Whether it names writer and batch, or neither; with offsets it may do without a batch."""
+        if self.batch is None:
+            return self.writer is None or bool(self.offsets)
+        return self.writer is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -267,6 +276,7 @@ class Commit(Shown):
         batch: Which batch of `writer`; None without one.
         base_revision: The revision that its writer read; None if it read none.
         offsets: How far the writer had read its source, by name.
+        after: Where in its source it had started, by name; one that is left out was not read before.
         lookups: Lookups that it set or removed.
         message: For people.
         proof: Of a rewrite: that its rows are those it read. None for other kinds.
@@ -280,6 +290,7 @@ class Commit(Shown):
     batch: str | None = None
     base_revision: int | None = None
     offsets: Mapping[str, str] = field(default_factory=dict)
+    after: Mapping[str, str] = field(default_factory=dict)
     lookups: tuple[LookupChange, ...] = ()
     message: str = ""
     proof: ConservationProof | None = None
@@ -303,6 +314,7 @@ class CommitSummary(Shown):
         batch: Which batch of `writer`; None without one.
         base_revision: The revision that its writer read; None if it read none.
         offsets: How far the writer had read its source, by name.
+        after: Where in its source it had started, by name; one that is left out was not read before.
         lookups: Names of the lookups that it set or removed.
         message: For people.
     """
@@ -315,6 +327,7 @@ class CommitSummary(Shown):
     batch: str | None = None
     base_revision: int | None = None
     offsets: Mapping[str, str] = field(default_factory=dict)
+    after: Mapping[str, str] = field(default_factory=dict)
     lookups: tuple[str, ...] = ()
     message: str = ""
 

@@ -41,6 +41,7 @@ from carnac.core.log.commits import (
 )
 from carnac.core.log.drafts import ChunkDrafts, Draft
 from carnac.core.log.entries import MAX_ADDS_PER_COMMIT, Entry
+from carnac.core.log.positions import require_writer
 from carnac.core.log.publish_view import PublishView
 from carnac.core.time.intervals import Interval, IntervalSet, interval_text
 from carnac.errors import Conflict, Corrupt, Invalid, Revoked
@@ -75,6 +76,7 @@ def plan_any(view: PublishView, publication: Publication, *, revision: int, at_m
         batch=publication.batch,
         base_revision=publication.base_revision,
         offsets=publication.offsets,
+        after=publication.after,
         lookups=publication.lookups,
         message=publication.message,
         proof=publication.proof,
@@ -341,8 +343,9 @@ def _validate(publication: Publication) -> None:
     names = [change.datasource for change in publication.changes]
     if len(set(names)) != len(names):
         raise Invalid("a publication names a datasource twice; put all its changes to it in one")
-    if (publication.writer is None) != (publication.batch is None):
+    if not publication.names_batch_well:
         raise Invalid("a publication names a writer or a batch but not both; give both or neither")
+    require_writer(publication.writer, publication.after, publication.offsets)
     if publication.kind is CommitKind.APPEND and any(
         change.drops for change in publication.changes
     ):

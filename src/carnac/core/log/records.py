@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from msgspec import field
 from msgspec.json import Decoder
@@ -29,7 +29,20 @@ from carnac.core.segments.version import IdRanges, parse_id_ranges
 from carnac.core.time.intervals import Interval, IntervalSet, interval_set
 from carnac.errors import Invalid
 
-CommitDetails: TypeAlias = tuple[Mapping[str, str], Mapping[str, bool], ConservationProof | None]
+
+class CommitDetails(NamedTuple):
+    """What a commit holds besides its columns and entries.
+
+    Attributes:
+        offsets, after: See `Commit`.
+        lookups: Names of the lookups it changed, in order; whether it set them (else it removed them).
+        proof: See `Commit`.
+    """
+
+    offsets: Mapping[str, str]
+    after: Mapping[str, str]
+    lookups: Mapping[str, bool]
+    proof: ConservationProof | None
 
 
 class _Proof(Record):
@@ -45,6 +58,7 @@ class _Proof(Record):
 
 class _Details(StoredRecord):
     offsets: dict[str, str] = field(default_factory=dict)
+    after: dict[str, str] = field(default_factory=dict)
     lookups: dict[str, bool] = field(default_factory=dict)
     proof: _Proof | None = None
 
@@ -70,17 +84,14 @@ _EMPTY = IntervalSet()
 _NO_DETAILS = dumps(_Details(record_format=RECORD_FORMAT))
 
 
-def dump_commit_details(
-    offsets: Mapping[str, str], lookups: Mapping[str, bool], proof: ConservationProof | None
-) -> str:
-    """Return what a commit holds besides its columns and entries.
-
-    Args:
-        lookups: Names of the lookups it changed, in order; whether it set them (else it removed them).
-    """
-    if not offsets and not lookups and proof is None:
+def dump_commit_details(details: CommitDetails) -> str:
+    """Return what a commit holds besides its columns and entries."""
+    offsets, after, lookups, proof = details
+    if not offsets and not after and not lookups and proof is None:
         return _NO_DETAILS
-    record = _Details(record_format=RECORD_FORMAT, offsets=dict(offsets), lookups=dict(lookups))
+    record = _Details(
+        record_format=RECORD_FORMAT, offsets=dict(offsets), after=dict(after), lookups=dict(lookups)
+    )
     if proof is not None:
         sums_in, sums_out = (
             {name: write_scalar(value) for name, value in sums.items()}
@@ -91,7 +102,7 @@ def dump_commit_details(
 
 
 def load_commit_details(text: str) -> CommitDetails:
-    """Return offsets, lookups (see `dump_commit_details`) and proof of a commit.
+    """Return what `dump_commit_details` wrote.
 
     Raises:
         Corrupt: The record is damaged, or was written by a newer Carnac.
@@ -102,13 +113,13 @@ def load_commit_details(text: str) -> CommitDetails:
 def _commit_details(record: _Details) -> CommitDetails:
     proof = record.proof
     if proof is None:
-        return record.offsets, record.lookups, None
+        return CommitDetails(record.offsets, record.after, record.lookups, None)
     sums_in, sums_out = (
         {name: read_scalar(value) for name, value in sums.items()}
         for sums in (proof.sums_in, proof.sums_out)
     )
     found = proof.to(ConservationProof, sums_in=sums_in, sums_out=sums_out)
-    return record.offsets, record.lookups, found
+    return CommitDetails(record.offsets, record.after, record.lookups, found)
 
 
 def dump_changes(changes: Sequence[tuple[int, DatasourceCommit]]) -> str:

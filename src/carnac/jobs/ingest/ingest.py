@@ -279,6 +279,7 @@ class IngestJob:
             f"{' no' if count == 1 else ' a'} time in {where}{like}: nothing was published, "
             + remedy,
             column=self.spec.timestamp.column,
+            rejected=count,
             path=self.quarantine_folder,
         )
 

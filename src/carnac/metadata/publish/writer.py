@@ -20,6 +20,7 @@ from carnac.core.log.publishing import plan_any
 from carnac.core.log.records import dump_texts
 from carnac.core.time.leases import is_over
 from carnac.metadata.publish.chunk_writing import write_chunks
+from carnac.metadata.publish.position_writing import find_range, write_positions
 from carnac.metadata.publish.settling import Newest, settle
 from carnac.metadata.publish.view import SqlPublishView
 from carnac.metadata.read import rows as r
@@ -89,6 +90,10 @@ def write_publication(
     done = _find_batch(session, publication)
     if done is not None:
         return Published(revision=done[0], at_ms=done[1], is_replay=True, commit=None)
+    if publication.offsets or publication.after:
+        found = find_range(session, publication)
+        if found is not None:
+            return Published(revision=found[0], at_ms=found[1], is_replay=True, commit=None)
     newest: Newest = session.memo.get("newest") or Newest(*load_newest(session))
     head = newest.head
     require_base(publication.base_revision, head.revision)
@@ -224,7 +229,9 @@ def _write_commit(
     if settled_revision == commit.revision:
         changed = [(one, commit.revision) for one in datasource_ids]
         session.defer(s.INSERT_COMMIT_DATASOURCE, changed)
-    if commit.writer is not None:
+    if commit.offsets:
+        write_positions(session, commit)
+    if commit.batch is not None:
         batch = (commit.writer, commit.batch, commit.revision, commit.at_ms)
         session.defer(s.INSERT_BATCH, [batch])
         session.memo["batch", commit.writer, commit.batch] = (commit.revision, commit.at_ms)

@@ -98,7 +98,7 @@ def _with_changes(
 
 def _summary(row: Row, datasources: Sequence[DatasourceSummary]) -> CommitSummary:
     revision, kind, at_ms, _, writer, batch, base_revision, message, details, *_ = row
-    offsets, lookups, _ = load_commit_details(details)
+    offsets, after, lookups, _ = load_commit_details(details)
     return CommitSummary(
         revision=revision,
         kind=KINDS[kind],
@@ -108,6 +108,7 @@ def _summary(row: Row, datasources: Sequence[DatasourceSummary]) -> CommitSummar
         batch=batch,
         base_revision=base_revision,
         offsets=offsets,
+        after=after,
         lookups=tuple(lookups),
         message=message,
     )
@@ -168,7 +169,7 @@ def _commit(
     mappings: Mapping[tuple[str, int], Mapping[str, str]],
 ) -> Commit:
     revision, kind, at_ms, _, writer, batch, base_revision, message, details, *_ = row
-    offsets, lookups, proof = load_commit_details(details)
+    offsets, after, lookups, proof = load_commit_details(details)
     return Commit(
         revision=revision,
         kind=KINDS[kind],
@@ -178,6 +179,7 @@ def _commit(
         batch=batch,
         base_revision=base_revision,
         offsets=offsets,
+        after=after,
         lookups=tuple(
             LookupChange(name=name, mapping=mappings[name, revision] if is_set else None)
             for name, is_set in lookups.items()

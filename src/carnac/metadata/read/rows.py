@@ -10,6 +10,7 @@ from typing import NamedTuple
 from carnac.core.log.commits import Commit, CommitKind
 from carnac.core.log.entries import Entry, EntryLife
 from carnac.core.log.records import (
+    CommitDetails,
     dump_changes,
     dump_commit_details,
     dump_interval_set,
@@ -185,7 +186,7 @@ def commit_row(commit: Commit, datasource_ids: Sequence[int], settled_revision: 
         commit.batch,
         commit.base_revision,
         commit.message,
-        dump_commit_details(commit.offsets, lookups, commit.proof),
+        dump_commit_details(CommitDetails(commit.offsets, commit.after, lookups, commit.proof)),
         dump_changes([*zip(datasource_ids, commit.changes, strict=True)]),
         settled_revision,
     )

@@ -21,6 +21,7 @@ _KEYS = {
     "commit_datasources": "datasource_id, revision",
     "covers": "datasource_id, revision, start_ms",
     "batches": "writer, batch",
+    "positions": "writer, source",
     "schemas": "datasource_id, digest",
     "chunks": "datasource_id, start_ms, end_ms",
     "key_frames": "datasource_id, chunk_start, chunk_end, revision",

@@ -47,6 +47,10 @@ LIVE_OF = statement(
       AND dropped_revision IS NULL
     """
 )
+MOVES = statement(
+    "SELECT revision, writer, details FROM commits WHERE writer IS NOT NULL ORDER BY revision"
+)
+"""Commits that may have moved a position."""
 LEFT_OUT = statement(
     f"SELECT entry_id FROM entries WHERE is_indexed = 0 AND entry_id < {c.FIRST_UNSETTLED_KEY}"
 )

@@ -17,7 +17,7 @@ TABLES = {
     "datasources": "datasource_id* name:text",
     # bound: the retained revisions; at_ms never decreases with the revision, so time needs no index
     # until_ms: when the next commit was made, if that one has been trimmed
-    # details: JSON: offsets, names of the lookups, proof
+    # details: JSON: offsets and what they start from, names of the lookups, proof
     # changes: JSON: what it did to each datasource, in numbers
     # settled_revision: `commit_datasources`, `schemas` and `chunks` need not know yet of the commits after it, which
     # only add segments to one datasource; the rows of these say the same, and are not many
@@ -31,6 +31,8 @@ TABLES = {
     "covers": "datasource_id revision start_ms end_ms",
     # outlives the commits; bound: the store's batch retention
     "batches": "writer:text batch:text revision at_ms",
+    # how far a writer has read a source; outlives the commits; bound: the sources that nobody has had forgotten
+    "positions": "writer:text source:text reached:text came_from:text revision at_ms",
     # the distinct lists of columns of a datasource's segments, with the live segments of each in numbers
     "schemas": "datasource_id digest columns:text first_key segments rows size_bytes",
     # bound: what retained revisions name, and the trash
@@ -198,6 +200,7 @@ LEADER = _names("leaders")
 LEASE = _names("leases")
 LOCK = _names("locks")
 PENDING = _names("pending_segments")
+POSITION = _names("positions")
 RULE_CHANGE = _names("rule_changes")
 SCHEMA = _names("schemas")
 SEGMENT = _names("segments")

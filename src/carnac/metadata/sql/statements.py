@@ -26,6 +26,10 @@ FIND_BATCHES = statement(
     WHERE (writer, batch) IN :pairs[][]
     """
 )
+FIND_POSITIONS = statement(f"SELECT {c.POSITION} FROM positions WHERE writer = :writer")
+POSITIONS = statement(f"SELECT {c.POSITION} FROM positions ORDER BY writer, source")
+PUT_POSITION = c.put("positions", "writer", "source")
+FORGET_POSITION = statement("DELETE FROM positions WHERE writer = :writer AND source = :source")
 FIND_DATASOURCE = statement("SELECT datasource_id FROM datasources WHERE name = :name")
 DATASOURCES = statement("SELECT datasource_id, name FROM datasources")
 NAMES_OF = statement(

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 from carnac.core.locks.laws import check_locks
 from carnac.core.log import laws
 from carnac.core.log.entries import ENTRY_BITS, Entry
-from carnac.core.log.records import load_ids
+from carnac.core.log.positions import NOWHERE, Move, check_tiling
+from carnac.core.log.records import load_commit_details, load_ids
 from carnac.core.segments.record import load_segment
 from carnac.core.tasks.laws import check_tasks
 from carnac.core.tasks.model import Attempt
@@ -16,11 +17,13 @@ from carnac.core.time.intervals import Interval, interval_text
 from carnac.errors import CarnacError
 from carnac.metadata.locking.locks import load_locks
 from carnac.metadata.read.chunk_rows import ChunkRow, summarise
+from carnac.metadata.read.position_rows import load_all_positions
 from carnac.metadata.read.reader import load_chunk_rows
 from carnac.metadata.read.rows import entry_of
 from carnac.metadata.records.tasks import load_all_tasks
 from carnac.metadata.session import Session
 from carnac.metadata.sql import checks as sql
+from carnac.metadata.sql import queries as q
 from carnac.metadata.sql import statements as s
 
 
@@ -32,6 +35,7 @@ def find_problems(session: Session) -> Iterator[str]:
     for attempt in attempts:
         by_task[attempt.task_id].append(attempt)
     yield from _broken(check_tasks, tasks, by_task)
+    yield from _check_positions(session)
     for (entry_id,) in session.rows(sql.LEFT_OUT):
         yield f"entry {entry_id} is in no index, and is not to be indexed any more"
     for datasource_id, name in session.rows(s.DATASOURCES):
@@ -51,6 +55,34 @@ def _broken(law: Callable[..., None], *found: object) -> Iterator[str]:
         law(*found)
     except CarnacError as error:
         yield error.message
+
+
+def _check_positions(session: Session) -> Iterator[str]:
+    """The ranges tile (PO-1), but for those that were trimmed, and positions are where the last of them ended."""
+    places = {row[0]: place for place, row in enumerate(session.rows(q.RETAINED))}
+    runs: dict[int, list[Move]] = defaultdict(
+        list
+    )  # by revision minus place: between gaps it is the same
+    ends: dict[tuple[str, str], tuple[int, str]] = {}
+    for revision, writer, details in session.stream(sql.MOVES):
+        found = load_commit_details(details)
+        if found.offsets:
+            move = Move(revision, writer, found.after, found.offsets)
+            runs[revision - places[revision]].append(move)
+            ends.update({(writer, name): (revision, end) for name, end in found.offsets.items()})
+    for run in runs.values():
+        yield from _broken(check_tiling, run)
+    held = {(one.writer, one.source): one for one in load_all_positions(session)}
+    for key in sorted(held.keys() | ends.keys()):
+        revision, end = ends.get(key, (0, NOWHERE))
+        one = held.get(key)
+        is_there = NOWHERE if one is None else one.offset
+        moved = revision if one is None else one.revision
+        if moved < revision or (moved in places and (moved, is_there) != (revision, end)):
+            yield (
+                f"writer '{key[0]}' stands in '{key[1]}' at {is_there or 'nowhere'} by commit {moved}, and commit "
+                f"{revision} moved it to {end or 'nowhere'}"
+            )
 
 
 def _check_chunks(

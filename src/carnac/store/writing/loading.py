@@ -13,6 +13,7 @@ from carnac.specs.base import NO_INPUT
 from carnac.store.writing import declarations
 
 if TYPE_CHECKING:
+    from carnac.core.log.positions import OffsetRange
     from carnac.metadata.store import MetadataStore
     from carnac.rows.infer.sampling import Inferred
     from carnac.specs.ingest.inference import TimeHints
@@ -32,12 +33,14 @@ class LoadPlan:
         rows: None where the spec names files.
         inferred: What the data showed; None: the spec was given or declared.
         is_remembered: The spec is that of an earlier load.
+        offsets: The part of a source that the rows are; None: nobody says.
     """
 
     spec: IngestSpec
     rows: object | None
     inferred: Inferred | None = None
     is_remembered: bool = False
+    offsets: OffsetRange | None = None
 
 
 def plan_load(

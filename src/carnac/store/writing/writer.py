@@ -35,7 +35,7 @@ from carnac.ports.distributed import LoadAsked
 from carnac.ports.places import Allocator
 from carnac.store.leases import LeaseKeeper
 from carnac.store.querying import RevisionCatalog
-from carnac.store.writing import declarations, deleting, guarding
+from carnac.store.writing import declarations, deleting, guarding, ranges
 from carnac.store.writing.chunking import layout_of
 from carnac.store.writing.noticing import allowed_for, load_met, with_notes
 from carnac.store.writing.outcome import WriteOutcome
@@ -103,7 +103,7 @@ class Writer:
         if on_plan is not None:
             on_plan(plan)
         spec, may = plan.spec, allowed_for(allowed, is_remembered=plan.is_remembered)
-        replay = self._find_replay(spec)
+        replay = ranges.find_replay(self._metadata, plan)
         if replay is not None:
             return replay
         self._lock_for(spec, spec.intervals, guard)
@@ -117,14 +117,16 @@ class Writer:
                 if is_here:  # it is over soon, so what it meets is read once
                     met = load_met(self._metadata, spec, None)
             rows = self._rows_of(plan, base)
-            result = self._run_job(
-                spec, rows, *found, on_progress=on_progress, guard=guard, is_here=is_here
-            )
+            with ranges.passing_rejected(plan) as passed:
+                passed.result = self._run_job(
+                    spec, rows, *found, on_progress=on_progress, guard=guard, is_here=is_here
+                )
+            result = passed.result
             with self._files_until_published(result.segments):
                 met = met or load_met(self._metadata, spec, base)
                 result = with_notes(spec, result, met, may)
                 outcome = self._publish_ingest(
-                    spec,
+                    plan,
                     result,
                     base=met.base,
                     lease=lease,
@@ -201,7 +203,7 @@ class Writer:
 
     def _publish_ingest(
         self,
-        spec: IngestSpec,
+        plan: LoadPlan,
         result: JobResult,
         *,
         base: int,
@@ -210,12 +212,14 @@ class Writer:
         message: str,
         guard: WriteGuard | None,
     ) -> WriteOutcome:
+        spec = plan.spec
         is_append = spec.mode == "append"
         covers = self._covers(spec, result.segments)
         if spec.replace_scope == "chunks":
             self._lock_for(spec, covers, guard)
         dropped = shown_within(self._metadata, spec.datasource, base, covers) if covers else {}
-        if not result.segments and not dropped and spec.writer is None:
+        named = ranges.named(plan)
+        if not result.segments and not dropped and not named:
             return WriteOutcome(revision=None, report=result.report)
         change = Change(
             datasource=spec.datasource,
@@ -234,12 +238,11 @@ class Writer:
                 kind=CommitKind.APPEND if is_append else CommitKind.REPLACE,
                 changes=(change,),
                 requirements=requirements,
-                writer=spec.writer,
-                batch=spec.batch,
                 base_revision=base,
                 message=message,
                 lease_id=lease.lease_id,
                 keeps_lease=keeps_lease,
+                **named,
             )
             published = self._publish(publication, lease)
         if published.is_replay:
@@ -411,12 +414,6 @@ class Writer:
         if guard is not None:
             found = self._metadata.visible(datasource, intervals=where)
             guarding.lock_inputs(guard, datasource, found, where or EMPTY, granularity=granularity)
-
-    def _find_replay(self, spec: IngestSpec) -> WriteOutcome | None:
-        if spec.writer is None or spec.batch is None:
-            return None
-        revision = self._metadata.find_batch(spec.writer, spec.batch)
-        return None if revision is None else WriteOutcome(revision=revision, is_replay=True)
 
     @contextmanager
     def _reading_for(self, spec: IngestSpec, lease: Lease) -> Iterator[int]:
