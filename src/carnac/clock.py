@@ -115,6 +115,11 @@ class _IdTime:
 _id_time = _IdTime()
 
 
+def new_secret(size_bytes: int) -> bytes:
+    """Return bytes that nobody can guess."""
+    return secrets.token_bytes(size_bytes)
+
+
 class RandomIds:
     """Ids of 26 lower-case letters and digits (port `IdSource`).
 

@@ -23,20 +23,26 @@ from carnac.errors import CarnacError
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
+    from carnac.api.access import Access
     from carnac.ports.loops import Loop
 
 
 _DESCRIPTION = """\
 What is below `/druid` has the paths, the names and the status codes of Apache Druid's API, so that its clients work;
 what is below `/carnac` is Carnac's own, and what is below `/iceberg` is a catalog of Apache Iceberg. Errors are
-objects; `error` is one sentence, or what Druid's or Iceberg's clients read there. There is no authentication: whoever
-reaches this address may ask, and submit, cancel and read tasks. A body needs the header `Content-Type:
+objects; `error` is one sentence, or what Druid's or Iceberg's clients read there. A store without users answers whoever
+reaches this address; one with users (`carnac users`) asks for a name and a password (HTTP Basic) or a bearer token: a
+user may `read`, `write` or, as `admin`, set rules and configurations. A body needs the header `Content-Type:
 application/json`. Tasks read files below `http_input_roots` alone.
 """
 
 
 def make_app(
-    routers: Iterable[APIRouter], *, loops: Sequence[Loop] = (), hosts: Hosts | None = None
+    routers: Iterable[APIRouter],
+    *,
+    loops: Sequence[Loop] = (),
+    hosts: Hosts | None = None,
+    access: Access | None = None,
 ) -> FastAPI:
     """Return the application.
 
@@ -44,6 +50,7 @@ def make_app(
         routers: What the roles of the process answer.
         loops: What must turn for the process to be healthy.
         hosts: The names under which it may be asked; None: those of the loopback interface.
+        access: Tells who asks, and whether they may; None: everybody may.
     """
     app = FastAPI(
         title="Carnac",
@@ -66,6 +73,7 @@ def make_app(
         text_paths=[SQL_PATH],
         bytes_paths=[AVATICA_PATH],
         shortcuts={("POST", path): app for path, app in _shortcuts(routers)},
+        access=access,
     )
     for router in routers:
         app.include_router(router)

@@ -1,4 +1,4 @@
-"""The gate in front of an application: which clients may ask, how long a request may be, how slowly it may come.
+"""The gate in front of an application: who may ask, from where, how long a request may be, how slowly it may come.
 
 What does not pass is answered here, in one sentence and with one line in the log, before anything of it is read.
 """
@@ -16,13 +16,17 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote_to_bytes
 
+from carnac.api.access import ASKING, CHALLENGE
 from carnac.api.hosts import Hosts, is_own_site
-from carnac.api.problems import Refused, problem, shown_path
+from carnac.api.problems import Refused, problem, shown_path, status_of
 from carnac.core.texts import check_name
-from carnac.errors import Invalid
+from carnac.errors import Invalid, Unavailable
 
 if TYPE_CHECKING:
+    from fastapi import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from carnac.api.access import Access
 
 BODY_MAX_BYTES = 8 << 20
 """Specs hold inline rows at most; larger data is not put into a task."""
@@ -88,6 +92,7 @@ class Gate:
             is that browsers say where a page is from that sends one.
         bytes_paths: Where JSON may call itself bytes, which pages of others cannot send unasked either.
         shortcuts: What answers in place of the application, by method and path: the same, in less time.
+        access: Tells who asks, and whether they may; None: everybody may.
     """
 
     def __init__(
@@ -98,8 +103,10 @@ class Gate:
         text_paths: Collection[str] = (),
         bytes_paths: Collection[str] = (),
         shortcuts: Mapping[tuple[str, str], ASGIApp] = MappingProxyType({}),
+        access: Access | None = None,
     ) -> None:
         self._app = app
+        self._access = access
         self._shortcuts = shortcuts
         self._hosts = hosts
         self._text_paths = frozenset(text_paths)
@@ -121,6 +128,22 @@ class Gate:
                 _log.warning("%s %s: %s", scope["method"], shown_path(scope), refusal.message)
                 await problem(refusal.status, refusal.message, kind="refused")(scope, receive, send)
                 return
+        if self._access is None:
+            await self._answer(scope, receive, send)
+            return
+        try:
+            user = await self._access.admit(scope["method"], scope["path"], _authorization(scope))
+        except (Refused, Unavailable) as refusal:
+            _log.warning("%s %s: %s", scope["method"], shown_path(scope), refusal.message)
+            await _denied(refusal)(scope, receive, send)
+            return
+        asking = ASKING.set(user)
+        try:
+            await self._answer(scope, receive, send)
+        finally:
+            ASKING.reset(asking)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         body = _Body(receive, self._room)
         app = self._shortcuts.get((scope["method"], scope["path"]), self._app)
         try:
@@ -172,6 +195,23 @@ class Gate:
                 f"the body must be application/json, and is {_shown(kind) or 'of no type'}; send the header "
                 "'Content-Type: application/json'",
             )
+
+
+def _authorization(scope: Scope) -> str | None:
+    """Return what the header `Authorization` says; None: it is not there."""
+    found = (value for name, value in scope["headers"] if name == b"authorization")
+    value = next(found, None)
+    return None if value is None else value.decode("latin-1")
+
+
+def _denied(refusal: Refused | Unavailable) -> Response:
+    """Return the answer to somebody who may not ask; it says how they tell who they are."""
+    if isinstance(refusal, Unavailable):
+        return problem(status_of(refusal), refusal.message, kind=refusal.kind)
+    answer = problem(refusal.status, refusal.message, kind="refused")
+    if refusal.status is HTTPStatus.UNAUTHORIZED:
+        answer.headers["www-authenticate"] = CHALLENGE
+    return answer
 
 
 def _has_no_body(headers: Mapping[bytes, str]) -> bool:

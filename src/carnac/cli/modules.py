@@ -23,6 +23,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "running.overlord": ("overlord",),
     "running.task": ("task",),
     "running.locks": ("locks",),
+    "users": ("users",),
     "doctor": ("doctor", "version"),
     "prepare": ("prepare",),
     "cluster.servers": ("servers",),

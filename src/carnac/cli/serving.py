@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 
 Host: TypeAlias = Annotated[
     str,
-    option("--host ADDRESS", "Address to listen on. There is no password: mind who can reach it."),
+    option(
+        "--host ADDRESS",
+        "Address to listen on. While there are no users (`carnac users`), mind who can reach it.",
+    ),
 ]
 Url: TypeAlias = Annotated[
     str | None, option("--url URL", "URL at which others reach it, if not --host and --port.")
@@ -85,10 +88,18 @@ def run_until_told(
             if not logs_json:
                 session.output.note(f"store {session.shown_store} is served at {opened.url}; try:")
                 session.output.note(opened.example)
+                if opened.is_open:
+                    session.output.warning(OPEN)
             told.wait()
         finally:
             opened.close()
         logging.getLogger("carnac.serving").info("stopped")
+
+
+OPEN = (
+    "the store has no users, so whoever reaches this address may read and write; add one with: "
+    "carnac users set NAME --may read"
+)
 
 
 def look_at_cluster(session: Session, so: str) -> tuple[ClusterStatus, list[ServerView]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +42,7 @@ class FlightSegmentServer:
         store_id: Nor is a server of another store.
         clock: By which it is found out how long its answers take, so that one that hangs is given up soon when it is
             asked what has changed; None: that is waited for as long as for anything else.
+        token: Says by what a server knows that a process of the cluster asks; None: it is not told.
         call_timeout_ms: `CALL_TIMEOUT_MS`, less in tests.
     """
 
@@ -52,12 +53,14 @@ class FlightSegmentServer:
         store_id: str = "",
         *,
         clock: Clock | None = None,
+        token: Callable[[], str] | None = None,
         call_timeout_ms: int = CALL_TIMEOUT_MS,
     ) -> None:
         self._url = url
         self._server_id = server_id
         self._store_id = store_id
         self._clock = clock
+        self._token = token
         self._call_timeout_ms = call_timeout_ms
         self._patience = Patience(call_timeout_ms)
         self._mutex = threading.Lock()
@@ -185,6 +188,7 @@ class FlightSegmentServer:
             "version": wire.VERSION,
             "server_id": self._server_id,
             "store_id": self._store_id,
+            "token": "" if self._token is None else self._token(),
         }
 
     def _connected(self) -> Any:

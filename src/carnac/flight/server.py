@@ -33,12 +33,11 @@ _log = logging.getLogger(__name__)
 class FlightServer:
     """Answers for a segment server over Arrow Flight, from when it is made until it is closed.
 
-    Whoever can reach it may ask: there is no password, as there is none at the HTTP interfaces.
-
     Args:
         host: Address to listen at.
         store_id: Of the store of these segments: a client of another store is refused; empty: none is.
         port: 0: one that is free.
+        is_own: Whether a token is of a process of the cluster; None: whoever can reach it may ask.
 
     Raises:
         Unavailable: The address is taken, or not this machine's.
@@ -47,13 +46,22 @@ class FlightServer:
         port: At which it listens.
     """
 
-    def __init__(self, server: SegmentServer, *, host: str, port: int, store_id: str = "") -> None:
+    def __init__(
+        self,
+        server: SegmentServer,
+        *,
+        host: str,
+        port: int,
+        store_id: str = "",
+        is_own: Callable[[str], bool] | None = None,
+    ) -> None:
         import pyarrow as pa
 
         self._calls = _Calls(server)
         shown = f"[{host}]" if ":" in host else host
         try:
-            self._flight = _make(_Own(server, store_id), self._calls, f"grpc+tcp://{shown}:{port}")
+            own = _Own(server, store_id, is_own or (lambda _: True))
+            self._flight = _make(own, self._calls, f"grpc+tcp://{shown}:{port}")
         except (pa.ArrowException, OSError) as error:
             raise Unavailable(
                 f"cannot listen at {shown}:{port} for Arrow Flight; give another --flight-port"
@@ -72,19 +80,24 @@ class FlightServer:
 
 @dataclass(frozen=True)
 class _Own:
-    """The identity of the server, and of its store."""
+    """The identity of the server, and of its store; whom it answers."""
 
     server: SegmentServer
     store_id: str
+    is_own: Callable[[str], bool]
 
     def asked(self, kind: type[wire.AskedOf], body: bytes) -> wire.AskedOf:
         """Return what was asked of this very server.
 
         Raises:
-            Invalid: It does not read.
+            Invalid: It does not read, or nobody of the cluster asks.
             Unavailable: It was meant for another one, which was here before, or for another store's.
         """
         asked = wire.load(kind, body)
+        if not self.is_own(asked.token):
+            raise Invalid(
+                "this store has users, and a historical answers processes of its cluster alone; ask a broker"
+            )
         server_id = self.server.server_id
         if asked.server_id and asked.server_id != server_id:
             raise Unavailable(

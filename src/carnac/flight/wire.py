@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, NotRequired, TypedDict, TypeVar, cast
 
 from msgspec import MsgspecError, Struct
 from msgspec.msgpack import Decoder, Encoder
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from carnac.core.segments.segment import Segment
 
-VERSION: Final = 3
+VERSION: Final = 4
 """Raised when a message changes so that an older reader would misread it."""
 BODY_MAX_BYTES = 256 << 20
 """Maximum size of a request, with its small tables."""
@@ -56,11 +56,13 @@ class Asked(Struct, kw_only=True, forbid_unknown_fields=True):
         version: Of the messages.
         server_id: The server that is meant; empty: any that is there.
         store_id: Of which store; empty: of whichever.
+        token: Shows that a process of the cluster asks, where the store has users.
     """
 
     version: int
     server_id: str
     store_id: str
+    token: str = ""
 
 
 AskedOf = TypeVar("AskedOf", bound=Asked)
@@ -72,6 +74,7 @@ class Head(TypedDict):
     version: int
     server_id: str
     store_id: str
+    token: NotRequired[str]
 
 
 class RunAsked(Asked, kw_only=True):

@@ -18,6 +18,7 @@ from carnac.metadata.records.compaction_records import CompactionRecords
 from carnac.metadata.records.position_records import PositionRecords
 from carnac.metadata.records.server_records import ServerRecords
 from carnac.metadata.records.task_records import TaskRecords
+from carnac.metadata.records.user_records import UserRecords
 from carnac.metadata.sql import pending_rows as pending_sql
 from carnac.metadata.sql import queries as q
 from carnac.metadata.sql import statements as s
@@ -45,7 +46,12 @@ if TYPE_CHECKING:
 
 
 class MetadataStore(
-    TaskRecords, AllocationRecords, CompactionRecords, PositionRecords, ServerRecords
+    TaskRecords,
+    AllocationRecords,
+    CompactionRecords,
+    PositionRecords,
+    ServerRecords,
+    UserRecords,
 ):
     """The log and what is derived from it. Safe for use by many threads and processes at once.
 

@@ -197,7 +197,7 @@ def test_any_value_of_any_field_is_invalid_or_read(name: str, value: object) -> 
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"version": 4}, "has version 4, and this server speaks version 3"),
+        ({"version": 3}, "has version 3, and this server speaks version 4"),
         ({"more": 1}, "unknown field"),
         ({"segments": [("{}", None)]}, "a segment that does not read"),
         ({"segments": [(dump_segment(SEGMENT), [(5, 4)])]}, "5"),

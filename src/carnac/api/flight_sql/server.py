@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -13,7 +13,9 @@ from carnac.api.flight_sql.door import ACTIONS, Door
 from carnac.api.flight_sql.failures import to_status
 from carnac.api.flight_sql.messages import require_protobuf
 from carnac.api.flight_sql.statements import Asker
-from carnac.errors import Invalid, Unavailable
+from carnac.api.problems import Refused
+from carnac.core.access import token_of
+from carnac.errors import CarnacError, Invalid, Unavailable
 from carnac.flight.ending import shut_down
 from carnac.ports.loops import Loop
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.flight as fl
 
+    from carnac.api.access import Access
     from carnac.broker import Broker
     from carnac.ports import Clock
 
@@ -41,8 +44,8 @@ CONTEXT = (
 )
 """Keys of the context that headers may have as their names, which gRPC writes small."""
 _KEYS = {key.lower(): key for key in CONTEXT}
-_NOBODY = "Bearer carnac"
-"""Sent to a client that logs in: whoever reaches the port may ask, as over HTTP."""
+_NOBODY = "carnac"
+"""The token of a client that logs in where there are no users."""
 
 _log = logging.getLogger(__name__)
 
@@ -54,6 +57,7 @@ class FlightSqlServer:
         host: Address to listen at.
         port: 0: one that is free.
         new_id: Makes ids of queries.
+        access: Tells who asks.
 
     Raises:
         Unavailable: The address is taken, or not this machine's.
@@ -64,7 +68,14 @@ class FlightSqlServer:
     """
 
     def __init__(
-        self, broker: Broker, *, host: str, port: int, new_id: Callable[[], str], clock: Clock
+        self,
+        broker: Broker,
+        *,
+        host: str,
+        port: int,
+        new_id: Callable[[], str],
+        clock: Clock,
+        access: Access,
     ) -> None:
         import pyarrow as pa
 
@@ -72,7 +83,8 @@ class FlightSqlServer:
         self._calls = Calls(broker, clock)
         shown = f"[{host}]" if ":" in host else host
         try:
-            self._flight = _make(Door(broker, self._calls, new_id), f"grpc+tcp://{shown}:{port}")
+            door = Door(broker, self._calls, new_id)
+            self._flight = _make(door, access, f"grpc+tcp://{shown}:{port}")
         except (pa.ArrowException, OSError) as error:
             raise Unavailable(
                 f"cannot listen at {shown}:{port} for Flight SQL; choose another flight_sql_port",
@@ -118,7 +130,7 @@ class _Stream:
             self._end()
 
 
-def _make(door: Door, location: str) -> Any:
+def _make(door: Door, access: Access, location: str) -> Any:
     """Return the Flight service; its class is made here, since Flight is loaded when it is first needed."""
     import pyarrow.flight as fl
 
@@ -171,23 +183,24 @@ def _make(door: Door, location: str) -> Any:
         def list_actions(self, _context: fl.ServerCallContext) -> list[tuple[str, str]]:
             return list(ACTIONS.items())
 
-    auth_handler, headers = _logins()
+    auth_handler, headers = _logins(access)
     return Service(location, auth_handler=auth_handler, middleware={"headers": headers})
 
 
-def _logins() -> tuple[Any, Any]:
-    """Return what lets everybody in, and what keeps the headers of a call."""
+def _logins(access: Access) -> tuple[Any, Any]:
+    """Return what a handshake asks, and what tells of each call by its headers who asks and what its context is."""
     import pyarrow.flight as fl
 
     class Headers(fl.ServerMiddleware):  # type: ignore[misc]  # it has no types
-        """Keeps what a client says of the context, and tells one that logs in that it may."""
+        """Keeps what a client says of the context, and tells one that logs in its token."""
 
-        def __init__(self, context: dict[str, str], is_java: bool) -> None:
+        def __init__(self, context: dict[str, str], token: str, is_java: bool) -> None:
             self.context = context
+            self.token = token
             self.is_java = is_java
 
         def sending_headers(self) -> dict[str, str]:
-            return {"authorization": _NOBODY}
+            return {"authorization": f"Bearer {self.token}"}
 
     class HeadersFactory(fl.ServerMiddlewareFactory):  # type: ignore[misc]  # it has no types
         def start_call(self, _info: fl.CallInfo, headers: dict[str, list[str]]) -> Headers:
@@ -196,10 +209,10 @@ def _logins() -> tuple[Any, Any]:
             }
             context = {key: str(values[-1]) for key, values in said.items() if values}
             agent = "".join(map(str, headers.get("user-agent", [])))
-            return Headers(context, is_java="grpc-java" in agent)
+            return Headers(context, _token(access, headers), is_java="grpc-java" in agent)
 
     class Anybody(fl.ServerAuthHandler):  # type: ignore[misc]  # it has no types
-        """Lets everybody in: there is no password, as there is none at the HTTP interfaces."""
+        """Lets everybody shake hands: the headers of each call tell who asks, those of this one too."""
 
         def authenticate(self, _outgoing: object, _incoming: object) -> None:
             pass
@@ -208,6 +221,24 @@ def _logins() -> tuple[Any, Any]:
             return b""
 
     return Anybody(), HeadersFactory()
+
+
+def _token(access: Access, headers: Mapping[str, Sequence[str]]) -> str:
+    """Return the token of whoever asks.
+
+    Raises:
+        fl.FlightError: It is nobody that may ask, or that cannot be told.
+    """
+    import pyarrow.flight as fl
+
+    said = headers.get("authorization")
+    try:
+        user = access.user(str(said[-1]) if said else None)
+        return _NOBODY if user is None else token_of(user, access.accounts().key)
+    except Refused as refusal:
+        raise fl.FlightUnauthenticatedError(refusal.message) from None
+    except CarnacError as error:
+        raise to_status(error) from None
 
 
 def _asker(context: fl.ServerCallContext) -> Asker:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import APIRouter, Path, Query
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 
+from carnac.api.access import require
 from carnac.api.bodies import JsonObject, body_shown
 from carnac.api.services import Services
 from carnac.api.shapes import sendable
@@ -19,6 +20,7 @@ from carnac.api.sql.kept import Selected
 from carnac.api.sql.loads import context_of, submit_statement
 from carnac.api.sql.requests import form_of
 from carnac.api.tasks import SHUTDOWN
+from carnac.core.access import Permission
 from carnac.core.tasks.model import SELECTED, Task, TaskState
 from carnac.core.tasks.statuses import duration_ms
 from carnac.core.texts import WHOLE_MAX, short
@@ -89,6 +91,8 @@ def make_router(services: Services) -> APIRouter:
         task = _find(tasks, query_id)
         if task.state.is_over:
             return Response()
+        if task.datasource != SELECTED:
+            require(Permission.WRITE)
         tasks.cancel(task.task_id, reason=SHUTDOWN)
         return Response(status_code=HTTPStatus.ACCEPTED)
 

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 from fastapi import APIRouter
 from fastapi.responses import JSONResponse, Response
 
+from carnac.api.access import require
 from carnac.api.bodies import JsonObject, body_shown
 from carnac.api.services import Services
 from carnac.api.sql.answering import FailedAnswer
 from carnac.api.sql.requests import split_settings
 from carnac.api.sql.selects import select_task
+from carnac.core.access import Permission
 from carnac.errors import Invalid, NotFound
 from carnac.specs.sql.statements import is_load_statement
 from carnac.specs.tasks.spec import QUERY_TYPE
@@ -58,9 +60,11 @@ def submit_statement(body: Mapping[str, object], services: Services) -> Task | R
 
     Raises:
         Invalid: The request is wrong.
+        Refused: Whoever asks may only read.
     """
     sql, context = _read_query(body)
     if is_load_statement(sql):
+        require(Permission.WRITE)
         if body.get("parameters"):
             raise Invalid("a statement that loads rows takes no parameters; write them into it")
         task: dict[str, object] = {"type": QUERY_TYPE, "query": sql, "context": context}

@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry
 if TYPE_CHECKING:
     from fastapi import APIRouter
 
+    from carnac.api.access import Access
     from carnac.broker import Broker
     from carnac.clock import StoreClock
     from carnac.config import Settings
@@ -33,6 +34,7 @@ class Assembly:
         host: Address at which it listens.
         url: Where others reach its HTTP interface.
         clock: One for all: it follows the store's.
+        access: Tells who asks.
         steps: What is to be closed at the end.
         brokers: What answers statements in the process; at most one, and none until that role is added.
         routers: What the process answers over HTTP.
@@ -47,6 +49,7 @@ class Assembly:
     host: str
     url: str
     clock: StoreClock
+    access: Access
     steps: ExitStack = field(default_factory=ExitStack)
     brokers: list[Broker] = field(default_factory=list)
     routers: list[APIRouter] = field(default_factory=list)

@@ -125,6 +125,7 @@ def add(assembly: Assembly) -> None:
         url=assembly.url,
         is_alone=Role.COORDINATOR not in assembly.roles,
         on_leave=assembly.leaves.callback,
+        connect=partial(connect, token=assembly.access.server_token),
     )
     opened = assembly.steps.enter_context(
         open_broker(assembly.settings, assembly.clock, host=host, registry=assembly.registry)
@@ -166,7 +167,12 @@ def _add_flight_sql(assembly: Assembly, queries: Broker, port: int) -> None:
 
     new_id = RandomIds().new_id
     server = FlightSqlServer(
-        queries, host=assembly.host, port=port, new_id=new_id, clock=assembly.clock
+        queries,
+        host=assembly.host,
+        port=port,
+        new_id=new_id,
+        clock=assembly.clock,
+        access=assembly.access,
     )
     assembly.steps.callback(server.close)
     where = f"{assembly.host}:{server.port}"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from carnac.bootstrap.serving.coordinator import connect
 from carnac.bootstrap.store import open_records
 from carnac.coordinator.rules import Rules
+from carnac.core.access import server_token
 from carnac.errors import CarnacError
 from carnac.ports.serving import HoldState, Role
 
@@ -133,14 +134,15 @@ def _ask_all(metadata: MetadataStore, *, asks: bool) -> list[ServerStatus]:
     records = sorted(metadata.servers(), key=lambda one: (str(one.role), one.server_id))
     if not asks:
         return [ServerStatus(record=record) for record in records]
+    token = server_token(metadata.accounts().key)
     with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
-        return list(pool.map(partial(_ask, metadata.store_id), records))
+        return list(pool.map(partial(_ask, metadata.store_id, token), records))
 
 
-def _ask(store_id: str, record: ServerRecord) -> ServerStatus:
+def _ask(store_id: str, token: str, record: ServerRecord) -> ServerStatus:
     if record.role is not Role.HISTORICAL:
         return ServerStatus(record=record)
-    server = connect(store_id, record)
+    server = connect(store_id, record, token=lambda: token)
     try:
         return ServerStatus(record=record, inventory=server.inventory())
     except CarnacError as error:

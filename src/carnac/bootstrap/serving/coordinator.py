@@ -55,7 +55,7 @@ def add(assembly: Assembly) -> None:
         clock,
         leader_id=f"coordinator-{RandomIds().new_id()}",
         holder=process_name(),
-        connect=partial(connect, metadata.store_id),
+        connect=partial(connect, metadata.store_id, token=assembly.access.server_token),
         disconnect=lambda server: cast("FlightSegmentServer", server).close(),
         settings=settings_of(settings, url=assembly.url),
         delete=delete,
@@ -108,15 +108,20 @@ def throttles_of(settings: Settings) -> Throttles:
     )
 
 
-def connect(store_id: str, record: ServerRecord, clock: Clock | None = None) -> FlightSegmentServer:
+def connect(
+    store_id: str,
+    record: ServerRecord,
+    clock: Clock | None = None,
+    token: Callable[[], str] | None = None,
+) -> FlightSegmentServer:
     """Return what reaches a historical of a store; to be closed.
 
     Args:
-        clock: See `FlightSegmentServer`.
+        clock, token: See `FlightSegmentServer`.
     """
     from carnac.flight import FlightSegmentServer
 
-    return FlightSegmentServer(record.url, record.server_id, store_id, clock=clock)
+    return FlightSegmentServer(record.url, record.server_id, store_id, clock=clock, token=token)
 
 
 def _show(registry: CollectorRegistry, coordinator: Coordinator, view: ClusterView) -> None:

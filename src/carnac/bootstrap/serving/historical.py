@@ -52,7 +52,11 @@ def add(assembly: Assembly) -> Historical:
     historical = open_historical(settings, storage, metadata.store_id, engine=engine, clock=clock)
     # statements and clients that wait for news end first, then the server that answers them
     flight = FlightServer(
-        historical, host=assembly.host, port=settings.flight_port, store_id=metadata.store_id
+        historical,
+        host=assembly.host,
+        port=settings.flight_port,
+        store_id=metadata.store_id,
+        is_own=assembly.access.is_server,
     )
     steps.callback(flight.close)
     steps.callback(historical.close)

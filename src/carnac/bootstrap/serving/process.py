@@ -9,10 +9,12 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from carnac.bootstrap.serving.assembly import Assembly
-from carnac.clock import StoreClock
+from carnac.clock import StoreClock, new_secret
 from carnac.ports.serving import Role
+from carnac.store.upkeep.users import KEY_BYTES
 
 if TYPE_CHECKING:
+    from carnac.api.access import Access
     from carnac.config import Settings
 
 ROLES = (Role.OVERLORD, Role.COORDINATOR, Role.BROKER)
@@ -27,10 +29,20 @@ class ServingProcess:
     Attributes:
         url: Where others reach its HTTP interface.
         example: A command line that asks it something.
+        is_open: Whether others than this machine reach it, and the store has no users.
     """
 
-    def __init__(self, url: str, example: str, start: Callable[[], None], steps: ExitStack) -> None:
+    def __init__(
+        self,
+        url: str,
+        example: str,
+        start: Callable[[], None],
+        steps: ExitStack,
+        *,
+        is_open: bool,
+    ) -> None:
         self.url = url
+        self.is_open = is_open
         self.example = example
         self.start = start
         self._steps = steps
@@ -62,7 +74,7 @@ def open_process(
         NotFound, Invalid, Unavailable: As `carnac.open`; or the address is taken, or a role cannot work.
     """
     from carnac.api.app import make_app
-    from carnac.api.hosts import hosts_of
+    from carnac.api.hosts import hosts_of, is_loopback
     from carnac.api.server import HttpServer
     from carnac.bootstrap.serving import metrics
     from carnac.bootstrap.store import require_writable
@@ -73,9 +85,7 @@ def open_process(
         server = HttpServer(host, port)
         steps.callback(server.stop)
         url = url or server.url
-        assembly = Assembly(settings=settings, roles=roles, host=host, url=url, clock=StoreClock())
-        steps.enter_context(assembly.steps)
-        steps.enter_context(assembly.leaves)
+        assembly = _begin(settings, roles, steps, host=host, url=url)
         for role in Role:  # in one order, whoever was named first
             if role in roles:
                 _add(role, assembly)
@@ -84,6 +94,7 @@ def open_process(
             assembly.routers,
             loops=assembly.loops,
             hosts=hosts_of(host, url=url, more=settings.http_hosts),
+            access=assembly.access,
         )
         steps.callback(server.stop)
         steps.callback(assembly.leaves.close)  # others may take over while the rest ends
@@ -96,7 +107,38 @@ def open_process(
                 "listening at %s, roles %s", url, ", ".join(role for role in Role if role in roles)
             )
 
-        return ServingProcess(url, _example(url, roles), start, steps.pop_all())
+        is_open = not (is_loopback(host) or assembly.access.accounts().users)
+        return ServingProcess(url, _example(url, roles), start, steps.pop_all(), is_open=is_open)
+
+
+def _begin(
+    settings: Settings, roles: Collection[Role], steps: ExitStack, *, host: str, url: str
+) -> Assembly:
+    """Return a process without roles yet, and have it closed."""
+    clock = StoreClock()
+    access = _access(settings, clock, steps)
+    assembly = Assembly(
+        settings=settings, roles=roles, host=host, url=url, clock=clock, access=access
+    )
+    steps.enter_context(assembly.steps)
+    steps.enter_context(assembly.leaves)
+    return assembly
+
+
+def _access(settings: Settings, clock: StoreClock, steps: ExitStack) -> Access:
+    """Return what tells who asks; processes of the cluster know one another from now on.
+
+    Raises:
+        NotFound, Invalid, Unavailable: As `carnac.open`.
+    """
+    from carnac.api.access import Access
+    from carnac.bootstrap.store import open_records
+
+    records = open_records(settings=settings, clock=clock)
+    steps.callback(records.close)
+    if not records.accounts().key:
+        records.keep_access_key(new_secret(KEY_BYTES))
+    return Access(records.accounts, clock, new_secret(KEY_BYTES))
 
 
 def _example(url: str, roles: Collection[Role]) -> str:

@@ -115,6 +115,8 @@ TABLES = {
     "rules": "datasource:text* rules:text",
     # bound: the newest hundred of each such datasource
     "rule_changes": "number* datasource:text rules:text author:text comment:text at_ms",
+    # who may ask processes that serve; set by the operator
+    "users": "name:text* permission password:text created_at_ms",
     # how datasources are compacted
     "compaction_specs": "datasource:text* spec:text changed_at_ms",
     # what the controller of compaction knows of chunks; bound: the time chunks that are compacted
@@ -205,4 +207,5 @@ RULE_CHANGE = _names("rule_changes")
 SCHEMA = _names("schemas")
 SEGMENT = _names("segments")
 SERVER = _names("servers")
+USER = _names("users")
 TASK = _names("tasks")

@@ -1,4 +1,4 @@
-"""Records of a serving cluster: its servers, the told revision, and load rules."""
+"""Records of a serving cluster: its servers, its users, the told revision, and load rules."""
 
 from __future__ import annotations
 
@@ -21,6 +21,10 @@ SWEEP_SERVERS = statement(
         OR heartbeat_at_ms - lease_ms >= :after_ms)
     """
 )
+USERS = statement(f"SELECT {c.USER} FROM users ORDER BY name")
+FIND_USER = statement("SELECT name FROM users WHERE name = :name")
+PUT_USER = c.put("users", keeps=("created_at_ms",))
+REMOVE_USER = statement("DELETE FROM users WHERE name = :name")
 TOLD = statement("SELECT revision, fence, at_ms FROM told")
 PUT_TOLD = c.put("told")
 RULES = statement("SELECT datasource, rules FROM rules ORDER BY datasource")

@@ -1,0 +1,197 @@
+"""Who asks: what a client says of itself, held against the users of the store.
+
+The users are read again when they were read a while ago, so that whoever is added, changed or removed is known to all
+processes soon. A password that was right is not hashed again while its user stays as it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import threading
+from collections.abc import Callable
+from contextvars import ContextVar
+from hashlib import sha256
+from http import HTTPStatus
+from typing import TYPE_CHECKING
+
+from carnac.api.problems import Refused
+from carnac.core.access import (
+    Accounts,
+    Credentials,
+    Permission,
+    User,
+    is_password,
+    is_server_token,
+    is_token_of,
+    needed_permission,
+    read_authorization,
+    server_token,
+)
+from carnac.core.texts import short
+from carnac.errors import CarnacError, Unavailable
+from carnac.ports.memo import Memo
+
+if TYPE_CHECKING:
+    from carnac.ports import Clock
+
+FRESH_MS = 2_000
+"""How long users are believed to be as they were read."""
+RIGHT_MAX = 1_000
+"""Passwords that were right and are not hashed again."""
+TRIES_AT_ONCE = 2
+"""Passwords that are hashed at once; others wait."""
+CHALLENGE = 'Basic realm="carnac", charset="UTF-8"'
+_NOBODY = User(
+    name="",
+    permission=Permission.READ,
+    password=f"scrypt$16384$8$1${'00' * 16}${'00' * 32}",
+)
+"""Whoever is unknown is told so as late as whoever has a wrong password."""
+
+ASKING: ContextVar[User | None] = ContextVar("asking", default=None)
+"""Whose request is answered; None: there are no users."""
+
+
+class Access:
+    """Tells who asks, and whether they may. Safe for threads.
+
+    Args:
+        load: Reads users and key.
+        salt: Some bytes of this process's own, by which passwords that were right are remembered.
+    """
+
+    def __init__(self, load: Callable[[], Accounts], clock: Clock, salt: bytes) -> None:
+        self._load = load
+        self._clock = clock
+        self._salt = salt
+        self._accounts: Accounts | None = None
+        self._read_at_ms = 0
+        self._reading = threading.Lock()
+        self._trying = threading.Semaphore(TRIES_AT_ONCE)
+        self._right: Memo[tuple[bytes, str], bool] = Memo(
+            values_max=RIGHT_MAX, weight_max=RIGHT_MAX, weigh=lambda *_: 1
+        )
+
+    def accounts(self) -> Accounts:
+        """Return users and key as they were moments ago; while they cannot be read, as they were last.
+
+        Raises:
+            Unavailable: They could never be read.
+        """
+        if self._is_fresh():
+            return self._known()
+        with self._reading:
+            if not self._is_fresh():
+                try:
+                    self._accounts = self._load()
+                except CarnacError as error:
+                    if self._accounts is None:
+                        raise Unavailable(
+                            f"cannot tell who may ask: {error.message}; ask again later"
+                        ) from error
+                self._read_at_ms = self._clock.now_ms()
+            return self._known()
+
+    def user(self, authorization: str | None) -> User | None:
+        """Return who asks; None: there are no users.
+
+        Args:
+            authorization: Of the header of that name.
+
+        Raises:
+            Refused: It is nobody that may ask.
+            Unavailable: As `accounts`.
+        """
+        accounts = self.accounts()
+        if not accounts.users:
+            return None
+        if authorization is None:
+            raise unknown("this store has users; send a name and a password (HTTP Basic)")
+        said = read_authorization(authorization)
+        if said is None:
+            raise unknown("the header Authorization does not read; send 'Basic' or 'Bearer'")
+        return self._found(accounts, said)
+
+    async def admit(self, method: str, path: str, authorization: str | None) -> User | None:
+        """Return who sends a request; None: there are no users, or it needs none.
+
+        Raises:
+            Refused: It is nobody that may ask, or somebody who may not do this.
+            Unavailable: As `accounts`.
+        """
+        needed = needed_permission(method, path)
+        if needed is None or (self._is_fresh() and not self._known().users):
+            return None
+        user = await asyncio.to_thread(self.user, authorization)
+        if user is not None:
+            require(needed, user)
+        return user
+
+    def server_token(self) -> str:
+        """Return what this process shows others of the cluster.
+
+        Raises:
+            Unavailable: As `accounts`.
+        """
+        return server_token(self.accounts().key)
+
+    def is_server(self, token: str) -> bool:
+        """Whether a process of the cluster asks; where there are no users, everybody is taken for one.
+
+        Raises:
+            Unavailable: As `accounts`.
+        """
+        accounts = self.accounts()
+        return not accounts.users or is_server_token(token, accounts.key)
+
+    def _is_fresh(self) -> bool:
+        return (
+            self._accounts is not None
+            and abs(self._clock.now_ms() - self._read_at_ms) < FRESH_MS  # clocks may be set back
+        )
+
+    def _known(self) -> Accounts:
+        assert self._accounts is not None  # noqa: S101 - read before
+        return self._accounts
+
+    def _found(self, accounts: Accounts, said: Credentials) -> User:
+        user = accounts.users.get(said.name or "", _NOBODY)
+        if said.is_token:
+            is_right = is_token_of(user, said.secret, accounts.key)
+        else:
+            is_right = self._is_password(user, said.secret)
+        if user is _NOBODY or not is_right:
+            what = "token" if said.is_token else "name or password"
+            raise unknown(f"the {what} is wrong")
+        return user
+
+    def _is_password(self, user: User, password: str) -> bool:
+        mark = hmac.digest(self._salt, password.encode(errors="surrogatepass"), sha256)
+        if self._right.find((mark, user.password)):
+            return True
+        with self._trying:
+            is_right = is_password(password, user.password)
+        if is_right:
+            self._right.keep((mark, user.password), True)
+        return is_right
+
+
+def unknown(message: str) -> Refused:
+    """Return the refusal of a client that is nobody."""
+    return Refused(HTTPStatus.UNAUTHORIZED, message)
+
+
+def require(needed: Permission, user: User | None = None) -> None:
+    """Check that somebody, by default whoever asks, may do something.
+
+    Raises:
+        Refused: They may not.
+    """
+    user = user or ASKING.get()
+    if user is not None and user.permission < needed:
+        raise Refused(
+            HTTPStatus.FORBIDDEN,
+            f"user {short(user.name)} may {user.permission.word}, and this needs {needed.word}; an operator changes it "
+            f"with: carnac users set {user.name} --may {needed.word}",
+        )

@@ -1,0 +1,148 @@
+"""`users`, `users set`, `users remove`, `users token`: who may ask a store that is served."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from carnac.cli.app import RUN, add_group, command, session_of
+from carnac.cli.options import argument, flag, option
+from carnac.cli.tables import columns_of
+from carnac.core.access import PASSWORD_MAX, Permission
+from carnac.core.time.intervals import time_text
+from carnac.errors import Invalid
+
+if TYPE_CHECKING:
+    from carnac.cli.session import Session
+    from carnac.store.upkeep.users import Users
+
+add_group("users", None, panel=RUN)
+
+Name = Annotated[str, argument("NAME", "The user.")]
+
+
+@command("users", panel=RUN, examples=["carnac users", "carnac users --json"])
+def users(ctx: typer.Context) -> None:
+    """List who may ask a store that is served. While there is nobody, everybody may do everything.
+
+    All processes that serve the store know of a change within seconds.
+    """
+    if ctx.invoked_subcommand is not None:
+        return
+    session = session_of(ctx)
+    with _users(session) as known:
+        found = known.list()
+    if session.output.is_json:
+        listed = [
+            {
+                "user": one.name,
+                "permission": one.permission.word,
+                "created": time_text(one.created_at_ms),
+            }
+            for one in found
+        ]
+        session.output.json({"users": listed})
+        return
+    if not found:
+        session.output.line(
+            "there are no users, so whoever reaches a server may read and write; add one with: "
+            "carnac users set NAME --may read"
+        )
+        return
+    session.output.table(
+        columns_of("user! | may | created"),
+        [[one.name, one.permission.word, time_text(one.created_at_ms)] for one in found],
+    )
+
+
+@command(
+    "users set",
+    panel=RUN,
+    examples=[
+        "carnac users set ana --may read",
+        "carnac users set etl --may write < password-file",
+        "carnac users set ana --password",
+    ],
+)
+def set_user(
+    ctx: typer.Context,
+    name: Name,
+    may: Annotated[
+        str | None,
+        option(
+            "--may read|write|admin",
+            "`read`: query and look. `write`: also load, delete, and run tasks. `admin`: also rules and configurations."
+            " Default: as it is; of a new user: read.",
+        ),
+    ] = None,
+    is_password: Annotated[bool, flag("--password", "Set a new password.")] = False,
+) -> None:
+    """Add a user, or change one. The password is asked for at a terminal, else it is a line of standard input."""
+    session = session_of(ctx)
+    permission = None if may is None else _permission(may)
+    with _users(session) as known:
+        is_new = name not in {one.name for one in known.list()}
+        password = _ask_password(name) if is_new or is_password else None
+        user = known.put(name, permission=permission, password=password)
+    session.output.answer(
+        {"user": user.name, "permission": user.permission.word, "is_new": is_new},
+        f"user {user.name} may {user.permission.word}",
+    )
+
+
+@command("users remove", panel=RUN, examples=["carnac users remove ana"])
+def remove_user(ctx: typer.Context, name: Name) -> None:
+    """Remove a user. With the last one the store is open to everybody again."""
+    session = session_of(ctx)
+    with _users(session) as known:
+        known.remove(name)
+        is_open = not known.list()
+    session.output.answer({"user": name, "is_open": is_open}, f"user {name} is removed")
+    if is_open:
+        session.output.warning(
+            "there are no users now: whoever reaches a server may read and write"
+        )
+
+
+@command("users token", panel=RUN, examples=["carnac users token ana"])
+def show_token(ctx: typer.Context, name: Name) -> None:
+    """Print what a client sends as its bearer token in place of a password. It holds until the password changes."""
+    session = session_of(ctx)
+    with _users(session) as known:
+        token = known.token(name)
+    session.output.answer({"user": name, "token": token}, token)
+
+
+@contextmanager
+def _users(session: Session) -> Iterator[Users]:
+    from carnac.bootstrap.store import open_records
+    from carnac.clock import new_secret
+    from carnac.store.upkeep.users import Users
+
+    records = open_records(settings=session.settings, clock=session.clock)
+    try:
+        yield Users(records, session.clock, new_secret)
+    finally:
+        records.close()
+
+
+def _permission(word: str) -> Permission:
+    found = {one.word: one for one in Permission}
+    if word not in found:
+        raise Invalid(f"--may {word}: a user may {', '.join(found)}; choose one of them")
+    return found[word]
+
+
+def _ask_password(name: str) -> str:
+    if sys.stdin.isatty():
+        return str(
+            typer.prompt(f"Password of {name}", hide_input=True, confirmation_prompt=True, err=True)
+        )
+    line = sys.stdin.readline(PASSWORD_MAX + 2)
+    if not line:
+        raise Invalid(f"no password of {name} was given; write it as a line to standard input")
+    return line.rstrip("\r\n")

@@ -1,0 +1,197 @@
+"""Who may ask a store that is served: users with passwords, what each may do, and what a request needs.
+
+While there is no user, everybody may do everything. A password is kept as its scrypt hash; a token is a signature over
+a user's name and that hash, so that it holds until the password changes or the user goes, and nobody keeps it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from hashlib import scrypt
+
+PASSWORD_MIN = 8
+PASSWORD_MAX = 1_000
+"""Characters of a password."""
+SALT_BYTES = 16
+_COST, _BLOCK, _LANES = 1 << 14, 8, 1
+"""16 MiB and some 40 ms for each try (RFC 7914 calls them N, r and p)."""
+_HASH_BYTES = 32
+_SERVERS = "servers"
+"""What processes of the cluster sign; what is signed of a user has two lines."""
+
+
+class Permission(IntEnum):
+    """What a user may do; each includes those before it."""
+
+    READ = 1
+    WRITE = 2
+    ADMIN = 3
+
+    @property
+    def word(self) -> str:
+        """As people write it."""
+        return self.name.lower()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class User:
+    """Somebody who may ask.
+
+    Attributes:
+        password: The hash of it, as `hash_password` writes it.
+        created_at_ms: Epoch milliseconds, UTC.
+    """
+
+    name: str
+    permission: Permission
+    password: str = field(repr=False)
+    created_at_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accounts:
+    """Everybody who may ask, and the key by which tokens are signed.
+
+    Attributes:
+        users: By name; none: everybody may do everything.
+        key: Empty: there is none, and no token holds.
+    """
+
+    users: Mapping[str, User]
+    key: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What a client says of itself.
+
+    Attributes:
+        name: None beside a token that does not read.
+        secret: A password, or the signature of a token.
+    """
+
+    name: str | None
+    secret: str = field(repr=False)
+    is_token: bool = False
+
+
+def hash_password(password: str, salt: bytes) -> str:
+    """Return what is kept of a password: method, cost, salt and hash."""
+    found = _scrypt(password, salt, _COST, _BLOCK, _LANES)
+    return f"scrypt${_COST}${_BLOCK}${_LANES}${salt.hex()}${found.hex()}"
+
+
+def is_password(password: str, kept: str) -> bool:
+    """Whether a password is the one that was kept; takes as long whether or not it is."""
+    _, cost, block, lanes, salt, found = kept.split("$")
+    tried = _scrypt(password, bytes.fromhex(salt), int(cost), int(block), int(lanes))
+    return hmac.compare_digest(tried, bytes.fromhex(found))
+
+
+def _scrypt(password: str, salt: bytes, cost: int, block: int, lanes: int) -> bytes:
+    maxmem = 256 * cost * block  # twice what it takes
+    text = password.encode(errors="surrogatepass")
+    return scrypt(text, salt=salt, n=cost, r=block, p=lanes, maxmem=maxmem, dklen=_HASH_BYTES)
+
+
+def token_of(user: User, key: bytes) -> str:
+    """Return the token of a user, which stands in place of name and password."""
+    name = base64.urlsafe_b64encode(user.name.encode()).decode().rstrip("=")
+    return f"{name}.{_signature(_of_user(user), key)}"
+
+
+def is_token_of(user: User, secret: str, key: bytes) -> bool:
+    """Whether a signature is that of the user's token."""
+    return _is_signed(_of_user(user), secret, key)
+
+
+def server_token(key: bytes) -> str:
+    """Return what processes of the cluster show one another."""
+    return _signature(_SERVERS, key)
+
+
+def is_server_token(secret: str, key: bytes) -> bool:
+    """Whether it is that."""
+    return _is_signed(_SERVERS, secret, key)
+
+
+def _of_user(user: User) -> str:
+    return f"{user.name}\n{user.password}"
+
+
+def _signature(text: str, key: bytes) -> str:
+    return hmac.new(key, text.encode(errors="surrogatepass"), "sha256").hexdigest()
+
+
+def _is_signed(text: str, secret: str, key: bytes) -> bool:
+    own = _signature(text, key)
+    return bool(key) and hmac.compare_digest(own.encode(), secret.encode(errors="replace"))
+
+
+def read_authorization(header: str) -> Credentials | None:
+    """Return what an `Authorization` header says (RFC 7617, RFC 6750); None: it does not read."""
+    kind, _, rest = header.strip().partition(" ")
+    match kind.lower():
+        case "basic":
+            text = _decoded(rest.strip(), b"+/")
+            if text is None or ":" not in text:
+                return None
+            name, _, password = text.partition(":")
+            return Credentials(name, password)
+        case "bearer":
+            encoded, _, signature = rest.strip().partition(".")
+            return Credentials(_decoded(encoded, b"-_"), signature, is_token=True)
+        case _:
+            return None
+
+
+def _decoded(text: str, letters: bytes) -> str | None:
+    try:
+        padded = text.encode("ascii") + b"=" * (-len(text) % 4)
+        return base64.b64decode(padded, altchars=letters, validate=True).decode()
+    except (binascii.Error, UnicodeError):
+        return None
+
+
+_READING = frozenset({"GET", "HEAD", "OPTIONS"})
+_OPEN = frozenset({"/status/health"})
+"""What a load balancer asks, which has no user."""
+_PROXIES = ("/proxy/overlord", "/proxy/coordinator")
+_READ = (
+    "/druid/v2",
+    "/druid/indexer/v1/taskStatus",
+    "/druid/indexer/v1/lockedIntervals",
+    "/druid/indexer/v1/activeLocks",
+)
+"""Beginnings of paths that are asked by POST, or where a DELETE stops a query."""
+_WRITE = (
+    "/druid/v2/sql/task",
+    "/druid/indexer/v1/task",
+    "/druid/indexer/v1/supervisor",
+    "/druid/indexer/v1/datasources",
+    "/druid/coordinator/v1/datasources",
+    "/druid/coordinator/v1/lookups",
+    "/carnac/v1/allocations",
+)
+
+
+def needed_permission(method: str, path: str) -> Permission | None:
+    """Return what a request needs; None: nothing. Of what is not known here, all."""
+    path = path.rstrip("/") or "/"
+    for before in _PROXIES:
+        if path.startswith(f"{before}/"):
+            path = path[len(before) :]
+    if method in _READING:
+        return None if path in _OPEN else Permission.READ
+    if _begins(path, _READ) and not _begins(path, _WRITE):
+        return Permission.READ
+    return Permission.WRITE if _begins(path, _WRITE) else Permission.ADMIN
+
+
+def _begins(path: str, beginnings: tuple[str, ...]) -> bool:
+    return any(path == one or path.startswith(f"{one}/") for one in beginnings)
