@@ -36,6 +36,7 @@ from carnac.spark.tasks import Attempt
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from carnac.spark.streams import PublishBatch, Stream
     from carnac.specs.ingest.spec import IngestSpec
 
 DEFAULT_TASK_MEMORY_BYTES = 1 << 30
@@ -223,6 +224,31 @@ class SparkPipeline:
             on_waste=on_waste,
             on_progress=on_progress,
         ).run()
+
+    def start_stream(
+        self,
+        frame: DataFrame,
+        publish: PublishBatch,
+        *,
+        position: Mapping[str, str],
+        trigger: str | None,
+    ) -> Stream:
+        """Start a stream that goes on from a position, and has each of its batches published.
+
+        Raises:
+            Invalid: It cannot go on from a position, or the position is of other sources.
+        """
+        from carnac.spark.streams import Stream
+
+        self._holder.adopt(frame.sparkSession)
+        return Stream(
+            frame,
+            publish,
+            position=position,
+            trigger=trigger,
+            unique=self._here.ids.new_id(),
+            keep_log=self._holder.keep_log,
+        )
 
     def read_spark(
         self,

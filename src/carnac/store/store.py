@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime
-from functools import cached_property
-from typing import TYPE_CHECKING, NoReturn
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from carnac.core.arguments import checked
 from carnac.core.compaction.plan.groups import CompactionTarget
@@ -21,6 +21,8 @@ from carnac.store.leases import LeaseKeeper
 from carnac.store.reading import StoreReading
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
     from carnac.config import Settings
     from carnac.core.compaction.plan.groups import CompactionGroup
     from carnac.core.log.positions import OffsetRange
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from carnac.ports import Clock, DeepStorage, Lease, Published, WriteGuard
     from carnac.ports.places import Allocator
     from carnac.query.engine import QueryEngine
+    from carnac.spark.streams import Stream
     from carnac.specs.ingest.spec import IngestSpec
     from carnac.store.compacting.reports import CompactionReport, GroupReport
     from carnac.store.compacting.store_view import CompactionStore
@@ -82,6 +85,7 @@ class Store(StoreReading, Closing):
         )
         self._clock = clock
         self._allocator = allocator
+        self._streams: list[Stream] = []
         self.settings = settings
 
     @property
@@ -118,6 +122,8 @@ class Store(StoreReading, Closing):
             if self._on_close is not None:
                 steps.callback(self._on_close)
             steps.callback(self._leases.close)
+            for stream in self._streams:
+                steps.callback(stream.stop)
 
     # writing
 
@@ -215,6 +221,44 @@ class Store(StoreReading, Closing):
             on_plan=on_plan,
             is_here=True,
         )
+
+    def stream(
+        self,
+        spec: IngestSpec | Mapping[str, object] | str,
+        events: DataFrame,
+        *,
+        writer: str,
+        time: str | Mapping[str, object] | None = None,
+        trigger: str | None = None,
+        message: str = "",
+        allow_type_change: bool = False,
+        allow_missing: bool = False,
+    ) -> Stream:
+        """Start a Spark stream into a datasource; it goes on from `position(writer)`, exactly once, without checkpoint.
+
+        Args:
+            spec: As for `ingest`, of an append, without `writer` and `batch`; or the name of a datasource.
+            events: A streaming DataFrame without state, whose sources have offsets that mean the same everywhere.
+            writer: The name of the stream, for good.
+            time, allow_type_change, allow_missing: As for `ingest`.
+            trigger: A time such as `10 seconds` between batches; `available-now`: what is there, then it ends. None:
+                each batch follows the one before it.
+
+        Raises:
+            Invalid: The spec or the stream cannot be used; what is refused says what to do instead.
+        """
+        from carnac.store.writing.streaming import BatchPublisher
+
+        allowed: Any = {"allow_type_change": allow_type_change, "allow_missing": allow_missing}
+        ingest = partial(self.ingest, time=time, message=message, **allowed)
+        found = self._pipeline().start_stream(
+            events,
+            BatchPublisher(ingest, self._metadata, self._history, writer, spec),
+            position=self.position(writer),
+            trigger=trigger,
+        )
+        self._streams = [one for one in self._streams if not one.is_over] + [found]
+        return found
 
     def move_position(self, offsets: OffsetRange, *, message: str = "") -> Published:
         """Move the position of a writer without rows: to read a part of a source again, to leave it out, to forget it.

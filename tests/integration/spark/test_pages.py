@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 import yaml
 
+from carnac.errors import Unavailable
 from carnac.store import Store
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def test_a_batch_of_a_stream_that_comes_again_changes_nothing(
     def run_stream() -> None:
         files = spark.readStream.schema("time string, page string")
         events = files.option("maxFilesPerTrigger", 1).json(str(source))
-        code = block("ingestion.md", "## From a stream", "python")
+        code = block("ingestion.md", "### With a checkpoint of your own", "python")
         names: dict[str, Any] = {
             "store": spark_store,
             "events": events,
@@ -59,6 +60,24 @@ def test_a_batch_of_a_stream_that_comes_again_changes_nothing(
     pages = spark_store.sql("SELECT page FROM clicks ORDER BY page").rows()
     assert [row["page"] for row in pages] == ["0", "1"]
     assert spark_store.head().revision == 2
+
+
+def test_a_stream_of_the_page_goes_on_from_the_log(spark_store: Store, spark: SparkSession) -> None:
+    rate = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 3).load()
+    events = rate.selectExpr(
+        "date_format(timestamp, \"yyyy-MM-dd'T'HH:mm:ss'Z'\") AS time", "value"
+    )
+    code = block("ingestion.md", "## From a stream", "python")
+    names: dict[str, Any] = {"store": spark_store}
+    for last in (2, 4):
+        names["events"] = events.selectExpr(
+            "time", f"IF(value < {3 * last}, value, raise_error('end')) AS page"
+        )
+        with pytest.raises(Unavailable, match="end"):
+            exec(code, names)
+        assert spark_store.head().revision == last
+    pages = spark_store.sql("SELECT CAST(page AS BIGINT) AS page FROM clicks ORDER BY 1").rows()
+    assert [row["page"] for row in pages] == list(range(12))
 
 
 def test_rows_that_druid_gives_out_are_ingested_with_the_spec_of_the_page(

@@ -1,0 +1,168 @@
+"""Running a stream of Spark whose checkpoint is a copy: where it goes on is decided elsewhere."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from threading import RLock
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from carnac.core.arguments import checked
+from carnac.errors import CarnacError, Invalid
+from carnac.ports.temporary import own_folder
+from carnac.spark.checkpoints import read_offsets, seed_checkpoint
+from carnac.spark.failures import of_spark
+from carnac.spark.stream_plans import INSTEAD, sources_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+Offsets: TypeAlias = Mapping[str, str]
+AVAILABLE_NOW = "available-now"
+
+
+class PublishBatch(Protocol):
+    """Publishes the batches of a stream.
+
+    Attributes:
+        writer: Whose position that moves.
+    """
+
+    writer: str
+
+    def __call__(self, rows: DataFrame, start: Offsets, end: Offsets) -> None:
+        """Publish rows, with the offsets that they start from and those where they end."""
+        ...
+
+
+@checked
+class Stream:
+    """A stream into a store that runs: `wait` for its end, or `stop` it. In a `with` block it is stopped at the end.
+
+    Attributes:
+        query: Spark's own view of it, with progress and status.
+        writer: The name under which it publishes.
+        is_over: Whether it was stopped, or somebody has waited for its end.
+    """
+
+    query: StreamingQuery
+
+    def __init__(
+        self,
+        frame: DataFrame,
+        publish: PublishBatch,
+        *,
+        position: Offsets,
+        trigger: str | None,
+        unique: str,
+        keep_log: Callable[[], str],
+    ) -> None:
+        names = sources_of(frame)
+        self.writer = publish.writer
+        if not position.keys() <= set(names):
+            raise Invalid(
+                f"writer '{self.writer}' has a position in {_listed(position)}, and this stream reads {_listed(names)};"
+                f" stream under another name, or forget the position (carnac streams forget {self.writer})",
+                writer=self.writer,
+            )
+        self.is_over = False
+        self._names = names
+        self._publish = publish
+        self._keep_log = keep_log
+        self._position = dict(position)
+        self._error: CarnacError | None = None
+        self._batch = RLock()
+        """Held while a batch is published."""
+        self._folder = tempfile.TemporaryDirectory(dir=own_folder("streams"))
+        self._checkpoint = Path(self._folder.name)
+        seed_checkpoint(self._checkpoint, [position.get(name, "") for name in names], unique=unique)
+        try:
+            stated = _triggered(frame.writeStream, trigger)
+            stated = stated.option("checkpointLocation", self._checkpoint.as_uri())
+            self.query = stated.foreachBatch(self._run_batch).start()
+        except BaseException:
+            self._folder.cleanup()
+            raise
+
+    @property
+    def is_active(self) -> bool:
+        """Whether it runs."""
+        return bool(self.query.isActive)
+
+    def wait(self, *, timeout_ms: int | None = None) -> bool:
+        """Return whether it has ended; after so long at most. None: when it has ended.
+
+        Raises:
+            Conflict: Another process has moved the position of its writer; nothing was published twice.
+            CarnacError: What else ended it. Started again, it goes on behind the last batch that was published.
+        """
+        try:
+            ended = True
+            if timeout_ms is None:
+                self.query.awaitTermination()
+            else:
+                seconds: Any = timeout_ms / 1000  # not only whole ones are taken
+                ended = bool(self.query.awaitTermination(seconds))
+        except Exception as error:
+            self._end()
+            raise self._error or of_spark(error, self._keep_log) from None
+        if ended:
+            self._end()
+        return ended
+
+    def _end(self) -> None:
+        self.is_over = True
+        self._folder.cleanup()
+
+    def stop(self) -> None:
+        """End it after the batch that it publishes, if there is one. Idempotent."""
+        if self.is_over:
+            return
+        with self._batch:
+            try:
+                self.query.stop()
+            except Exception as error:
+                raise of_spark(error, self._keep_log) from None
+            finally:
+                self._end()
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.stop()
+
+    def _run_batch(self, rows: DataFrame, batch: int) -> None:
+        """Publish a micro-batch, and let the stream fail in a short sentence if that fails: Spark looks at it."""
+        with self._batch:
+            try:
+                if (self._checkpoint / "state").exists():
+                    raise Invalid(f"the stream holds an operator with state; {INSTEAD}")
+                reached = read_offsets(self._checkpoint, batch)
+                end = {name: text for name, text in zip(self._names, reached, strict=True) if text}
+                if end != self._position:
+                    self._publish(rows, self._position, end)
+                    self._position = end
+            except Exception as error:
+                self._error = of_spark(error, self._keep_log)
+                raise RuntimeError("the batch was not published") from None
+
+
+def _triggered(writer: DataStreamWriter, trigger: str | None) -> DataStreamWriter:
+    if trigger is None:
+        return writer
+    if trigger == AVAILABLE_NOW:
+        return writer.trigger(availableNow=True)
+    try:
+        return writer.trigger(processingTime=trigger)
+    except Exception as error:
+        raise Invalid(
+            f"trigger is {AVAILABLE_NOW} or a time such as '10 seconds', not '{trigger}'"
+        ) from error
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names)
