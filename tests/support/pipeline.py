@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from carnac.core.compaction.plan.notes import filter_of
 from carnac.core.log.late_ledger import with_late
@@ -36,6 +36,7 @@ from carnac.ports import (
     SegmentRewrite,
 )
 from carnac.ports.places import PlacePlan
+from carnac.spark.stream_plans import sources_of
 from tests.support.lateness import count_late
 from tests.support.segments import write_segment
 
@@ -71,6 +72,12 @@ class LocalPipeline:
         self._storage = storage
         self._clock = clock
         self._ids = ids
+
+    def start_stream(self, frame: Any, publish: object, **how: object) -> NoReturn:
+        """Refuse it as a frame that is no stream: there is no Spark here."""
+        del publish, how
+        sources_of(frame)
+        raise AssertionError(frame)
 
     def run_ingest(
         self,

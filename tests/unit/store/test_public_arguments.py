@@ -60,6 +60,7 @@ WRONG: tuple[object, ...] = (
     ("a", "b", "c"),
     (5, 5),
 )
+STREAMED = {"dataSource": "events", "timestampSpec": {"column": "t"}, "dimensions": ["d"]}
 GIVEN: Mapping[str, object] = {
     "datasource": "events",
     "groups": (),
@@ -82,6 +83,7 @@ FOR_ONE: Mapping[str, Mapping[str, object]] = {
     "untag": {"name": "there"},
     "ingest": {"spec": spec(), "rows": rows_of([(2, 2)])},
     "append": {"rows": rows_of([(2, 2)]), "spec": spec()},
+    "stream": {"spec": dict(STREAMED), "events": object(), "writer": "w"},
     "contains": {"other": Interval(0, 1)},
     "overlaps": {"other": Interval(0, 1)},
     "wait": {"timeout_ms": 0},
