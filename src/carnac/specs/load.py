@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import marshal
 import re
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache, partial
 from typing import Any
@@ -21,6 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from carnac.core.json_text import check_letters, check_names, parse_json
 from carnac.core.texts import NESTING_MAX, cut, short
+from carnac.core.time.intervals import Interval
 from carnac.errors import Invalid
 from carnac.specs.base import NO_INPUT, check_texts
 from carnac.specs.druid.ingest import convert, is_druid_spec
@@ -111,6 +112,26 @@ def with_input(
     kept = {name: getattr(spec, name) for name in IngestSpec.model_fields}
     try:
         return IngestSpec.model_validate(kept | changed)
+    except ValidationError as error:
+        raise_problems([explain(details, IngestSpec) for details in error.errors()])
+        raise
+
+
+def as_replacement(spec: IngestSpec, intervals: Sequence[Interval]) -> IngestSpec:
+    """Return a spec that replaces with the same rows.
+
+    Args:
+        intervals: What is replaced; none: what the spec says, else the time chunks that rows fall into.
+
+    Raises:
+        Invalid: They do not go with its granularity.
+    """
+    kept = {name: getattr(spec, name) for name in IngestSpec.model_fields}
+    if intervals:
+        kept["granularity"] = spec.granularity.model_copy(update={"intervals": tuple(intervals)})
+        kept["replace_scope"] = "intervals"
+    try:
+        return IngestSpec.model_validate(kept | {"mode": "replace"})
     except ValidationError as error:
         raise_problems([explain(details, IngestSpec) for details in error.errors()])
         raise

@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING
 from carnac.core.log.commits import Place
 from carnac.core.log.late_ledger import with_late
 from carnac.core.segments.evolution import find_empty_columns
-from carnac.core.segments.segment import TIME_COLUMN, Segment, safe_name
+from carnac.core.segments.segment import Segment, safe_name
 from carnac.core.time.intervals import IntervalSet
-from carnac.errors import AllRejected, CarnacError, Invalid
+from carnac.errors import CarnacError
 from carnac.jobs.context import JobContext
 from carnac.jobs.ingest.places import plan_places
 from carnac.jobs.ingest.read_pass import (
@@ -29,6 +29,7 @@ from carnac.jobs.ingest.read_pass import (
     united_late,
     united_shape,
 )
+from carnac.jobs.ingest.verdict import judge, too_many
 from carnac.jobs.ingest.write_pass import (
     merge_all,
     pack,
@@ -42,7 +43,6 @@ from carnac.ports.places import PlacePlan
 from carnac.rows.merge_task import MergeTask
 from carnac.rows.normalise import changes
 from carnac.rows.normalise.shape import row_shape
-from carnac.rows.normalise.timestamps import REASON_MISSING
 from carnac.rows.parts import ChunkPartitioner, remove_staged
 from carnac.rows.read.discover import SeenFields, discovered_columns, needs_discovery
 from carnac.rows.read.rejections import gather
@@ -83,7 +83,6 @@ def find_missing(
 
 SEGMENTS_FOLDER = "segments"
 QUARANTINE_FOLDER = "quarantine"
-REASONS_SHOWN = 5
 
 
 @dataclass(slots=True)
@@ -225,7 +224,7 @@ class IngestJob:
         limit = self.spec.tuning.max_parse_exceptions
         if limit is None or tally.rejected <= limit:
             return None
-        return self._too_many_error(tally.rejected, "so far")
+        return too_many(self.spec, tally.rejected, "so far", self.quarantine_folder)
 
     def _rejected(self, results: Sequence[SplitResult]) -> RejectedRows:
         """Return what all tasks rejected.
@@ -240,58 +239,11 @@ class IngestJob:
         rejected = gather(
             found, folder=self.quarantine_folder, examples=tuning.max_saved_parse_exceptions
         )
-        limit = tuning.max_parse_exceptions
-        if limit is not None and rejected.count > limit:
-            raise self._too_many_error(rejected.count, ", ".join(rejected.by_reason))
-        read = sum(result.counts.rows_read for result in results)
-        if read and rejected.count == read:
-            raise self._all_rejected_error(read, rejected)
+        self._judge(rejected, sum(result.counts.rows_read for result in results))
         return rejected
 
-    def _all_rejected_error(self, count: int, rejected: RejectedRows) -> CarnacError:
-        if rejected.by_reason.keys() == {REASON_MISSING}:
-            return self._no_time_error(count, rejected)
-        rows = "the only row was" if count == 1 else f"all {count:,} rows were"
-        reasons = ", ".join(
-            reason if count == 1 else f"{reason} ({number:,})"
-            for reason, number in list(rejected.by_reason.items())[:REASONS_SHOWN]
-        )
-        return AllRejected(
-            f"{rows} rejected: {reasons}; nothing was published, and the rows are in quarantine: mend them, or give"
-            f" a spec that reads them (carnac quarantine {self.quarantine_folder} shows them)",
-            rejected=count,
-            path=self.quarantine_folder,
-        )
-
-    def _no_time_error(self, count: int, rejected: RejectedRows) -> CarnacError:
-        made = any(one.name == TIME_COLUMN for one in self.spec.transforms.transforms)
-        where = "the transform of __time" if made else f"field '{self.spec.timestamp.column}'"
-        remedy = "name the field that holds it in timestampSpec"
-        if self.spec.input.type == "query":
-            where, remedy = (
-                TIME_COLUMN,
-                "give TIME_PARSE the pattern of the times as its second argument",
-            )
-        example = next((one["raw"] for one in rejected.examples if one.get("raw")), None)
-        like = "" if example is None else f", such as {example[:200]}"
-        return AllRejected(
-            f"{'the only row' if count == 1 else f'none of the {count:,} rows'} has"
-            f"{' no' if count == 1 else ' a'} time in {where}{like}: nothing was published, "
-            + remedy,
-            column=self.spec.timestamp.column,
-            rejected=count,
-            path=self.quarantine_folder,
-        )
-
-    def _too_many_error(self, count: int, what: str) -> CarnacError:
-        rows = "1 row was" if count == 1 else f"{count:,} rows were"
-        return Invalid(
-            f"{rows} rejected ({what}) and maxParseExceptions allows"
-            f" {self.spec.tuning.max_parse_exceptions:,}; nothing was published, the rejected rows are in"
-            f" {self.quarantine_folder}",
-            rejected=count,
-            path=self.quarantine_folder,
-        )
+    def _judge(self, rejected: RejectedRows, read: int) -> None:
+        judge(self.spec, rejected, read, self.quarantine_folder)
 
     def _write(
         self, results: Sequence[SplitResult]

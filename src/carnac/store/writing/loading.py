@@ -56,7 +56,8 @@ def plan_load(
     """Return what a load is to do.
 
     Args:
-        rows: Rows in memory, or the path of a file, or a list of paths.
+        rows: Rows in memory, or the path of a file, or a list of paths; or the `pyarrow.Schema` of rows that are
+            elsewhere.
         spec: None: what the datasource declares, else what the data shows.
         time: For what the data shows: the column of the time, or a `timestampSpec` of which fields may be left out.
 
@@ -132,14 +133,19 @@ def plan_ingest(
 def _infer(
     datasource: str, rows: object, paths: list[str] | None, hints: TimeHints
 ) -> tuple[Inferred, object]:
+    import pyarrow as pa
+
     from carnac.ports.temporary import own_folder
     from carnac.rows.infer.sampling import infer_from_files, infer_from_table
+    from carnac.rows.infer.schema import infer_from_schema
     from carnac.rows.read.tables import arrow_table
 
     with TemporaryDirectory(dir=own_folder("samples")) as folder:
         scratch_dir = f"{folder}/scratch"
         if paths is not None:
             return infer_from_files(datasource, paths, hints, scratch_dir), rows
+        if isinstance(rows, pa.Schema):
+            return infer_from_schema(datasource, rows, hints, scratch_dir), rows
         if type(rows).__module__.startswith("pyspark."):
             sample = _nullable(rows).limit(SPARK_ROWS).toArrow()
             return infer_from_table(datasource, arrow_table(sample), hints, scratch_dir), rows
