@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import ssl
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path
 
 import httpx
 import pyarrow.flight as fl
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from carnac.bootstrap.store import open_records
 from carnac.clock import SystemClock, new_secret
@@ -126,6 +135,78 @@ def test_flight_sql_asks_for_a_name_and_gives_a_token(cluster: Cluster) -> None:
         fl.FlightClient(place.replace("grpc://", "grpc+tcp://")).get_flight_info(
             fl.FlightDescriptor.for_command(b"")
         )
+
+
+def write_certificate(folder: Path) -> tuple[Path, Path]:
+    """Write a certificate of this machine that is known by itself, and its key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
+    now = datetime.now(UTC)
+    own = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(own, critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    (folder / "cert.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    (folder / "key.pem").write_bytes(
+        key.private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+    )
+    return folder / "cert.pem", folder / "key.pem"
+
+
+def test_what_clients_send_and_get_is_encrypted(tmp_path: Path) -> None:
+    cert, key = write_certificate(tmp_path)
+    make_store(tmp_path / "store")
+    named = ["--tls-certificate", str(cert), "--tls-key", str(key)]
+    with serving(tmp_path / "store", *named, CARNAC_FLIGHT_SQL_PORT="0") as served:
+        assert served.url.startswith("https://127.0.0.1:")
+        trusting = ssl.create_default_context(cafile=cert)
+        answer = httpx.post(f"{served.url}/druid/v2/sql", json=COUNT, verify=trusting, timeout=60)
+        assert answer.json()[0][0] > 0
+        for place, verify in ((served.url.replace("https", "http"), True), (served.url, True)):
+            with pytest.raises(httpx.TransportError):
+                httpx.get(f"{place}/status/health", verify=verify)
+        told = "Flight SQL is answered at "
+        place = next(one for one in served.lines if told in one).partition(told)[2].strip()
+        trust = {"adbc.flight.sql.client_option.tls_root_certs": cert.read_text()}
+        with dbapi.connect(place, db_kwargs=trust, autocommit=True) as link, link.cursor() as one:
+            one.execute(COUNT["query"])
+            assert one.fetchone()[0] > 0
+
+
+@pytest.mark.parametrize(
+    ("named", "said"),
+    [
+        (["--tls-key", "key.pem"], "give both"),
+        (["--tls-key", "key.pem", "--tls-certificate", "none.pem"], "cannot read none.pem"),
+        (["--tls-key", "cert.pem", "--tls-certificate", "key.pem"], "are no certificate with"),
+        (["--tls-key", "key.pem", "--tls-certificate", "."], "cannot read .: Is a directory"),
+    ],
+)
+def test_files_that_are_no_certificate_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: list[str], said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_certificate(tmp_path)
+    make_store(tmp_path / "store")
+    done = subprocess.run(
+        [sys.executable, "-m", "carnac", "serve", "--store", "store", "--port", "0", *named],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_a_user_that_is_removed_is_forgotten_soon(cluster: Cluster) -> None:

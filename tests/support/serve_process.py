@@ -34,7 +34,7 @@ class Served:
     def url(self) -> str:
         """Where it listens; waits until it does."""
         assert self._is_told.wait(START_S), "it does not start"
-        found = re.search(r"listening at (http://[\d.:]+\d)", "".join(self.lines))
+        found = re.search(r"listening at (https?://[\d.:]+\d)", "".join(self.lines))
         assert found is not None, self.lines
         return found[1]
 

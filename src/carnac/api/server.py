@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import threading
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import uvicorn
 
 from carnac.api.hosts import ANY_ADDRESS
 from carnac.api.protocol import limits_of_server
-from carnac.errors import Unavailable
+from carnac.errors import Invalid, Unavailable
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -74,6 +77,43 @@ class _Server(uvicorn.Server):
                 thread.join(WORK_S)
 
 
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """What a server shows whoever connects, so that they encrypt what they send (TLS).
+
+    Attributes:
+        chain: A file: its certificate, then those by which it is known, in PEM.
+        key: A file: the key of it, in PEM, without a password.
+    """
+
+    chain: Path
+    key: Path
+
+    def context(self) -> ssl.SSLContext:
+        """Return how connections are encrypted.
+
+        Raises:
+            Invalid: A file does not read, or they do not fit one another.
+        """
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        try:
+            for file in (self.chain, self.key):
+                file.read_bytes()
+            context.load_cert_chain(self.chain, self.key, password=_no_password)
+        except ssl.SSLError as error:
+            raise Invalid(
+                f"{self.chain} and {self.key} are no certificate with its key, in PEM and without a password: "
+                f"{error.reason or error}"
+            ) from error
+        except OSError as error:
+            raise Invalid(f"cannot read {error.filename}: {error.strerror}") from error
+        return context
+
+
+def _no_password() -> bytes:
+    return b""  # else the terminal is asked
+
+
 class HttpServer:
     """An address that is taken at once, and an application that answers there once it is started.
 
@@ -81,12 +121,22 @@ class HttpServer:
         host: Address to listen at.
         port: 0: one that is free.
         grace_s: How long requests that are under way at the end may take, in seconds.
+        certificate: None: nothing is encrypted.
 
     Raises:
+        Invalid: The certificate is none.
         Unavailable: Somebody listens there already, or it is no address of this machine.
     """
 
-    def __init__(self, host: str, port: int, *, grace_s: int = GRACE_S) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        grace_s: int = GRACE_S,
+        certificate: Certificate | None = None,
+    ) -> None:
+        self._ssl = None if certificate is None else certificate.context()
         try:
             self._socket = make_listener(host, port)
         except OSError as error:
@@ -106,7 +156,11 @@ class HttpServer:
     def url(self) -> str:
         """Where others reach it, as far as this machine knows its own name."""
         host = socket.gethostname() if self._host in ANY_ADDRESS else self._host
-        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
+        scheme, shown = (
+            "http" if self._ssl is None else "https",
+            f"[{host}]" if ":" in host else host,
+        )
+        return f"{scheme}://{shown}:{self.port}"
 
     def start(self, app: FastAPI, *, has_access_log: bool = False) -> None:
         """Answer from now on, from a thread of its own.
@@ -118,6 +172,7 @@ class HttpServer:
             app,
             access_log=has_access_log,
             timeout_graceful_shutdown=self._grace_s,
+            ssl_context_factory=None if (own := self._ssl) is None else lambda *_: own,
             **limits_of_server(),
         )
         self._server = server = _Server(config)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 from carnac.cli.options import flag, option
 from carnac.cli.signals import hearing
-from carnac.errors import NotFound
+from carnac.errors import Invalid, NotFound
 
 if TYPE_CHECKING:
+    from carnac.api.server import Certificate
     from carnac.bootstrap.serving.cluster_status import ClusterStatus
     from carnac.cli.session import Session
     from carnac.config import Settings
@@ -26,6 +28,16 @@ Host: TypeAlias = Annotated[
 ]
 Url: TypeAlias = Annotated[
     str | None, option("--url URL", "URL at which others reach it, if not --host and --port.")
+]
+TlsCertificate: TypeAlias = Annotated[
+    Path | None,
+    option(
+        "--tls-certificate FILE",
+        "Encrypt what clients send and get (TLS): the server's certificate and its chain, in PEM.",
+    ),
+]
+TlsKey: TypeAlias = Annotated[
+    Path | None, option("--tls-key FILE", "The key of the certificate, in PEM, without a password.")
 ]
 AccessLog: TypeAlias = Annotated[bool, flag("--access-log", "Log each request.")]
 LogsJson: TypeAlias = Annotated[bool, flag("--json", "Log one JSON object a line.")]
@@ -67,10 +79,14 @@ def run_until_told(
     host: str,
     port: int,
     url: str | None,
+    tls: tuple[Path | None, Path | None],
     has_access_log: bool,
     logs_json: bool,
 ) -> None:
     """Serve until Ctrl-C, SIGTERM or SIGHUP; then answer what was asked.
+
+    Args:
+        tls: Files of a certificate and its key; both or neither.
 
     Raises:
         NotFound, Invalid, Unavailable: As `open_process`.
@@ -81,7 +97,13 @@ def run_until_told(
     level = logging.DEBUG if session.is_debug else logging.INFO
     with logging_to_stderr(is_json=logs_json, level=level), hearing() as told:
         opened = open_process(
-            roles, settings=settings, host=host, port=port, url=url, has_access_log=has_access_log
+            roles,
+            settings=settings,
+            host=host,
+            port=port,
+            url=url,
+            has_access_log=has_access_log,
+            certificate=_certificate(*tls),
         )
         try:
             opened.start()
@@ -94,6 +116,16 @@ def run_until_told(
         finally:
             opened.close()
         logging.getLogger("carnac.serving").info("stopped")
+
+
+def _certificate(chain: Path | None, key: Path | None) -> Certificate | None:
+    from carnac.api.server import Certificate
+
+    if chain is not None and key is not None:
+        return Certificate(chain, key)
+    if chain is not None or key is not None:
+        raise Invalid("a certificate goes with its key: give both --tls-certificate and --tls-key")
+    return None
 
 
 OPEN = (

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import pyarrow.flight as fl
 
     from carnac.api.access import Access
+    from carnac.api.server import Certificate
     from carnac.broker import Broker
     from carnac.ports import Clock
 
@@ -58,6 +59,7 @@ class FlightSqlServer:
         port: 0: one that is free.
         new_id: Makes ids of queries.
         access: Tells who asks.
+        certificate: None: nothing is encrypted.
 
     Raises:
         Unavailable: The address is taken, or not this machine's.
@@ -65,6 +67,7 @@ class FlightSqlServer:
 
     Attributes:
         port: At which it listens.
+        url: What drivers are given.
     """
 
     def __init__(
@@ -76,6 +79,7 @@ class FlightSqlServer:
         new_id: Callable[[], str],
         clock: Clock,
         access: Access,
+        certificate: Certificate | None = None,
     ) -> None:
         import pyarrow as pa
 
@@ -84,13 +88,15 @@ class FlightSqlServer:
         shown = f"[{host}]" if ":" in host else host
         try:
             door = Door(broker, self._calls, new_id)
-            self._flight = _make(door, access, f"grpc+tcp://{shown}:{port}")
+            scheme = "grpc+tcp" if certificate is None else "grpc+tls"
+            self._flight = _make(door, access, f"{scheme}://{shown}:{port}", certificate)
         except (pa.ArrowException, OSError) as error:
             raise Unavailable(
                 f"cannot listen at {shown}:{port} for Flight SQL; choose another flight_sql_port",
                 setting="flight_sql_port",
             ) from error
         self.port: int = self._flight.port
+        self.url = f"{'grpc' if certificate is None else 'grpc+tls'}://{shown}:{self.port}"
         self._watch = Loop(
             "flight-sql-watch", self._calls.stop_abandoned, log=_log, period_ms=WATCH_PERIOD_MS
         )
@@ -130,7 +136,7 @@ class _Stream:
             self._end()
 
 
-def _make(door: Door, access: Access, location: str) -> Any:
+def _make(door: Door, access: Access, location: str, certificate: Certificate | None) -> Any:
     """Return the Flight service; its class is made here, since Flight is loaded when it is first needed."""
     import pyarrow.flight as fl
 
@@ -184,7 +190,8 @@ def _make(door: Door, access: Access, location: str) -> Any:
             return list(ACTIONS.items())
 
     auth_handler, headers = _logins(access)
-    return Service(location, auth_handler=auth_handler, middleware={"headers": headers})
+    tls = certificate and [(certificate.chain.read_bytes(), certificate.key.read_bytes())]
+    return Service(location, auth_handler, middleware={"headers": headers}, tls_certificates=tls)
 
 
 def _logins(access: Access) -> tuple[Any, Any]:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from fastapi import APIRouter
 
     from carnac.api.access import Access
+    from carnac.api.server import Certificate
     from carnac.broker import Broker
     from carnac.clock import StoreClock
     from carnac.config import Settings
@@ -35,6 +36,7 @@ class Assembly:
         url: Where others reach its HTTP interface.
         clock: One for all: it follows the store's.
         access: Tells who asks.
+        certificate: By which doors are encrypted that clients ask at; None: they are not.
         steps: What is to be closed at the end.
         brokers: What answers statements in the process; at most one, and none until that role is added.
         routers: What the process answers over HTTP.
@@ -50,6 +52,7 @@ class Assembly:
     url: str
     clock: StoreClock
     access: Access
+    certificate: Certificate | None = None
     steps: ExitStack = field(default_factory=ExitStack)
     brokers: list[Broker] = field(default_factory=list)
     routers: list[APIRouter] = field(default_factory=list)

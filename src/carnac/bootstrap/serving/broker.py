@@ -173,10 +173,10 @@ def _add_flight_sql(assembly: Assembly, queries: Broker, port: int) -> None:
         new_id=new_id,
         clock=assembly.clock,
         access=assembly.access,
+        certificate=assembly.certificate,
     )
     assembly.steps.callback(server.close)
-    where = f"{assembly.host}:{server.port}"
-    assembly.starts.append(lambda: _log.info("Flight SQL is answered at grpc://%s", where))
+    assembly.starts.append(lambda: _log.info("Flight SQL is answered at %s", server.url))
 
 
 def open_broker(

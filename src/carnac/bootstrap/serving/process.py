@@ -15,6 +15,7 @@ from carnac.store.upkeep.users import KEY_BYTES
 
 if TYPE_CHECKING:
     from carnac.api.access import Access
+    from carnac.api.server import Certificate
     from carnac.config import Settings
 
 ROLES = (Role.OVERLORD, Role.COORDINATOR, Role.BROKER)
@@ -60,6 +61,7 @@ def open_process(
     port: int,
     url: str | None = None,
     has_access_log: bool = False,
+    certificate: Certificate | None = None,
 ) -> ServingProcess:
     """Put a process together that serves the store of the settings.
 
@@ -69,6 +71,7 @@ def open_process(
         port: 0: one that is free.
         url: Where others reach it; None: `host` and `port`, or this machine's name.
         has_access_log: Whether each request is logged.
+        certificate: By which HTTP and Flight SQL are encrypted; None: they are not.
 
     Raises:
         NotFound, Invalid, Unavailable: As `carnac.open`; or the address is taken, or a role cannot work.
@@ -82,13 +85,15 @@ def open_process(
     require_writable(settings.store.get_secret_value())  # servers tell others that they are there
     # what is opened is closed in the opposite order, also if the rest fails
     with ExitStack() as steps:
-        server = HttpServer(host, port)
+        server = HttpServer(host, port, certificate=certificate)
         steps.callback(server.stop)
         url = url or server.url
-        assembly = _begin(settings, roles, steps, host=host, url=url)
-        for role in Role:  # in one order, whoever was named first
-            if role in roles:
-                _add(role, assembly)
+        assembly = _begin(
+            steps, settings=settings, roles=roles, host=host, url=url, certificate=certificate
+        )
+        named = [role for role in Role if role in roles]  # in one order, whoever was named first
+        for role in named:
+            _add(role, assembly)
         metrics.add(assembly)
         app = make_app(
             assembly.routers,
@@ -103,22 +108,32 @@ def open_process(
             server.start(app, has_access_log=has_access_log)
             for begin in assembly.starts:
                 begin()
-            _log.info(
-                "listening at %s, roles %s", url, ", ".join(role for role in Role if role in roles)
-            )
+            _log.info("listening at %s, roles %s", url, ", ".join(named))
 
         is_open = not (is_loopback(host) or assembly.access.accounts().users)
         return ServingProcess(url, _example(url, roles), start, steps.pop_all(), is_open=is_open)
 
 
 def _begin(
-    settings: Settings, roles: Collection[Role], steps: ExitStack, *, host: str, url: str
+    steps: ExitStack,
+    *,
+    settings: Settings,
+    roles: Collection[Role],
+    host: str,
+    url: str,
+    certificate: Certificate | None,
 ) -> Assembly:
     """Return a process without roles yet, and have it closed."""
     clock = StoreClock()
     access = _access(settings, clock, steps)
     assembly = Assembly(
-        settings=settings, roles=roles, host=host, url=url, clock=clock, access=access
+        settings=settings,
+        roles=roles,
+        host=host,
+        url=url,
+        clock=clock,
+        access=access,
+        certificate=certificate,
     )
     steps.enter_context(assembly.steps)
     steps.enter_context(assembly.leaves)

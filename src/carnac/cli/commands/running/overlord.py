@@ -8,7 +8,16 @@ import typer
 
 from carnac.cli.app import RUN, command, session_of
 from carnac.cli.options import option
-from carnac.cli.serving import LOOPBACK, AccessLog, Host, LogsJson, Url, run_until_told
+from carnac.cli.serving import (
+    LOOPBACK,
+    AccessLog,
+    Host,
+    LogsJson,
+    TlsCertificate,
+    TlsKey,
+    Url,
+    run_until_told,
+)
 from carnac.errors import Invalid
 
 if TYPE_CHECKING:
@@ -31,6 +40,8 @@ def overlord(
     host: Host = LOOPBACK,
     port: Annotated[int, option("--port PORT", "0: any that is free.", min=0, max=65535)] = PORT,
     url: Url = None,
+    tls_certificate: TlsCertificate = None,
+    tls_key: TlsKey = None,
     runner: Annotated[
         str | None,
         option(
@@ -56,6 +67,7 @@ def overlord(
         host=host,
         port=port,
         url=url,
+        tls=(tls_certificate, tls_key),
         has_access_log=has_access_log,
         logs_json=as_json,
     )

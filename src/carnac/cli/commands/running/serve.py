@@ -17,6 +17,8 @@ from carnac.cli.serving import (
     Host,
     LogsJson,
     Tier,
+    TlsCertificate,
+    TlsKey,
     Url,
     run_until_told,
 )
@@ -66,6 +68,8 @@ def serve(
         ),
     ] = None,
     url: Url = None,
+    tls_certificate: TlsCertificate = None,
+    tls_key: TlsKey = None,
     folder: Folder = None,
     capacity: Capacity = None,
     tier: Tier = None,
@@ -94,6 +98,7 @@ def serve(
         host=host,
         port=_port(chosen, is_told=bool(roles)) if port is None else port,
         url=url,
+        tls=(tls_certificate, tls_key),
         has_access_log=has_access_log,
         logs_json=as_json,
     )
