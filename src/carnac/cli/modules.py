@@ -7,6 +7,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "stores": ("init",),
     "writing": ("append", "ingest", "revert", "delete", "drop"),
     "specs": ("spec",),
+    "streams": ("streams",),
     "quarantine": ("quarantine",),
     "queries": ("sql",),
     "receipts": ("receipt", "why"),

@@ -123,6 +123,8 @@ def _log_row(commit: CommitSummary, tags: dict[int, str]) -> list[str]:
     names = [item.datasource for item in commit.datasources] + [
         f"lookup {name}" for name in commit.lookups
     ]
+    moves_only = bool(commit.offsets) and not any(item.segments for item in commit.datasources)
+    told = commit.message or (f"position of {commit.writer}, no rows" if moves_only else "")
     tag_text = f"[{tags[commit.revision]}] " if commit.revision in tags else ""
     return [
         str(commit.revision),
@@ -132,5 +134,5 @@ def _log_row(commit: CommitSummary, tags: dict[int, str]) -> list[str]:
         number_text(sum(item.segments for item in commit.datasources)),
         number_text(sum(item.rows for item in commit.datasources)),
         bytes_text(sum(item.size_bytes for item in commit.datasources)),
-        tag_text + commit.message,
+        tag_text + told,
     ]

@@ -48,6 +48,13 @@ def complete_lookup(ctx: typer.Context, incomplete: str) -> Completions:
     return _from_store(ctx, incomplete, lambda store: [(name, "") for name in store.lookups()])
 
 
+def complete_writer(ctx: typer.Context, incomplete: str) -> Completions:
+    """Return the writers that have a position and begin so."""
+    return _from_store(
+        ctx, incomplete, lambda store: [(one.writer, "") for one in store.positions()]
+    )
+
+
 def complete_word(*words: str) -> Completer:
     """Return what completes to one of the words."""
 
