@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import ssl
 import subprocess
 import sys
@@ -47,7 +48,7 @@ class Cluster:
     """
 
     def __init__(self, folder: Path, steps: ExitStack) -> None:
-        store = folder / "store"
+        self.store = store = folder / "store"
         make_store(store)
         self.records = open_records(settings=Settings(store=str(store)), clock=SystemClock())
         steps.callback(self.records.close)
@@ -135,6 +136,25 @@ def test_flight_sql_asks_for_a_name_and_gives_a_token(cluster: Cluster) -> None:
         fl.FlightClient(place.replace("grpc://", "grpc+tcp://")).get_flight_info(
             fl.FlightDescriptor.for_command(b"")
         )
+
+
+def test_the_query_log_says_who_asked(cluster: Cluster) -> None:
+    assert cluster.ask({"query": "SELECT 'by HTTP'"}).status_code == 200
+    known = {"username": ANA[0], "password": ANA[1]}
+    with (
+        dbapi.connect(cluster.flight_sql(), db_kwargs=known, autocommit=True) as link,
+        link.cursor() as one,
+    ):
+        one.execute("SELECT 'by Flight SQL'")
+        one.fetchall()
+
+    def clients() -> set[str] | None:
+        log = (cluster.store / "query-log.jsonl").read_text().splitlines()
+        found = [one for one in map(json.loads, log) if "SELECT 'by" in one["statement"]]
+        doors = {one["statement"].partition("'by ")[2][:4] for one in found}
+        return {one["client"] for one in found} if doors == {"HTTP", "Flig"} else None
+
+    assert until(clients, "a line of each door") == {"ana"}
 
 
 def write_certificate(folder: Path) -> tuple[Path, Path]:

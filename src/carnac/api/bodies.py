@@ -9,6 +9,7 @@ from fastapi import Depends, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
+from carnac.api.access import ASKING
 from carnac.api.problems import Refused
 from carnac.core.json_text import TooManyValues, check_count, parse_json
 from carnac.errors import Invalid
@@ -105,5 +106,8 @@ def body_shown(kind: str, example: object) -> dict[str, object]:
 
 
 def client_of(request: Request) -> str:
-    """Return the address of who asks; empty if the server does not know it."""
+    """Return who asks: a user's name, else the address; empty if the server does not know it."""
+    user = ASKING.get()
+    if user is not None:
+        return user.name
     return request.client.host if request.client is not None else ""

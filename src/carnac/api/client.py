@@ -231,6 +231,8 @@ def _error(answer: httpx.Response, data: bytes, url: str) -> CarnacError:
             f"the server at {url} is no overlord: it answers {answer.status_code} {one_line(answer.reason_phrase)}",
             url=url,
         )
+    if answer.status_code == HTTPStatus.UNAUTHORIZED:
+        message += f"; name them in its address: {answer.url.scheme}://NAME:PASSWORD@{answer.url.netloc.decode()}"
     default = Invalid if answer.status_code < HTTPStatus.INTERNAL_SERVER_ERROR else Unavailable
     error = _KINDS.get(name, default)(message)
     error.ids |= ids

@@ -14,7 +14,7 @@ from carnac.api.flight_sql.failures import to_status
 from carnac.api.flight_sql.messages import require_protobuf
 from carnac.api.flight_sql.statements import Asker
 from carnac.api.problems import Refused
-from carnac.core.access import token_of
+from carnac.core.access import User, token_of
 from carnac.errors import CarnacError, Invalid, Unavailable
 from carnac.flight.ending import shut_down
 from carnac.ports.loops import Loop
@@ -201,8 +201,11 @@ def _logins(access: Access) -> tuple[Any, Any]:
     class Headers(fl.ServerMiddleware):  # type: ignore[misc]  # it has no types
         """Keeps what a client says of the context, and tells one that logs in its token."""
 
-        def __init__(self, context: dict[str, str], token: str, is_java: bool) -> None:
+        def __init__(
+            self, context: dict[str, str], user: User | None, token: str, is_java: bool
+        ) -> None:
             self.context = context
+            self.user = user
             self.token = token
             self.is_java = is_java
 
@@ -216,7 +219,7 @@ def _logins(access: Access) -> tuple[Any, Any]:
             }
             context = {key: str(values[-1]) for key, values in said.items() if values}
             agent = "".join(map(str, headers.get("user-agent", [])))
-            return Headers(context, _token(access, headers), is_java="grpc-java" in agent)
+            return Headers(context, *_login(access, headers), is_java="grpc-java" in agent)
 
     class Anybody(fl.ServerAuthHandler):  # type: ignore[misc]  # it has no types
         """Lets everybody shake hands: the headers of each call tell who asks, those of this one too."""
@@ -230,8 +233,8 @@ def _logins(access: Access) -> tuple[Any, Any]:
     return Anybody(), HeadersFactory()
 
 
-def _token(access: Access, headers: Mapping[str, Sequence[str]]) -> str:
-    """Return the token of whoever asks.
+def _login(access: Access, headers: Mapping[str, Sequence[str]]) -> tuple[User | None, str]:
+    """Return who asks, and their token.
 
     Raises:
         fl.FlightError: It is nobody that may ask, or that cannot be told.
@@ -241,7 +244,7 @@ def _token(access: Access, headers: Mapping[str, Sequence[str]]) -> str:
     said = headers.get("authorization")
     try:
         user = access.user(str(said[-1]) if said else None)
-        return _NOBODY if user is None else token_of(user, access.accounts().key)
+        return user, _NOBODY if user is None else token_of(user, access.accounts().key)
     except Refused as refusal:
         raise fl.FlightUnauthenticatedError(refusal.message) from None
     except CarnacError as error:
@@ -252,7 +255,8 @@ def _asker(context: fl.ServerCallContext) -> Asker:
     """Return who asks."""
     found = context.get_middleware("headers")
     peer = unquote(str(context.peer())).partition(":")[2].rpartition(":")[0].strip("[]")
-    return Asker(name=peer, context=found.context, is_jdbc=found.is_java)
+    name = peer if found.user is None else found.user.name
+    return Asker(name=name, context=found.context, is_jdbc=found.is_java)
 
 
 class _told:  # noqa: N801  # as functions of contextlib are written

@@ -39,7 +39,7 @@ class Asker:
     """The client of a call.
 
     Attributes:
-        name: Its address.
+        name: Of the user, else its address.
         context: What its headers say of the context.
         is_jdbc: Whether it is the JDBC driver, which has no object for instants with a zone, and sends no value of a
             type that it was not told.
