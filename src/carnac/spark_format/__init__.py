@@ -9,6 +9,8 @@ and all that one process knows for another is in what Spark pickles.
 - `source` is what Spark calls: it checks the options (`options`) and makes readers and writers.
 - `reading`: a revision is pinned when the DataFrame is made; its segments are found and shared out when it is first
   run; a task reads those of its partition as rewrites read theirs.
+- `following`: a query that follows a datasource gets what is there, then what each commit brings (`core/log/feed`);
+  its offset is a revision, on which it holds a lease.
 - `writing`: the load begins when it is planned; each task writes segments of its rows by the functions of an append;
   the driver publishes them in one commit.
 """

@@ -10,6 +10,7 @@ from carnac.core.time.intervals import interval_set
 from carnac.errors import Invalid
 from carnac.spark_format import options as known
 from carnac.spark_format.failures import in_one_sentence
+from carnac.spark_format.following import FollowingReader
 from carnac.spark_format.options import Options
 from carnac.spark_format.reading import Pinned, RevisionReader, pin
 from carnac.spark_format.writing import BatchWriter, StreamWriter, begin
@@ -31,7 +32,9 @@ class CarnacSource(DataSource):
     @in_one_sentence
     def schema(self) -> str:
         """Pin the revision, and return its schema."""
-        given = Options(self.options, (*known.READ, *known.READ_STREAM), "reading carnac")
+        given = Options(
+            self.options, tuple(dict.fromkeys((*known.READ, *known.READ_STREAM))), "reading carnac"
+        )
         self._pinned = pin(given.text("store"), given)
         return self._pinned.schema()
 
@@ -43,6 +46,12 @@ class CarnacSource(DataSource):
         return RevisionReader(
             self._require_pinned(), schema, interval_set(within) if within else None
         )
+
+    @in_one_sentence
+    def streamReader(self, schema: StructType) -> FollowingReader:  # noqa: N802
+        """Return what follows the datasource."""
+        given = Options(self.options, known.READ_STREAM, "a stream from carnac")
+        return FollowingReader(self._require_pinned(), schema, given)
 
     @in_one_sentence
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:

@@ -171,3 +171,69 @@ def test_a_stream_goes_on_where_its_checkpoint_ended(
     with pytest.raises(Exception, match="needs option writer"):
         run("three")
     assert spark_store.sql(counts).rows() == [total]
+
+
+def test_a_stream_gives_each_row_once_over_restarts(
+    spark: SparkSession, spark_store: Store, tmp_path: Any
+) -> None:
+    given: list[int] = []
+    appended: list[int] = []
+
+    def append() -> None:
+        numbers = range(len(appended), len(appended) + 30)
+        appended.extend(numbers)
+        times = [START + timedelta(hours=number % 48) for number in numbers]
+        spark_store.append("events", pa.table({"t": times, "n": pa.array(numbers, pa.int64())}))
+
+    def run(**options: object) -> None:
+        frame = (
+            spark.readStream.format("carnac")
+            .options(store=place_of(spark_store), **options)  # type: ignore[arg-type]
+            .load("events")
+        )
+        query = (
+            frame.writeStream.foreachBatch(
+                lambda batch, _: given.extend(row["n"] for row in batch.collect())
+            )
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start()
+        )
+        query.awaitTermination()
+
+    append()
+    run()
+    assert sorted(given) == appended
+    append()
+    spark_store.compact_interval("events")
+    append()
+    run(maxRowsPerTrigger=30)
+    assert sorted(given) == appended
+    run()
+    spark_store.delete("events", interval="2024-01-01/PT1H")
+    append()
+    with pytest.raises(Exception, match="takes back rows of events"):
+        run()
+    run(changes="skip")
+    assert sorted(given) == appended
+
+
+def test_a_stream_goes_from_one_datasource_to_another(
+    spark: SparkSession, spark_store: Store, tmp_path: Any
+) -> None:
+    place = place_of(spark_store)
+    times = [START + timedelta(hours=number) for number in range(40)]
+    spark_store.append("events", pa.table({"t": times, "n": list(range(40))}))
+    for _ in range(2):
+        frame = spark.readStream.format("carnac").option("store", place).load("events")
+        query = (
+            frame.where("n % 2 = 0")
+            .writeStream.format("carnac")
+            .options(store=place, writer="evens", time="__time")
+            .option("checkpointLocation", str(tmp_path / "checkpoint"))
+            .trigger(availableNow=True)
+            .start("evens")
+        )
+        query.awaitTermination()
+    found = spark_store.sql("SELECT count(*) AS c, sum(n) AS s FROM evens").rows()
+    assert found == [{"c": 20, "s": 380}]

@@ -1,0 +1,64 @@
+"""The change feed of one datasource: which rows a commit brought, and whether it took some back.
+
+A rewrite keeps the data, so it brings nothing. What a deletion by predicate or a revert enters anew was there before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from carnac.core.log.commits import Commit, CommitKind, DatasourceCommit
+from carnac.core.log.entries import Entry
+from carnac.core.segments.segment import Segment
+from carnac.core.time.intervals import IntervalSet
+
+EMPTY = IntervalSet()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fed:
+    """The part of a commit in the feed.
+
+    Attributes:
+        new: Segments whose rows are new, and what of them is visible.
+        is_change: Rows that were there went out of sight, or some came back.
+    """
+
+    new: tuple[tuple[Segment, IntervalSet], ...] = ()
+    is_change: bool = False
+
+    @property
+    def rows(self) -> int:
+        """How many rows are new, at most."""
+        return sum(segment.rows for segment, _ in self.new)
+
+
+NOTHING = Fed()
+
+
+def feed_of(commit: Commit, datasource: str) -> Fed:
+    """Return what a commit brings to those who follow a datasource."""
+    change = next((one for one in commit.changes if one.datasource == datasource), None)
+    if change is None or commit.kind in {CommitKind.REWRITE, CommitKind.LOOKUP}:
+        return NOTHING
+    if commit.kind in {CommitKind.DELETE, CommitKind.REVERT}:
+        return Fed(is_change=True)
+    shown = _visible(change.adds)
+    new = tuple((one, shown.get(one.segment_id, EMPTY)) for one in change.segments)
+    return Fed(new=new, is_change=_takes_back(change, shown))
+
+
+def _takes_back(change: DatasourceCommit, shown: dict[str, IntervalSet]) -> bool:
+    """Whether something that was visible is not entered again."""
+    return any(
+        before.minus(shown.get(segment_id, EMPTY))
+        for segment_id, before in _visible(change.drops).items()
+    )
+
+
+def _visible(entries: Iterable[Entry]) -> dict[str, IntervalSet]:
+    found: dict[str, IntervalSet] = {}
+    for entry in entries:
+        found[entry.segment_id] = found.get(entry.segment_id, EMPTY).union(entry.visible)
+    return found
