@@ -103,7 +103,8 @@ def test_nobody_is_answered_without_a_name(cluster: Cluster) -> None:
     assert cluster.ask(COUNT, ("ana", "reads along")).status_code == 401
     assert httpx.get(f"{cluster.historical.url}/status").status_code == 401
     assert httpx.get(f"{cluster.historical.url}/status/health").json() is True
-    assert httpx.get(f"{cluster.broker.url}/iceberg/v1/namespaces").status_code == 401
+    catalog = httpx.get(f"{cluster.broker.url}/iceberg/v1/namespaces")
+    assert (catalog.status_code, catalog.json()["error"]["type"]) == (401, "NotAuthorizedException")
 
 
 def test_a_historical_answers_its_cluster_alone(cluster: Cluster) -> None:

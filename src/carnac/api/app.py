@@ -14,6 +14,8 @@ from carnac.api.avatica.routes import AVATICA_PATH
 from carnac.api.front import proxied, status
 from carnac.api.gate import Gate
 from carnac.api.hosts import Hosts
+from carnac.api.iceberg.errors import failed
+from carnac.api.iceberg.routes import PREFIX as ICEBERG_PATH
 from carnac.api.native.routes import NATIVE_PATH
 from carnac.api.page import render_page
 from carnac.api.problems import PROBLEM, Refused, add_handlers, problem_of
@@ -74,6 +76,7 @@ def make_app(
         bytes_paths=[AVATICA_PATH],
         shortcuts={("POST", path): app for path, app in _shortcuts(routers)},
         access=access,
+        forms={ICEBERG_PATH: failed},
     )
     for router in routers:
         app.include_router(router)

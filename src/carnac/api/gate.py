@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from http import HTTPStatus
@@ -93,6 +93,7 @@ class Gate:
         bytes_paths: Where JSON may call itself bytes, which pages of others cannot send unasked either.
         shortcuts: What answers in place of the application, by method and path: the same, in less time.
         access: Tells who asks, and whether they may; None: everybody may.
+        forms: What says that somebody may not ask, by the beginnings of paths where clients read another form.
     """
 
     def __init__(
@@ -104,8 +105,10 @@ class Gate:
         bytes_paths: Collection[str] = (),
         shortcuts: Mapping[tuple[str, str], ASGIApp] = MappingProxyType({}),
         access: Access | None = None,
+        forms: Mapping[str, Callable[[HTTPStatus, str], Response]] = MappingProxyType({}),
     ) -> None:
         self._app = app
+        self._forms = forms
         self._access = access
         self._shortcuts = shortcuts
         self._hosts = hosts
@@ -135,7 +138,7 @@ class Gate:
             user = await self._access.admit(scope["method"], scope["path"], _authorization(scope))
         except (Refused, Unavailable) as refusal:
             _log.warning("%s %s: %s", scope["method"], shown_path(scope), refusal.message)
-            await _denied(refusal)(scope, receive, send)
+            await self._denied(scope, refusal)(scope, receive, send)
             return
         asking = ASKING.set(user)
         try:
@@ -150,6 +153,20 @@ class Gate:
             await app(scope, body.receive, send)
         finally:
             body.close()
+
+    def _denied(self, scope: Scope, refusal: Refused | Unavailable) -> Response:
+        """Return the answer to somebody who may not ask; it says how they tell who they are."""
+        status = status_of(refusal) if isinstance(refusal, Unavailable) else refusal.status
+        forms = (form for start, form in self._forms.items() if scope["path"].startswith(start))
+        form = next(forms, None)
+        if form is not None:
+            answer = form(status, refusal.message)
+        else:
+            kind = refusal.kind if isinstance(refusal, Unavailable) else "refused"
+            answer = problem(status, refusal.message, kind=kind)
+        if status is HTTPStatus.UNAUTHORIZED:
+            answer.headers["www-authenticate"] = CHALLENGE
+        return answer
 
     def _check(self, head: _Head) -> None:
         headers = {name: value.decode("latin-1") for name, value in head.headers}
@@ -202,16 +219,6 @@ def _authorization(scope: Scope) -> str | None:
     found = (value for name, value in scope["headers"] if name == b"authorization")
     value = next(found, None)
     return None if value is None else value.decode("latin-1")
-
-
-def _denied(refusal: Refused | Unavailable) -> Response:
-    """Return the answer to somebody who may not ask; it says how they tell who they are."""
-    if isinstance(refusal, Unavailable):
-        return problem(status_of(refusal), refusal.message, kind=refusal.kind)
-    answer = problem(refusal.status, refusal.message, kind="refused")
-    if refusal.status is HTTPStatus.UNAUTHORIZED:
-        answer.headers["www-authenticate"] = CHALLENGE
-    return answer
 
 
 def _has_no_body(headers: Mapping[bytes, str]) -> bool:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _TYPES = {
     HTTPStatus.BAD_REQUEST: "BadRequestException",
+    HTTPStatus.UNAUTHORIZED: "NotAuthorizedException",
+    HTTPStatus.FORBIDDEN: "ForbiddenException",
     HTTPStatus.NOT_FOUND: "NoSuchTableException",
     HTTPStatus.NOT_ACCEPTABLE: "UnsupportedOperationException",
     HTTPStatus.SERVICE_UNAVAILABLE: "ServiceUnavailableException",
