@@ -55,14 +55,19 @@ def broken(metadata_url: str, store: Store) -> Iterator[Store]:
     [
         ((None, None), r": carnac log says which; retry only if it is not$"),
         (("w", "17"), r": retry under the same writer and batch \(w, 17\)$"),
+        (("w", None), ": retry with the same offset range of writer w$"),
     ],
-    ids=["of no batch", "of a batch"],
+    ids=["of no batch", "of a batch", "of an offset range"],
 )
 def test_its_publisher_is_told_what_to_do(
     broken: Store, batch: tuple[str | None, str | None], advice: str
 ) -> None:
     published = len(LEDGER.revisions)
-    publication = replace(append_of(segment("a", day(1))), writer=batch[0], batch=batch[1])
+    writer, number = batch
+    offsets = {"s": "1"} if writer is not None and number is None else {}
+    publication = replace(
+        append_of(segment("a", day(1))), writer=writer, batch=number, offsets=offsets
+    )
     with pytest.raises(Unavailable, match=f"the commit may be published or not{advice}"):
         broken.publish(publication)
     assert (len(LEDGER.revisions), LEDGER.is_unclear) == (published, True)

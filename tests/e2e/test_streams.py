@@ -51,6 +51,12 @@ def test_a_position_is_moved_in_a_commit(run: Run, followed: str) -> None:
     assert "it has one in '0 kafka', '1 kafka'" in wrong.err
 
 
+def test_a_revert_says_that_the_position_stays(run: Run, followed: str) -> None:
+    done = run("revert", "1", "--store", followed)
+    assert "the position of clicks stays: its rows are not read again" in done.err
+    assert "17" in run("streams", "list", "--store", followed).out
+
+
 def test_a_position_is_forgotten(run: Run, followed: str) -> None:
     run("streams", "forget", "clicks", "--source", "1 kafka", "--store", followed)
     done = run("streams", "forget", "clicks", "--store", followed, "--json").json

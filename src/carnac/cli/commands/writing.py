@@ -362,6 +362,10 @@ def revert(
         {"revision": published.revision, "reverted": undone.revision},
         f"published revision {published.revision}: {undone.kind.value} {undone.revision} is undone",
     )
+    if undone.offsets:
+        session.output.note(
+            f"the position of {undone.writer} stays: its rows are not read again (carnac streams)"
+        )
 
 
 def _print_plan(session: Session, spec: IngestSpec) -> None:

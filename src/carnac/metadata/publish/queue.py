@@ -243,12 +243,14 @@ def _in_doubt(job: Job, error: BaseException) -> BaseException:
     publication = job.publication
     if publication is None or type(error) is not Unavailable:
         return error
-    if publication.writer is None:
-        advice = "carnac log says which; retry only if it is not"
-    else:
+    if publication.batch is not None:
         advice = (
             f"retry under the same writer and batch ({publication.writer}, {publication.batch})"
         )
+    elif publication.writer is not None:
+        advice = f"retry with the same offset range of writer {publication.writer}"
+    else:
+        advice = "carnac log says which; retry only if it is not"
     doubted = Unavailable(
         f"{error.message}; the commit may be published or not: {advice}", **error.ids
     )
