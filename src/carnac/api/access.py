@@ -10,6 +10,7 @@ import asyncio
 import hmac
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextvars import ContextVar
 from hashlib import sha256
 from http import HTTPStatus
@@ -40,7 +41,7 @@ FRESH_MS = 2_000
 RIGHT_MAX = 1_000
 """Passwords that were right and are not hashed again."""
 TRIES_AT_ONCE = 2
-"""Passwords that are hashed at once; others wait."""
+"""Passwords that are hashed at once; others wait. Whoever was right before waits for none of them."""
 CHALLENGE = 'Basic realm="carnac", charset="UTF-8"'
 _NOBODY = User(
     name="",
@@ -69,6 +70,7 @@ class Access:
         self._read_at_ms = 0
         self._reading = threading.Lock()
         self._trying = threading.Semaphore(TRIES_AT_ONCE)
+        self._threads = ThreadPoolExecutor(TRIES_AT_ONCE, "carnac-passwords")
         self._right: Memo[tuple[bytes, str], bool] = Memo(
             values_max=RIGHT_MAX, weight_max=RIGHT_MAX, weigh=lambda *_: 1
         )
@@ -106,12 +108,8 @@ class Access:
         accounts = self.accounts()
         if not accounts.users:
             return None
-        if authorization is None:
-            raise unknown("this store has users; send a name and a password (HTTP Basic)")
-        said = read_authorization(authorization)
-        if said is None:
-            raise unknown("the header Authorization does not read; send 'Basic' or 'Bearer'")
-        return self._found(accounts, said)
+        said = _read(authorization)
+        return self._recognised(accounts, said) or self._tried(accounts, said)
 
     async def admit(self, method: str, path: str, authorization: str | None) -> User | None:
         """Return who sends a request; None: there are no users, or it needs none.
@@ -121,11 +119,17 @@ class Access:
             Unavailable: As `accounts`.
         """
         needed = needed_permission(method, path)
-        if needed is None or (self._is_fresh() and not self._known().users):
+        if needed is None:
             return None
-        user = await asyncio.to_thread(self.user, authorization)
-        if user is not None:
-            require(needed, user)
+        accounts = self._known() if self._is_fresh() else await asyncio.to_thread(self.accounts)
+        if not accounts.users:
+            return None
+        said = _read(authorization)
+        user = self._recognised(accounts, said)
+        if user is None:
+            loop = asyncio.get_running_loop()
+            user = await loop.run_in_executor(self._threads, self._tried, accounts, said)
+        require(needed, user)
         return user
 
     def server_token(self) -> str:
@@ -155,26 +159,37 @@ class Access:
         assert self._accounts is not None  # noqa: S101 - read before
         return self._accounts
 
-    def _found(self, accounts: Accounts, said: Credentials) -> User:
+    def _recognised(self, accounts: Accounts, said: Credentials) -> User | None:
+        """Return whose token it is, or whose password that was right before; None: it is to be tried."""
         user = accounts.users.get(said.name or "", _NOBODY)
-        if said.is_token:
-            is_right = is_token_of(user, said.secret, accounts.key)
-        else:
-            is_right = self._is_password(user, said.secret)
-        if user is _NOBODY or not is_right:
-            what = "token" if said.is_token else "name or password"
-            raise unknown(f"the {what} is wrong")
+        if not said.is_token:
+            return user if self._right.find((self._mark(said.secret), user.password)) else None
+        if user is _NOBODY or not is_token_of(user, said.secret, accounts.key):
+            raise unknown("the token is wrong")
         return user
 
-    def _is_password(self, user: User, password: str) -> bool:
-        mark = hmac.digest(self._salt, password.encode(errors="surrogatepass"), sha256)
-        if self._right.find((mark, user.password)):
-            return True
+    def _tried(self, accounts: Accounts, said: Credentials) -> User:
+        """Return whose password it is, by hashing it."""
+        user = accounts.users.get(said.name or "", _NOBODY)
         with self._trying:
-            is_right = is_password(password, user.password)
-        if is_right:
-            self._right.keep((mark, user.password), True)
-        return is_right
+            is_right = is_password(said.secret, user.password)
+        if user is _NOBODY or not is_right:
+            raise unknown("the name or password is wrong")
+        self._right.keep((self._mark(said.secret), user.password), True)
+        return user
+
+    def _mark(self, password: str) -> bytes:
+        """Return by what a password is remembered."""
+        return hmac.digest(self._salt, password.encode(errors="surrogatepass"), sha256)
+
+
+def _read(authorization: str | None) -> Credentials:
+    if authorization is None:
+        raise unknown("this store has users; send a name and a password (HTTP Basic)")
+    said = read_authorization(authorization)
+    if said is None:
+        raise unknown("the header Authorization does not read; send 'Basic' or 'Bearer'")
+    return said
 
 
 def unknown(message: str) -> Refused:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 import httpx
 import pytest
 from fastapi import FastAPI
 
-from carnac.api.access import FRESH_MS, Access, require
+from carnac.api.access import FRESH_MS, TRIES_AT_ONCE, Access, require
 from carnac.api.gate import Gate
 from carnac.api.hosts import hosts_of
 from carnac.api.problems import Refused, add_handlers
@@ -230,6 +231,17 @@ def test_a_password_is_hashed_once(house: House, monkeypatch: pytest.MonkeyPatch
     for _ in range(3):
         assert house.access.user("Basic YW5hOmE=") is not None
     assert tried == ["a"]
+
+
+def test_whoever_was_right_before_waits_for_nobody(house: House) -> None:
+    """Strangers who try passwords all the time keep out only those who have to be tried, too."""
+    assert house.post("/druid/v2/sql", "ana").status_code == 200
+    token = token_of(house.users["etl"], KEY)
+    with ExitStack() as steps:
+        for _ in range(TRIES_AT_ONCE):
+            steps.enter_context(house.access._trying)
+        assert house.post("/druid/v2/sql", "ana").status_code == 200
+        assert house.post("/druid/v2/sql", authorization=f"Bearer {token}").status_code == 200
 
 
 def test_whoever_may_not_is_refused_by_name() -> None:
