@@ -18,7 +18,7 @@ from carnac.jobs.ingest.readers import (
     read_rows,
 )
 from carnac.ports.jobs import APPEND_BYTES_MAX, APPEND_ROWS_MAX
-from carnac.rows.read.inputs import resolve_input
+from carnac.rows.read.inputs import ResolvedInput, resolve_input
 from carnac.rows.read.tables import arrow_table
 
 if TYPE_CHECKING:
@@ -37,6 +37,9 @@ def reader_here(spec: IngestSpec, rows: object | None) -> Read:
         NotFound: A file does not exist.
     """
     check_input(spec, rows)
+    if isinstance(rows, ResolvedInput):
+        _check_bytes(sum(file.size_bytes for file in rows.files))
+        return of_messages(rows, read_files_here if spec.has_expressions else read_files)
     if rows is None:
         size_bytes = sum(file.size_bytes for file in resolve_input(spec.input).files)
         _check_bytes(size_bytes)
@@ -50,6 +53,16 @@ def reader_here(spec: IngestSpec, rows: object | None) -> Read:
     if spec.has_expressions:
         return lambda job: read_table_here(job, table)
     return lambda job: _read_table(job, table)
+
+
+def of_messages(messages: ResolvedInput, read: Read) -> Read:
+    """Return the reader of files for parts of a stream."""
+
+    def run(job: IngestJob) -> Sequence[SplitResult]:
+        job.messages = messages
+        return read(job)
+
+    return run
 
 
 def _read_table(job: IngestJob, table: pa.Table) -> Sequence[SplitResult]:

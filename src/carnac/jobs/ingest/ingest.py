@@ -45,6 +45,7 @@ from carnac.rows.normalise import changes
 from carnac.rows.normalise.shape import row_shape
 from carnac.rows.parts import ChunkPartitioner, remove_staged
 from carnac.rows.read.discover import SeenFields, discovered_columns, needs_discovery
+from carnac.rows.read.inputs import ResolvedInput
 from carnac.rows.read.rejections import gather
 from carnac.spark.failures import of_task
 from carnac.spark.progress import OnProgress, Phase, Tally
@@ -112,6 +113,7 @@ class IngestJob:
     Attributes:
         shape: Of its rows; the reader replaces it where the shape depends on the data.
         look: Finds the fields that the input has; set by the reader.
+        messages: Parts of a stream, in place of the input that the spec names; set by the reader.
     """
 
     def __init__(
@@ -138,6 +140,7 @@ class IngestJob:
         self.shape = row_shape(spec)
         self.is_for_append = False
         self.look: Callable[[], SeenFields] | None = None
+        self.messages: ResolvedInput | None = None
         self.cut = ChunkPartitioner(
             layout=layout, newest_before_ms=newest_before_ms, staging_url=self.staging_url
         )
@@ -243,7 +246,8 @@ class IngestJob:
         return rejected
 
     def _judge(self, rejected: RejectedRows, read: int) -> None:
-        judge(self.spec, rejected, read, self.quarantine_folder)
+        is_stream = self.messages is not None
+        judge(self.spec, rejected, read, self.quarantine_folder, is_stream=is_stream)
 
     def _write(
         self, results: Sequence[SplitResult]

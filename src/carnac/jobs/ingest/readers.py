@@ -24,7 +24,7 @@ from carnac.rows.read.discover import (
     discover_in_arrow,
     unite_seen,
 )
-from carnac.rows.read.inputs import InputFile, resolve_input
+from carnac.rows.read.inputs import InputFile, ResolvedInput, resolve_input
 from carnac.rows.read.reading import ReadTask, load_rows_from_arrow
 from carnac.spark.progress import Phase
 from carnac.spark.tasks import Attempt
@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from carnac.core.time.intervals import IntervalSet
-    from carnac.specs.ingest.inputs import InputSource
     from carnac.specs.ingest.schema import TimestampSpec
     from carnac.specs.ingest.spec import IngestSpec
 
@@ -73,21 +72,17 @@ def plan_reads(job: IngestJob) -> list[ReadTask]:
     Raises:
         NotFound: There are none.
     """
-    reads = reads_of(job.spec.input, job.spec.timestamp, job.within, cores=job.context.cores())
+    found = job.messages or resolve_input(job.spec.input)
+    reads = reads_of(found, job.spec.timestamp, job.within, cores=job.context.cores())
     size_bytes = sum(file.size_bytes for read in reads for file in read.files)
     job.is_for_append = size_bytes <= APPEND_BYTES_MAX and job.spec.mode == "append"
     return reads
 
 
 def reads_of(
-    source: InputSource, timestamp: TimestampSpec, within: IntervalSet | None, *, cores: int
+    found: ResolvedInput, timestamp: TimestampSpec, within: IntervalSet | None, *, cores: int
 ) -> list[ReadTask]:
-    """Find the files of an input, and share them out among tasks.
-
-    Raises:
-        NotFound: There are none.
-    """
-    found = resolve_input(source)
+    """Share the files of an input out among tasks."""
     return [
         ReadTask(
             files=files, format=found.format, timestamp=timestamp, scratch_dir="", within=within

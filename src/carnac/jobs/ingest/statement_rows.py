@@ -43,6 +43,7 @@ from carnac.rows.duck import connect, translated
 from carnac.rows.normalise.coerce import SeveralValues
 from carnac.rows.normalise.shape import DimensionShape, RowShape
 from carnac.rows.parts import open_staged, staged_files
+from carnac.rows.read.inputs import resolve_input
 from carnac.rows.read.reading import ReadCounts
 from carnac.rows.read.rejections import Rejections
 from carnac.spark.failures import TaskFailure, of_spark
@@ -177,8 +178,9 @@ def _external_frame(
             for name, kind in kinds.items()
         )
     )
+    found = resolve_input(table.input)
     reads = reads_of(
-        table.input, _NO_TIME if time is None else _OWN_TIME, None, cores=job.context.cores()
+        found, _NO_TIME if time is None else _OWN_TIME, None, cores=job.context.cores()
     )
     common = job.common(tasks=len(reads))
     tasks = [SplitTask(common=common, read=read, index=index) for index, read in enumerate(reads)]

@@ -15,12 +15,15 @@ if TYPE_CHECKING:
 REASONS_SHOWN = 5
 
 
-def judge(spec: IngestSpec, rejected: RejectedRows, read: int, folder: str) -> None:
+def judge(
+    spec: IngestSpec, rejected: RejectedRows, read: int, folder: str, *, is_stream: bool = False
+) -> None:
     """Refuse a load of which too many rows are rejected.
 
     Args:
         read: Rows of the whole load.
         folder: Where the rejected ones are.
+        is_stream: What follows is another load, and not to be kept waiting.
 
     Raises:
         Invalid: They are more than the spec puts up with.
@@ -29,7 +32,7 @@ def judge(spec: IngestSpec, rejected: RejectedRows, read: int, folder: str) -> N
     limit = spec.tuning.max_parse_exceptions
     if limit is not None and rejected.count > limit:
         raise too_many(spec, rejected.count, ", ".join(rejected.by_reason), folder)
-    if read and rejected.count == read:
+    if read and rejected.count == read and not is_stream:
         raise _all_rejected(spec, read, rejected, folder)
 
 

@@ -230,6 +230,8 @@ def _element_kinds(
 
 def _in_csv(file: InputFile, scratch_dir: str, file_format: CsvFormat | TsvFormat) -> SeenFields:
     header = Header(file.url, file_format)
+    if file.messages is not None:
+        return SeenFields({name: frozenset({"text"}) for name in header.columns})
     with open_bytes(file, scratch_dir) as (stream, _):
         next(CsvReader(stream, file.url, file_format, header).tables(), None)
     return SeenFields({name: frozenset({"text"}) for name in header.columns})

@@ -28,6 +28,7 @@ from carnac.specs.ingest.inputs import (
 )
 
 if TYPE_CHECKING:
+    from carnac.rows.read.messages import MessageSource
     from carnac.specs.ingest.inputs import InputSource
 
 
@@ -54,6 +55,7 @@ class InputFile:
         start_byte: Lines that start before it belong to another range.
         end_byte: Lines that start at it or after it belong to another range; None: up to the end.
         data: The bytes, for `inline:`.
+        messages: A part of a stream, which is no file.
     """
 
     url: str
@@ -62,6 +64,7 @@ class InputFile:
     start_byte: int = 0
     end_byte: int | None = None
     data: bytes | None = None
+    messages: MessageSource | None = None
 
     @property
     def read_bytes(self) -> int:
@@ -129,6 +132,7 @@ def split_files(
             file_format.type != "json"
             or file.compression is not None
             or file.data is not None
+            or file.messages is not None
             or file.size_bytes < 2 * size
             or _is_array(file)
         ):

@@ -22,6 +22,7 @@ from carnac.rows.read.lines import (
     read_bytes,
     record_array,
 )
+from carnac.rows.read.messages import MessageLines, MessageReader
 
 if TYPE_CHECKING:
     import duckdb
@@ -85,6 +86,13 @@ class LineFiles:
             Unavailable: A file is remote and cannot be copied.
         """
         for index, file in enumerate(self._files):
+            if file.messages is not None:
+                messages = MessageReader(file.messages)
+                for block in messages:
+                    yield line_batch(block, file=index, with_lines=False)
+                self.count += messages.count
+                self.rejects += [(index, reject) for reject in messages.rejects]
+                continue
             with open_bytes(file, self._scratch_dir) as (stream, offset):
                 records = _records_of(stream, file, offset)
                 for block in records:
@@ -162,6 +170,9 @@ class CsvFiles:
     ) -> Generator[tuple[tuple[str, ...], Iterator[pa.RecordBatch]], None, None]:
         """Yield the columns and batches of each file that has rows."""
         for index, file in enumerate(files):
+            if file.messages is not None:
+                yield from self._of_messages(index, file, file_format)
+                continue
             header = Header(file.url, file_format)
             with open_bytes(file, scratch_dir) as (stream, _):
                 reader = CsvReader(stream, file.url, file_format, header)
@@ -177,6 +188,21 @@ class CsvFiles:
                     )
             self.count += reader.records.count - reader.skipped
             self.rejects += [(index, reject) for reject in reader.records.rejects]
+
+    def _of_messages(
+        self, index: int, file: InputFile, file_format: CsvFormat | TsvFormat
+    ) -> Generator[tuple[tuple[str, ...], Iterator[pa.RecordBatch]], None, None]:
+        """Yield the columns and batches of a part of a stream."""
+        assert file.messages is not None  # noqa: S101 - who calls has looked
+        lines = MessageLines(file.messages, file_format)
+        header = Header(file.url, file_format)
+        reader = CsvReader(lines, file.url, file_format, header)
+        if self._timestamp.column not in header.columns:
+            require_time(self._timestamp, header.columns, file.url)
+        tables = ((lines.placed(records), table) for records, table in reader.tables())
+        yield header.columns, (csv_batch(*one, file=index) for one in tables)
+        self.count += reader.records.count - reader.skipped + len(lines.rejects)
+        self.rejects += [(index, one) for one in lines.all_rejects(reader.records.rejects)]
 
 
 class Counted:
