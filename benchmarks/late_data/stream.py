@@ -206,7 +206,7 @@ class LateDataProof:
 
         def run(task_id: str, number: int) -> object:
             owner = f"{task_id}/{number}"
-            jobs = StoreJobs(store, find_payload=metadata.task_payload)
+            jobs = StoreJobs(store, find_payload=metadata.task_payload, clock=self._clock)
             return run_attempt(
                 metadata,
                 lockbox,

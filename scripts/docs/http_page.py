@@ -80,6 +80,7 @@ def describe() -> Mapping[str, Any]:
         locks=nobody,
         loop=nobody,
         compaction=nobody,
+        supervisors=nobody,
         compaction_slots=0,
         admission=nobody,
         kept=nobody,

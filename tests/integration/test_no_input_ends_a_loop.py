@@ -35,6 +35,7 @@ from carnac.metadata.store import MetadataStore
 from carnac.overlord import TaskService
 from carnac.overlord.compactor.service import CompactionService
 from carnac.overlord.runners import ProcessRunner
+from carnac.overlord.supervisors.service import SupervisorService
 from carnac.ports.loops import Loop
 from tests import hostile
 from tests.tasks import wants
@@ -178,6 +179,7 @@ def world() -> Iterator[World]:
             locks=lockbox,
             loop=loop,
             compaction=CompactionService(records, clock),
+            supervisors=SupervisorService(records, tasks, clock),
             compaction_slots=values.compaction_task_slots,
             admission=Admission(input_roots=[str(folder)]),
             kept=StatementRows(open_files(records, values)),

@@ -8,11 +8,13 @@ from carnac.rows.read.roots import InputRoots
 from carnac.specs.compaction.spec import CompactionSpec, load_compaction
 from carnac.specs.ingest.inputs import FilesInput, QueryInput
 from carnac.specs.sql.external import take_externals
+from carnac.specs.supervisors.kafka import load_supervisor
 from carnac.specs.tasks.admission import (
     ORIGIN_KEY,
     OVER_HTTP,
     check_expressions,
     check_spark_settings,
+    check_spec_expressions,
 )
 from carnac.specs.tasks.spec import AnyTask, IngestTask, load_task_text
 
@@ -39,6 +41,16 @@ class Admission:
         check_spark_settings(spec.task_context, self._spark_settings)
         check_expressions(spec)
         return spec
+
+    def admit_supervisor(self, body: Mapping[str, object]) -> None:
+        """Check what the tasks of a supervisor would do.
+
+        Raises:
+            Invalid: It is wrong, or its tasks would ask for more than those of a client may.
+        """
+        supervisor = load_supervisor(body)
+        check_spark_settings(supervisor.context, self._spark_settings)
+        check_spec_expressions(supervisor.load)
 
     def admit(self, payload: Mapping[str, object], text: str = "") -> Mapping[str, object]:
         """Return a task as it is to be kept: one that reads files says where it came from.

@@ -13,11 +13,12 @@ if TYPE_CHECKING:
     from carnac.overlord import Lockbox, TaskService
     from carnac.overlord.compactor.service import CompactionService
     from carnac.overlord.loop import OverlordLoop
+    from carnac.overlord.supervisors.service import SupervisorService
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Services:
-    """The services that a request may ask: tasks, locks, leadership, compaction, admission.
+    """The services that a request may ask: tasks, locks, leadership, compaction, supervisors, admission.
 
     Attributes:
         compaction_slots: How many tasks of compaction run at a time.
@@ -29,6 +30,7 @@ class Services:
     locks: Lockbox
     loop: OverlordLoop
     compaction: CompactionService
+    supervisors: SupervisorService
     compaction_slots: int
     admission: Admission
     kept: StatementRows

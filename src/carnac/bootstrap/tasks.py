@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from carnac.jobs.pipeline import SparkPipeline
     from carnac.metadata.store import MetadataStore
     from carnac.overlord.lockbox import Lockbox
+    from carnac.overlord.supervisors.service import SupervisorService
     from carnac.specs.tasks.spec import AnyTask
     from carnac.store import Store
 
@@ -76,6 +77,30 @@ def open_tasks(
         load=load_checked,
         runners=open_runners(settings) if runners is None else runners,
     )
+
+
+def open_supervisors(
+    store: str | os.PathLike[str] | None = None,
+    *,
+    settings: Settings | None = None,
+    clock: Clock | None = None,
+) -> SupervisorService:
+    """Open the supervisors of a store that is there. Use it in a `with` block, or call `close`.
+
+    Args:
+        store: As for `carnac.open`.
+        settings: In place of those from `carnac.toml` and the environment.
+        clock: In place of the machine's clock, for tests.
+
+    Raises:
+        NotFound, Invalid, Unavailable: As `carnac.open`.
+    """
+    from carnac.overlord.supervisors.service import SupervisorService
+
+    settings = settings_for(store, settings)
+    clock = clock or StoreClock()
+    metadata = open_records(settings=settings, clock=clock)
+    return SupervisorService(metadata, open_tasks(settings=settings, clock=clock), clock)
 
 
 def open_loop(
@@ -216,6 +241,7 @@ def run_task_attempt(
                     store,
                     find_payload=metadata.task_payload,
                     input_roots=settings.http_input_roots or (),
+                    clock=clock,
                 ),
                 clock,
                 holder=process_name(),

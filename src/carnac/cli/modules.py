@@ -23,6 +23,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "running.serve": ("serve",),
     "running.overlord": ("overlord",),
     "running.task": ("task",),
+    "running.supervisor": ("supervisor",),
     "running.locks": ("locks",),
     "users": ("users",),
     "doctor": ("doctor", "version"),

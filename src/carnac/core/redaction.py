@@ -19,7 +19,7 @@ HARMLESS = frozenset(
 )  # fmt: skip
 """Parameters of URLs that are shown."""
 SECRET_NAME = re.compile(
-    r"secret|passw|passphrase|pwd|token|credential|private.?key|access[.\-_]?key|account[.\-_]?key|\bsas\b",
+    r"secret|passw|jaas|passphrase|pwd|token|credential|private.?key|access[.\-_]?key|account[.\-_]?key|\bsas\b",
     re.IGNORECASE,
 )
 """Names of settings that hold a secret: those that Spark hides itself, and some more."""
@@ -118,7 +118,7 @@ def show_submitted(value: Mapping[str, object]) -> dict[str, object]:
     return {name: _show(item, are_settings=name in _SETTINGS) for name, item in value.items()}
 
 
-_SETTINGS = frozenset(("context", "sparkConf", "properties"))
+_SETTINGS = frozenset(("context", "sparkConf", "properties", "consumerProperties"))
 """Objects of a task whose names are those of settings."""
 
 

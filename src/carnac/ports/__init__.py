@@ -19,6 +19,7 @@ from carnac.ports.jobs import (
     RewriteResult,
     SegmentInput,
     SegmentRewrite,
+    StreamProgress,
 )
 from carnac.ports.metadata import (
     DatasourceInfo,
@@ -68,6 +69,7 @@ __all__ = [
     "SegmentInput",
     "SegmentRewrite",
     "StoredFile",
+    "StreamProgress",
     "Tag",
     "TaskFilter",
     "TaskJobs",

@@ -127,6 +127,17 @@ class JobProgress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StreamProgress(JobProgress):
+    """A moment of a task that reads a stream.
+
+    Attributes:
+        counts: What it has done since it began, by name.
+    """
+
+    counts: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentRewrite:
     """A segment that a predicate delete touched: what was visible of it, and the segments that take its place.
 

@@ -13,7 +13,8 @@ from typing import Any
 
 from carnac.core.tasks.model import Task
 from carnac.errors import Conflict, Corrupt, DiskFull, NotFound, gravest
-from carnac.ports import JobProgress, WriteGuard
+from carnac.ports import Clock, JobProgress, WriteGuard
+from carnac.specs.ingest.spec import IngestSpec
 from carnac.specs.tasks.admission import confine
 from carnac.specs.tasks.spec import (
     AnyTask,
@@ -21,6 +22,7 @@ from carnac.specs.tasks.spec import (
     CompactTask,
     DeleteTask,
     IngestTask,
+    KafkaTask,
     KillTask,
     SelectTask,
     load_task,
@@ -28,6 +30,7 @@ from carnac.specs.tasks.spec import (
 from carnac.store.compacting.reports import CompactionReport, GroupOutcome, GroupReport
 from carnac.store.kept_rows import keep_rows
 from carnac.store.store import Store
+from carnac.store.streaming.reading import StreamReading
 from carnac.store.upkeep.maintenance import GcReport
 from carnac.store.writing.outcome import WriteOutcome
 
@@ -56,6 +59,7 @@ class StoreJobs:
     Args:
         find_payload: The task as it was submitted, by id.
         input_roots: Below which tasks that came over HTTP may read.
+        clock: By which a stream is read for a while.
     """
 
     def __init__(
@@ -64,13 +68,16 @@ class StoreJobs:
         *,
         find_payload: Callable[[str], str | None],
         input_roots: Sequence[str] = (),
+        clock: Clock,
     ) -> None:
+        self._clock = clock
         self._store = store
         self._find_payload = find_payload
         self._input_roots = tuple(input_roots)
         self._head: dict[str, object] = {}
         self._groups: list[GroupReport] = []
         self._groups_asked = 0
+        self._stream: StreamReading | None = None
 
     def run(
         self, task: Task, guard: WriteGuard, on_progress: Callable[[JobProgress], None]
@@ -88,7 +95,9 @@ class StoreJobs:
         return {**self._head, **self._do(spec, task, guard, on_progress)}
 
     def report_so_far(self) -> Mapping[str, object] | None:
-        """Return which groups of a compaction have ended, if it did not end by itself; None: of any other task."""
+        """Return what stays of a run that did not come to its end: groups of a compaction, a stream; None: nothing."""
+        if self._stream is not None:
+            return {**self._head, **stream_report(self._stream)}
         if not self._groups_asked:
             return None
         ended = list(self._groups)
@@ -113,12 +122,9 @@ class StoreJobs:
         message, batch = f"task {task.task_id}", (WRITER, task.task_id)
         match spec:
             case IngestTask():
-                ingest = spec.spec
-                if ingest.writer is None:
-                    ingest = ingest.model_copy(update={"writer": WRITER, "batch": task.task_id})
                 return outcome_report(
                     self._store.ingest(
-                        ingest,
+                        _named(spec.spec, batch),
                         message=message,
                         allow_missing=spec.context.get("allowMissing") is True,
                         on_progress=on_progress,
@@ -159,10 +165,37 @@ class StoreJobs:
                 return _compaction(report, is_planned=spec.groups is not None)
             case KillTask():
                 return _kill(self._store.kill(spec.datasource, interval=spec.interval))
+            case KafkaTask():
+                return self._read_stream(spec, guard, on_progress, message)
             case CleanTask():
-                return outcome_report(
-                    self._store.clean(spec.datasource, interval=spec.interval, guard=guard)
-                )
+                cleaned = self._store.clean(spec.datasource, interval=spec.interval, guard=guard)
+                return outcome_report(cleaned)
+
+    def _read_stream(
+        self,
+        spec: KafkaTask,
+        guard: WriteGuard,
+        on_progress: Callable[[JobProgress], None],
+        message: str,
+    ) -> Mapping[str, object]:
+        self._stream = StreamReading(
+            self._store,
+            spec.stream,
+            spec.group,
+            self._clock,
+            guard=guard,
+            on_progress=on_progress,
+            message=message,
+        )
+        self._stream.run()
+        return stream_report(self._stream)
+
+
+def _named(spec: IngestSpec, batch: tuple[str, str]) -> IngestSpec:
+    """Return a spec with the writer and batch of its task, unless it names its own."""
+    if spec.writer is not None:
+        return spec
+    return spec.model_copy(update={"writer": batch[0], "batch": batch[1]})
 
 
 def _ignored(spec: AnyTask) -> Mapping[str, object]:
@@ -195,6 +228,11 @@ def outcome_report(outcome: WriteOutcome) -> Mapping[str, object]:
         shown["sizeBytes"] = report.size_bytes
         shown["secondsByPhase"] = dict(report.seconds_by_phase)
     return shown
+
+
+def stream_report(stream: StreamReading) -> Mapping[str, object]:
+    """Return what a task has read of a stream and published, by Druid's names."""
+    return {"rowStats": stream.counts.as_json()}
 
 
 def _kill(report: GcReport) -> Mapping[str, object]:

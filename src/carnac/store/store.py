@@ -194,6 +194,7 @@ class Store(StoreReading, Closing):
         allow_type_change: bool = False,
         allow_missing: bool = False,
         on_plan: PlanListener | None = None,
+        guard: WriteGuard | None = None,
         offsets: OffsetRange | None = None,
     ) -> WriteOutcome:
         """Append up to 1,000,000 rows and 256 MB in one commit, in this process: what `ingest` does, without Spark.
@@ -219,6 +220,7 @@ class Store(StoreReading, Closing):
             message=message,
             allowed=(allow_type_change, allow_missing),
             on_plan=on_plan,
+            guard=guard,
             is_here=True,
         )
 

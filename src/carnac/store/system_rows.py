@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from carnac.core.log.identifiers import identifier_of, shard_spec, version_text
 from carnac.core.time.intervals import format_ms
 from carnac.ports.serving import Held, Role
+from carnac.ports.tasks import TaskFilter
 
 if TYPE_CHECKING:
     from carnac.core.log.entries import VisibleSegment
@@ -23,6 +24,8 @@ LEADING = (Role.OVERLORD, Role.COORDINATOR)
 """Roles in which one process leads."""
 TASKS_MAX = 10_000
 """Number of the newest tasks that are shown."""
+TASKS_LOOKED_AT = 20
+"""Newest tasks of a supervisor by which it is judged."""
 NO_PORT = -1
 
 
@@ -44,11 +47,10 @@ class SystemRows:
             "segments": self._segments,
             "server_segments": self._server_segments,
             "servers": self._servers,
+            "supervisors": self._supervisors,
             "tasks": self._tasks,
         }.get(table)
-        yield from (
-            () if rows is None else rows()
-        )  # no stream is read here: there are no supervisors
+        yield from () if rows is None else rows()
 
     def _segments(self) -> Iterator[Sequence[object]]:
         copies = None
@@ -90,6 +92,37 @@ class SystemRows:
         for role, url in urls.items():  # an overlord is known as a leader alone
             if url and (role, url) not in known:
                 yield (*_place(url, role), None, None, None, 1, None, None, None)
+
+    def _supervisors(self) -> Iterator[Sequence[object]]:
+        from carnac.core.redaction import show_submitted
+        from carnac.core.streams.supervisors import group_ids, judge
+        from carnac.specs.supervisors.kafka import load_supervisor
+
+        for version in self.metadata.supervisors():
+            if version.is_terminated:
+                continue
+            spec = json.loads(version.spec)
+            supervisor = load_supervisor(spec)
+            standing = judge(
+                is_suspended=supervisor.is_suspended,
+                groups={
+                    name: self.metadata.tasks(TaskFilter(group_id=name), limit=TASKS_LOOKED_AT)
+                    for name in group_ids(version, supervisor.tasks)
+                },
+                stream_error=None,  # it is not asked
+                now_ms=self.metadata.now_ms(),
+            )
+            yield (
+                version.supervisor_id,
+                supervisor.datasource,
+                str(standing.state),
+                standing.detailed,
+                int(standing.state.is_healthy),
+                "kafka",
+                supervisor.topic,
+                int(supervisor.is_suspended),
+                _json(show_submitted(spec)),
+            )
 
     def _tasks(self) -> Iterator[Sequence[object]]:
         from carnac.core.tasks.statuses import duration_ms, runner_code_of, status_of

@@ -72,6 +72,7 @@ def served(
             locks=cast("Any", None),
             loop=loop,
             compaction=cast("Any", None),
+            supervisors=cast("Any", None),
             compaction_slots=1,
             admission=Admission(input_roots=[]),
             kept=StatementRows(open_files(records, settings)),

@@ -29,6 +29,7 @@ from carnac.overlord import Lockbox
 from carnac.overlord.compactor.service import CompactionService
 from carnac.overlord.loop import LoopSettings, OverlordLoop
 from carnac.overlord.runners import ProcessRunner
+from carnac.overlord.supervisors.service import SupervisorService
 from carnac.overlord.tasks import TaskService
 from carnac.specs.tasks.spec import load_task
 from tests.support.clock import FakeClock, SequentialIds
@@ -121,6 +122,7 @@ def stage() -> tuple[FastAPI, Services]:
         locks=Current(),
         loop=Current(),
         compaction=Current(),
+        supervisors=Current(),
         compaction_slots=2,
         admission=Admission(input_roots=[]),
         kept=Current(),
@@ -163,6 +165,7 @@ def overlord(
     app, services = stage
     services.tasks.service, services.locks.service, services.loop.service = tasks, lockbox, loop
     services.compaction.service = CompactionService(metadata, clock)
+    services.supervisors.service = SupervisorService(metadata, tasks, clock)
     yield Overlord(metadata, clock, tasks, lockbox, loop, InProcessClient(app), app)
     metadata.close()
 

@@ -42,6 +42,7 @@ def shared_app() -> tuple[FastAPI, Any]:
         locks=Current(),
         loop=Current(),
         compaction=Current(),
+        supervisors=Current(),
         compaction_slots=2,
         admission=Current(),
         kept=Current(),

@@ -97,6 +97,20 @@ LOCK = {
     "timeout_ms": 1,
     "lease_ms": 1,
 }
+SUPERVISOR = {
+    "type": "kafka",
+    "suspended": True,
+    "spec": {
+        "dataSchema": {"dataSource": "events", "timestampSpec": {"column": "t"}},
+        "ioConfig": {
+            "topic": "t",
+            "inputFormat": {"type": "json"},
+            "consumerProperties": {"bootstrap.servers": "127.0.0.1:1", "sasl.jaas.config": "x"},
+            "taskDuration": "PT1H",
+        },
+        "tuningConfig": {"type": "kafka", "maxParseExceptions": 1},
+    },
+}
 PLACE = {
     "datasource": "events",
     "at_ms": 0,
@@ -125,6 +139,9 @@ BODIES: tuple[object, ...] = (
     {"type": "delete", "dataSource": "events", "interval": "2015/P1D", "where": "a = 1"},
     {"type": "kill", "dataSource": "events", "groupId": "g", "dependencies": ["a"]},
     {"type": "clean", "dataSource": "events", "interval": "2015/P1D"},
+    SUPERVISOR,
+    {"type": "index_kafka", "supervisor": SUPERVISOR, "group": 0},
+    {"type": "kafka", "partitions": {"type": "end", "stream": "t", "partitionOffsetMap": {"0": 1}}},
     ["a"],
     [{"datasource": "events", "priority": 1, "intervals": ["2015/P1D"], "context": {}}],
     [PLACE],

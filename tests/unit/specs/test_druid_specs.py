@@ -460,8 +460,8 @@ def test_all_that_is_refused_is_named_at_once() -> None:
         ),
         (
             "kafka",
-            "there are no kafka tasks here: Spark's Structured Streaming appends each batch once, under a writer"
-            " and a batch of store.append",
+            "there are no kafka tasks here: a supervisor submits them; post its spec to"
+            " /druid/indexer/v1/supervisor (carnac supervisor submit)",
         ),
         ("mystery", "task type 'mystery' is not a batch ingestion; use index_parallel"),
     ],

@@ -191,9 +191,10 @@ class TestOthers:
             ({"type": "drop", "dataSource": "w"}, "there are no drop tasks here: .*carnac drop"),
             (
                 {"type": "kafka", "spec": {}},
-                "there are no kafka tasks here: .*Structured Streaming",
+                "there are no kafka tasks here: a supervisor submits them",
             ),
-            ({"type": "index_kafka"}, "Structured Streaming appends each batch once"),
+            ({"type": "index_kafka"}, "post its spec to /druid/indexer/v1/supervisor"),
+            ({"type": "index_kinesis"}, "Structured Streaming appends each batch once"),
             ({"type": "index_hadoop"}, "submit index_parallel"),
             ({"type": "clean"}, "dataSource"),
             ({"type": "clean", "dataSource": "w", "id": "a/b"}, "must not hold '/'"),

@@ -89,6 +89,7 @@ class Office:
             self.store,
             find_payload=self.metadata.task_payload,
             input_roots=self.input_roots,
+            clock=self.clock,
         )
         try:
             return run_attempt(
@@ -162,7 +163,7 @@ def _run_and_die(office: Office, task: Task) -> None:
             super().run(*args, **more)
             raise KeyboardInterrupt
 
-    jobs = Dying(office.store, find_payload=office.metadata.task_payload)
+    jobs = Dying(office.store, find_payload=office.metadata.task_payload, clock=office.clock)
     run_attempt(
         office.metadata,
         office.lockbox,
@@ -282,7 +283,7 @@ def test_a_deletion_waits_for_whoever_replaces_the_same_segments(office: Office)
         type="delete", interval=DAY, context={"taskLockTimeout": 5_000, "retries": 0}
     )
     office.loop.run_round()
-    jobs = StoreJobs(office.store, find_payload=office.metadata.task_payload)
+    jobs = StoreJobs(office.store, find_payload=office.metadata.task_payload, clock=office.clock)
     with pytest.raises(Unavailable, match="kept out by lock 1 of other"):
         run_attempt(
             office.metadata,

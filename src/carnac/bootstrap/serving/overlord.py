@@ -14,7 +14,7 @@ from carnac.api import leading, locks, own, tasks
 from carnac.api.admission import Admission
 from carnac.api.allocation import make_router as allocation_router
 from carnac.api.hosts import is_loopback
-from carnac.api.overlord import compaction, statements, workers
+from carnac.api.overlord import compaction, statements, supervisors, workers
 from carnac.api.services import Services
 from carnac.api.sql import loads
 from carnac.api.sql.kept import StatementRows
@@ -34,6 +34,8 @@ from carnac.clock import RandomIds, SystemClock
 from carnac.config import Settings
 from carnac.overlord.compactor.service import CompactionService
 from carnac.overlord.runners import InProcessRunner
+from carnac.overlord.supervisors.rounds import SupervisorRounds
+from carnac.overlord.supervisors.service import SupervisorService
 from carnac.ports.loops import Loop
 from carnac.store.upkeep.verifying import Scrubber
 
@@ -46,6 +48,8 @@ if TYPE_CHECKING:
 
 COMPACTION_STALE_MS = 1_800_000
 """How long a round of compaction may take: the first one looks at every segment of the store."""
+SUPERVISOR_PERIOD_MS = 1_000
+"""Pause between two looks at supervisors: how soon a task follows another one."""
 SCRUB_PERIOD_MS = 10_000
 """Pause between two rounds of scrubbing, each of which reads its share of the rate."""
 SCRUB_STALE_MS = 1_800_000
@@ -76,6 +80,10 @@ def add(assembly: Assembly) -> None:
     steps.callback(rounds.close)
     compacting = compaction_loop(rounds, settings, clock)
     steps.callback(compacting.stop)
+    supervising = _supervisor_loop(
+        SupervisorRounds(metadata, tasks, clock, is_leader=lambda: loop.is_leader), clock
+    )
+    steps.callback(supervising.stop)
     scrub = _scrub_loop(metadata, settings, clock, is_leader=lambda: loop.is_leader)
     steps.callback(scrub.stop)
     services = Services(
@@ -83,14 +91,15 @@ def add(assembly: Assembly) -> None:
         locks=lockbox,
         loop=loop,
         compaction=CompactionService(metadata, clock),
+        supervisors=SupervisorService(metadata, tasks, clock),
         compaction_slots=settings.compaction_task_slots,
         admission=_admission(settings),
         kept=StatementRows(open_files(metadata, settings)),
         describe=partial(describe_by, assembly.brokers, RandomIds().new_id),
     )
     assembly.routers.extend([*make_routers(services), allocation_router(metadata)])
-    assembly.loops.extend([*loop.loops, compacting, scrub])
-    assembly.starts.extend([loop.start, compacting.start, scrub.start])
+    assembly.loops.extend([*loop.loops, compacting, supervising, scrub])
+    assembly.starts.extend([loop.start, compacting.start, supervising.start, scrub.start])
     assembly.starts.append(lambda: _log.info("tasks run by %s", settings.task_runner))
 
 
@@ -119,6 +128,17 @@ def compaction_loop(rounds: CompactionLoop, settings: Settings, clock: Clock) ->
         period_ms=settings.compaction_period_ms,
         clock=clock,
         stale_ms=COMPACTION_STALE_MS,
+    )
+
+
+def _supervisor_loop(rounds: SupervisorRounds, clock: Clock) -> Loop:
+    """Return the rounds over what is read from streams."""
+    return Loop(
+        "supervisors",
+        rounds.run_round,
+        log=_log,
+        period_ms=SUPERVISOR_PERIOD_MS,
+        clock=clock,
     )
 
 
@@ -176,6 +196,7 @@ def make_routers(services: Services) -> list[APIRouter]:
             leads=lambda: services.loop.is_leader,
         ),
         own.make_router(services.tasks),
+        supervisors.make_router(services.supervisors, services.admission),
         workers.make_router(services),
         compaction.make_router(
             services.compaction,

@@ -100,7 +100,7 @@ def _attempt(attempt: Attempt, host: Host) -> None:
     ids = host.marked_ids(mark_of_attempt(attempt))
     note = host.kernel.note
     with host.open_store(ids, job_ms=JOB_MS) as store:
-        jobs = StoreJobs(store, find_payload=host.metadata.task_payload)
+        jobs = StoreJobs(store, find_payload=host.metadata.task_payload, clock=host.clock)
         try:
             run_attempt(
                 host.metadata,

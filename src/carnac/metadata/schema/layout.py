@@ -59,6 +59,7 @@ CREATE INDEX tasks_by_datasource ON tasks (datasource, number);
 CREATE INDEX tasks_by_end ON tasks (finished_at_ms);
 CREATE INDEX task_waits_by_task ON task_waits (task_id);
 CREATE INDEX task_attempts_live ON task_attempts (task_id, number) WHERE is_settled = 0;
+CREATE INDEX supervisor_specs_by_id ON supervisor_specs (supervisor_id, number);
 CREATE INDEX rule_changes_by_datasource ON rule_changes (datasource, number);
 """
 """`chunks_live` is unique: live chunks are disjoint (CH-1), so their starts differ. `entries > 0` would say the same,

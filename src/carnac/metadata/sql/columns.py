@@ -115,6 +115,9 @@ TABLES = {
     "rules": "datasource:text* rules:text",
     # bound: the newest hundred of each such datasource
     "rule_changes": "number* datasource:text rules:text author:text comment:text at_ms",
+    # what is read from streams: every spec that was set, an empty one where a supervisor ended; the newest is in force
+    # bound: the newest hundred of each supervisor
+    "supervisor_specs": "number* supervisor_id:text spec:text at_ms",
     # who may ask processes that serve; set by the operator
     "users": "name:text* permission password:text created_at_ms",
     # how datasources are compacted
@@ -207,5 +210,6 @@ RULE_CHANGE = _names("rule_changes")
 SCHEMA = _names("schemas")
 SEGMENT = _names("segments")
 SERVER = _names("servers")
+SUPERVISOR_SPEC = _names("supervisor_specs")
 USER = _names("users")
 TASK = _names("tasks")

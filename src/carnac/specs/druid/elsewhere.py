@@ -43,8 +43,7 @@ Source: Druid's documentation of its HTTP API.
 ELSEWHERE: Sequence[tuple[str, str]] = (
     (
         "/druid/indexer/v1/supervisor",
-        "streams are not read by supervisors here: Spark's Structured Streaming appends each batch once, under a writer"
-        " and a batch; compaction that runs by itself is set with carnac compaction set",
+        f"supervisors are at an overlord, without hand-off of task groups: rows can be queried at once; {HERE}",
     ),
     (
         "/druid/indexer/v1/sampler",

@@ -80,11 +80,11 @@ IGNORED_IN_JSON: dict[str, str] = dict.fromkeys(
 )
 
 _STREAM = "Spark's Structured Streaming appends each batch once, under a writer and a batch of store.append"
+_SUPERVISOR = "a supervisor submits them; post its spec to /druid/indexer/v1/supervisor (carnac supervisor submit)"
 _OWN = "an overlord divides an index_parallel task itself; submit that"
 INSTEAD: dict[str, str] = {
-    **dict.fromkeys(
-        ("kafka", "kinesis", "rabbit", "index_kafka", "index_kinesis", "index_realtime"), _STREAM
-    ),
+    **dict.fromkeys(("kafka", "index_kafka"), _SUPERVISOR),
+    **dict.fromkeys(("kinesis", "rabbit", "index_kinesis", "index_realtime"), _STREAM),
     "index_realtime_appenderator": _STREAM,
     "index_hadoop": "Spark does the work of Hadoop; submit index_parallel",
     "query_controller": "INSERT and REPLACE are not run; submit index_parallel, or use carnac ingest",

@@ -8,14 +8,14 @@ without Java, its words are looked at, and what could be one of these is refused
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from carnac.core.tasks.context import SPARK_CONF_KEY
 from carnac.errors import Invalid
 from carnac.specs.compaction.spec import CompactionSpec
 from carnac.specs.ingest.inputs import FilesInput, QueryInput
 from carnac.specs.ingest.spec import IngestSpec
-from carnac.specs.tasks.spec import AnyTask, CompactTask, IngestTask
+from carnac.specs.tasks.spec import AnyTask, CompactTask, IngestTask, KafkaTask
 
 ORIGIN_KEY, OVER_HTTP = "origin", "http"
 """In a task's context: that it came over HTTP, so that its attempt, too, reads only what it may."""
@@ -115,7 +115,16 @@ def check_expressions(task: AnyTask | CompactionSpec) -> None:
     Raises:
         Invalid: One could be a query, or call what reads more than its row.
     """
-    for what, sql in _expressions(task):
+    _check(_expressions(task))
+
+
+def check_spec_expressions(spec: IngestSpec) -> None:
+    """Check the Spark SQL of an ingestion spec as `check_expressions` does that of a task."""
+    _check(_of_spec(spec))
+
+
+def _check(expressions: Iterable[tuple[str, str]]) -> None:
+    for what, sql in expressions:
         try:
             check_row_expression(sql)
         except Invalid as error:
@@ -169,6 +178,8 @@ def _expressions(task: AnyTask | CompactionSpec) -> Iterator[tuple[str, str]]:
     conditions: list[str | None] = []
     if isinstance(task, IngestTask):
         yield from _of_spec(task.spec)
+    if isinstance(task, KafkaTask):
+        yield from _of_spec(task.stream.load)
     if isinstance(task, CompactTask):
         conditions = [one.target.filter for one in task.compaction_groups()]
         conditions.append(task.compaction_target().filter)

@@ -9,6 +9,7 @@ with one is said in one error.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
@@ -25,6 +26,7 @@ from carnac.specs.load import load_spec
 from carnac.specs.problems import Findings, Problem, raise_problems, suggest, validated
 from carnac.specs.sql.parameters import parse_parameters
 from carnac.specs.sql.statements import is_load_statement, spec_of_statement
+from carnac.specs.supervisors.kafka import KafkaSupervisor, load_supervisor
 from carnac.specs.tasks.druid import convert_compact, ignore_in_kill
 
 INGEST_TYPES = ("index_parallel", "index", "replace", "query_controller")
@@ -255,13 +257,49 @@ class CleanTask(TaskSpec):
     )
 
 
-AnyTask = IngestTask | SelectTask | CompactTask | DeleteTask | KillTask | CleanTask
+class KafkaTask(TaskSpec):
+    """Read some partitions of a stream for a while. A supervisor submits it."""
+
+    type: Literal["index_kafka"] = Field(default="index_kafka", description="`index_kafka`.")
+    supervisor: dict[str, Any] = Field(description="The spec of its supervisor, as it was posted.")
+    group: int = Field(
+        default=0, ge=0, description="Which of the supervisor's tasks this is, from 0."
+    )
+
+    @cached_property
+    def stream(self) -> KafkaSupervisor:
+        """What it reads, and how."""
+        return load_supervisor(self.supervisor)
+
+    @property
+    def datasource(self) -> str:
+        """The datasource that it writes to."""
+        return self.stream.datasource
+
+    @property
+    def is_append(self) -> bool | None:
+        """True: it adds rows and takes none away."""
+        return True
+
+    @model_validator(mode="after")
+    def _check_supervisor(self) -> Self:
+        try:
+            tasks = self.stream.tasks
+        except Invalid as error:
+            raise problem(error.message) from None
+        if self.group >= tasks:
+            raise problem(f"group {self.group} is none of the {tasks} tasks of the supervisor")
+        return self
+
+
+AnyTask = IngestTask | SelectTask | CompactTask | DeleteTask | KillTask | CleanTask | KafkaTask
 _MODELS: Mapping[str, type[AnyTask]] = {
     **dict.fromkeys(INGEST_TYPES, IngestTask),
     "compact": CompactTask,
     "delete": DeleteTask,
     "kill": KillTask,
     "clean": CleanTask,
+    "index_kafka": KafkaTask,
 }
 TASK_TYPES = tuple(_MODELS)
 
@@ -274,7 +312,8 @@ def load_task(value: Mapping[str, object]) -> AnyTask:
     """
     check_texts(value, "the task", is_json=True)
     kind = value.get("type")
-    if not isinstance(kind, str) or kind not in _MODELS:
+    is_of_supervisor = kind != "index_kafka" or "supervisor" in value
+    if not isinstance(kind, str) or kind not in _MODELS or not is_of_supervisor:
         if str(kind) in INSTEAD:
             raise_problems(
                 [Problem("type", f"there are no {kind} tasks here: {INSTEAD[str(kind)]}")]

@@ -1,0 +1,65 @@
+"""What Kafka says of the streams of supervisors: asked when somebody wants to know, and kept for some seconds."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from carnac.core.streams.partitions import Bounds, Partition
+from carnac.errors import CarnacError
+from carnac.kafka.client import KafkaClient
+from carnac.ports import Clock
+from carnac.specs.supervisors.kafka import KafkaSupervisor
+
+KEPT_MS = 3_000
+"""How old an answer may be."""
+TIMEOUT_S = 3.0
+"""A person waits for the answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamState:
+    """The offsets of a stream when Kafka was asked.
+
+    Attributes:
+        error: Why it could not be asked; then the offsets are those of the last time.
+    """
+
+    bounds: Mapping[Partition, Bounds] = field(default_factory=dict)
+    asked_at_ms: int = 0
+    error: str | None = None
+
+
+class Streams:
+    """The streams of a store's supervisors, by the number of their spec. Safe for many threads."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._mutex = threading.Lock()
+        self._known: dict[int, StreamState] = {}
+
+    def ask(self, number: int, supervisor: KafkaSupervisor) -> StreamState:
+        """Return what Kafka says of a stream now, or said some seconds ago."""
+        now_ms = self._clock.now_ms()
+        with self._mutex:  # Kafka is asked by one at a time: each would wait for it as long
+            known = self._known.get(number, StreamState())
+            if 0 <= now_ms - known.asked_at_ms < KEPT_MS:
+                return known
+            found = self._ask(supervisor, known)
+            self._known = {**self._known, number: found}
+            return found
+
+    def known(self, number: int) -> StreamState:
+        """Return what Kafka said last, without asking."""
+        return self._known.get(number, StreamState())
+
+    def _ask(self, supervisor: KafkaSupervisor, known: StreamState) -> StreamState:
+        try:
+            with KafkaClient(supervisor.properties, timeout_s=TIMEOUT_S) as client:
+                found = client.partitions(supervisor.topic, is_pattern=supervisor.is_pattern)
+                bounds: Mapping[Partition, Bounds] = client.bounds(found)
+            error = None
+        except CarnacError as problem:
+            bounds, error = known.bounds, problem.message
+        return StreamState(bounds=bounds, asked_at_ms=self._clock.now_ms(), error=error)

@@ -1,0 +1,295 @@
+"""A stream read into a store: every message is a row once, or in quarantine, whatever ends the reading."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+import carnac
+from carnac import OffsetRange, Store
+from carnac.clock import SystemClock
+from carnac.errors import Conflict, Invalid, NotFound, Revoked, Unavailable
+from carnac.ports import JobProgress, StreamProgress
+from carnac.specs.supervisors.kafka import load_supervisor
+from carnac.store.streaming.reading import Counts, StreamReading
+from tests.support.kafka import KEPT_BYTES, PARTITIONS, TOPIC, Broker, row, spec_for
+
+Until = Callable[[Mapping[str, int]], bool]
+
+
+class Enough(Exception):
+    """What a test waits for has come."""
+
+
+@pytest.fixture
+def broker() -> Broker:
+    return Broker()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[Store]:
+    with carnac.open(tmp_path / "store", create=True) as opened:
+        yield opened
+
+
+def read(
+    store: Store, spec: Mapping[str, Any], until: Until = lambda _: False, *, group: int = 0
+) -> Counts:
+    """Read until counts are as they are waited for, or the task's time is over; return the counts."""
+
+    def look(progress: JobProgress) -> None:
+        assert isinstance(progress, StreamProgress)
+        if until(progress.counts):
+            raise Enough
+
+    reading = StreamReading(
+        store,
+        load_supervisor(spec),
+        group,
+        SystemClock(),
+        guard=None,
+        on_progress=look,
+        message="test",
+    )
+    with suppress(Enough):
+        reading.run()
+    return reading.counts
+
+
+def rows(count: int) -> Until:
+    return lambda counts: counts["processed"] >= count
+
+
+def ids(store: Store) -> list[int]:
+    return [one["id"] for one in store.sql(f"SELECT id FROM {TOPIC} ORDER BY id").rows()]
+
+
+def test_every_message_is_a_row_and_a_second_task_goes_on_where_the_first_was(
+    store: Store, broker: Broker
+) -> None:
+    broker.write_ids(range(100))
+    spec = spec_for(broker.address)
+    assert read(store, spec, rows(100)).processed == 100
+    broker.write_ids(range(100, 150))
+    counts = read(store, spec, rows(50))
+    assert (counts.processed, counts.unparseable, counts.lost) == (50, 0, 0)
+    assert ids(store) == list(range(150))
+    reached = {"clicks/0": "38", "clicks/1": "38", "clicks/2": "37", "clicks/3": "37"}
+    assert store.position(TOPIC) == reached
+    assert store.check() == ()
+
+
+def test_the_end_of_a_task_publishes_what_it_has(store: Store, broker: Broker) -> None:
+    broker.write_ids(range(10))
+    spec = spec_for(
+        broker.address, io={"taskDuration": "PT1S"}, tuning={"intermediateHandoffPeriod": "PT1H"}
+    )
+    assert read(store, spec).processed == 10
+    assert ids(store) == list(range(10))
+
+
+def test_what_cannot_be_read_is_in_quarantine_and_nulls_are_counted(
+    store: Store, broker: Broker, tmp_path: Path
+) -> None:
+    values = [row(1), "broken", None, b"\xff", row(2), '{"id": 3}', ""]
+    broker.write(values, partition=2)
+    counts = read(store, spec_for(broker.address), rows(2))
+    assert (counts.processed, counts.unparseable, counts.nulls) == (2, 3, 1)
+    assert store.position(TOPIC)["clicks/2"] == "7"
+    (file,) = tmp_path.glob(f"store/**/quarantine/{TOPIC}/*/*.parquet")
+    found = pq.read_table(file).to_pylist()
+    assert [(one["file"], one["byte_offset"]) for one in found] == [
+        ("kafka:clicks/2", 1),
+        ("kafka:clicks/2", 3),
+        ("kafka:clicks/2", 5),
+    ]
+
+
+def test_messages_that_are_all_unreadable_are_passed(store: Store, broker: Broker) -> None:
+    broker.write(["x", "y"])
+    counts = read(store, spec_for(broker.address), lambda found: found["unparseable"] >= 2)
+    assert counts.unparseable == 2
+    assert store.position(TOPIC)["clicks/0"] == "2"
+    broker.write([row(1)])
+    read(store, spec_for(broker.address), rows(1))
+    assert ids(store) == [1]
+
+
+def test_more_unreadable_messages_than_may_be_stop_the_task_before_them(
+    store: Store, broker: Broker
+) -> None:
+    broker.write([row(1), "x"])
+    spec = spec_for(broker.address, tuning={"maxParseExceptions": 1})
+    assert read(store, spec, lambda found: found["unparseable"] >= 1).processed == 1
+    broker.write([row(2), "y", "z"])
+    with pytest.raises(Invalid, match="2 messages could not be read and maxParseExceptions allow"):
+        read(store, spec)
+    assert int(store.position(TOPIC)["clicks/0"]) < 5
+    spec = spec_for(broker.address)
+    read(store, spec, lambda _: store.position(TOPIC)["clicks/0"] == "5")
+    assert ids(store) == [1, 2]
+
+
+def test_a_stream_begins_at_the_end_if_it_is_told_to_and_that_is_written_down(
+    store: Store, broker: Broker
+) -> None:
+    broker.write_ids(range(8))
+    spec = spec_for(broker.address, io={"useEarliestOffset": False})
+    read(store, spec, lambda _: True)  # dies before it has read anything
+    assert store.position(TOPIC) == {f"clicks/{n}": "2" for n in range(PARTITIONS)}
+    broker.write_ids(range(8, 12))
+    read(store, spec, rows(4))
+    assert ids(store) == [8, 9, 10, 11]
+
+
+def test_two_under_one_name_double_nothing(store: Store, broker: Broker) -> None:
+    broker.write_ids(range(20))
+    spec = spec_for(broker.address)
+    told = []
+
+    def other(counts: Mapping[str, int]) -> bool:
+        if counts["processed"] >= 20 and not told:
+            broker.write_ids(range(20, 40))
+            told.append(read(store, spec, rows(20)).processed)
+        return counts["processed"] >= 40
+
+    with pytest.raises(Conflict, match="moved writer 'clicks' in 'clicks/"):
+        read(store, spec, other)
+    assert told == [20]
+    assert ids(store) == list(range(40))
+
+
+def test_tasks_of_one_supervisor_share_its_partitions(store: Store, broker: Broker) -> None:
+    broker.write_ids(range(40))
+    spec = spec_for(broker.address, io={"taskCount": 2})
+    assert read(store, spec, rows(20), group=0).processed == 20
+    assert {one % PARTITIONS for one in ids(store)} == {0, 2}
+    assert read(store, spec, rows(20), group=1).processed == 20
+    assert ids(store) == list(range(40))
+
+
+def test_messages_that_are_gone_are_an_error_or_counted(store: Store, broker: Broker) -> None:
+    broker.write([row(1)])
+    spec = spec_for(broker.address)
+    read(store, spec, rows(1))
+    broker.write(["x" * 10_000] * (2 * KEPT_BYTES // 10_000))
+    broker.write([row(2)])
+    with pytest.raises(Invalid, match=r"messages of clicks/0, offsets 1 to \d+, are gone"):
+        read(store, spec)
+    counts = read(
+        store, spec_for(broker.address, tuning={"resetOffsetAutomatically": True}), rows(1)
+    )
+    assert counts.lost > 0
+    assert ids(store) == [1, 2]
+
+
+def test_a_position_that_was_forgotten_reads_all_again(store: Store, broker: Broker) -> None:
+    broker.write_ids(range(4))
+    read(store, spec_for(broker.address), rows(4))
+    held = store.position(TOPIC)
+    store.move_position(OffsetRange(writer=TOPIC, start=held, end=dict.fromkeys(held, "")))
+    read(store, spec_for(broker.address), rows(4))
+    assert ids(store) == [0, 0, 1, 1, 2, 2, 3, 3]
+
+
+def test_rows_out_of_time_are_thrown_away(store: Store, broker: Broker) -> None:
+    broker.write_ids(range(3))
+    spec = spec_for(broker.address, io={"lateMessageRejectionPeriod": "P1D"})
+    counts = read(store, spec, lambda found: found["thrownAway"] >= 3)
+    assert (counts.processed, counts.thrownAway) == (0, 3)
+    assert store.position(TOPIC)["clicks/0"] == "1"
+
+
+def test_key_headers_and_time_of_a_message_are_columns(store: Store, broker: Broker) -> None:
+    beside = {"key": b"k", "headers": {"h": b"v"}, "timestamp": 1_400_000_000_000}
+    broker.write(['{"id": 1}', None], partition=1, **beside)
+    envelope = {
+        "type": "kafka",
+        "valueFormat": {"type": "json"},
+        "headerFormat": {"type": "string"},
+        "keyFormat": {"type": "json"},
+    }
+    spec = spec_for(
+        broker.address,
+        io={"inputFormat": envelope},
+        schema={
+            "timestampSpec": {"column": "kafka.timestamp", "format": "millis"},
+            "dimensionsSpec": {"dimensions": [
+                {"type": "long", "name": "id"}, "kafka.key", "kafka.header.h", "kafka.topic"
+            ]},
+        },
+    )  # fmt: skip
+    read(store, spec, rows(2))
+    found = store.sql(f"SELECT * FROM {TOPIC} ORDER BY id").rows()
+    assert [one["id"] for one in found] == [1, None]
+    for one in found:
+        assert (one["kafka.key"], one["kafka.header.h"], one["kafka.topic"]) == ("k", "v", TOPIC)
+
+
+def test_csv_messages_are_rows(store: Store, broker: Broker) -> None:
+    broker.write(["1400000000000,5", "1400000000001,6,7", "1400000000002,8"])
+    spec = spec_for(broker.address, io={"inputFormat": {"type": "csv", "columns": ["t", "id"]}})
+    assert read(store, spec, rows(2)).unparseable == 1
+    assert ids(store) == [5, 8]
+
+
+def test_topics_of_a_pattern_are_read_together(store: Store, broker: Broker) -> None:
+    for topic in ("a1", "a2", "b1"):
+        broker.write([row(1)], topic=topic)
+    spec = spec_for(broker.address, io={"topic": None, "topicPattern": "a."})
+    read(store, spec, rows(2))
+    assert {name for name in store.position(TOPIC) if store.position(TOPIC)[name] == "1"} == {
+        "a1/0",
+        "a2/0",
+    }
+
+
+def test_a_topic_that_is_not_there_and_a_broker_that_does_not_answer(
+    store: Store, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("carnac.kafka.client.TIMEOUT_S", 0.2)
+    with pytest.raises(Unavailable, match=r"Kafka at 127\.0\.0\.1:1 does not say which topics"):
+        read(store, spec_for("127.0.0.1:1"))
+    spec = spec_for(broker.address, io={"topic": "nothing"})
+    with suppress(NotFound):  # the broker makes topics that are asked for
+        read(store, spec, lambda _: True)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_whatever_ends_a_task_every_message_is_there_once(
+    store: Store, broker: Broker, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A task is ended before it publishes, after that, or while it reads; the next one begins at the position."""
+    rng = random.Random(seed)
+    append = store.append
+
+    def dying(*args: Any, **more: Any) -> Any:
+        fate = rng.random()
+        if fate < 0.3:
+            raise Revoked("dies before it publishes")
+        done = append(*args, **more)
+        if fate < 0.6:
+            raise Revoked("dies after it has published")
+        return done
+
+    spec = spec_for(broker.address)
+    written = 0
+    for _ in range(8):
+        more = rng.randrange(1, 60)
+        broker.write_ids(range(written, written + more))
+        written += more
+        left = written - sum(int(offset) for offset in store.position(TOPIC).values())
+        monkeypatch.setattr(store, "append", dying)
+        with suppress(Revoked):
+            read(store, spec, rows(rng.randint(1, left)))
+        monkeypatch.undo()
+    left = written - len(ids(store))
+    read(store, spec, rows(left))
+    assert ids(store) == list(range(written))
+    assert store.check() == ()
