@@ -37,9 +37,9 @@ A trailing slash changes nothing.
 Every overlord answers every request, whether it leads or not: tasks and locks are rows of the metadata store. The
 exception is a log that is not on this machine: the request is redirected to the leader (307).
 
-**There is no authentication and no encryption.** Anyone who reaches the address can submit, cancel and read tasks. So
-the default address is 127.0.0.1; `--host` changes it.
-[On several machines](../concepts/overlord.md#on-several-machines) says how to open it, and what to put in front of it.
+**While the store has no [users](../concepts/serving.md#users)**, anyone who reaches the address can read all rows and
+submit tasks. So the default address is 127.0.0.1; `--host` changes it.
+[What is open to whom](../concepts/overlord.md#what-is-open-to-whom) says what to do before you open it.
 
 ## Errors
 
@@ -52,6 +52,7 @@ What is below `/iceberg` answers [as Iceberg's clients read it](../concepts/iceb
 | status | when |
 |---|---|
 | 400 | the request is wrong; fix it |
+| 401, 403 | the store has users, and the request names none; that user may not do this, or the host name is unknown |
 | 404 | no such task, log, report or path |
 | 405, 413, 415 | another method; a body of more than BODY_MAX; a body that is not `application/json`, or for SQL text |
 | 409 | the state of the task does not allow it, or another task has that id |

@@ -37,7 +37,9 @@ def test_users_are_added_changed_listed_and_removed(run: Run, typed: io.StringIO
     assert run("users", "token", "ana").out != token
     (listed,) = json.loads(run("users", "--json").out)["users"]
     assert (listed["user"], listed["permission"]) == ("ana", "write")
-    assert "password" not in run("users").out
+    table = run("users").out
+    assert "created (UTC)" in table
+    assert "password" not in table
     assert "whoever reaches a server may read and write" in run("users", "remove", "ana").err
     assert not typed.read()
 

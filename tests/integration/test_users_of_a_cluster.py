@@ -20,11 +20,12 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from carnac.api.client import OverlordClient
 from carnac.bootstrap.store import open_records
 from carnac.clock import SystemClock, new_secret
 from carnac.config import Settings
 from carnac.core.access import Permission
-from carnac.errors import Invalid
+from carnac.errors import Invalid, Unavailable
 from carnac.flight import FlightSegmentServer
 from carnac.ports.serving import Role
 from carnac.store.upkeep.users import Users
@@ -103,6 +104,7 @@ def test_nobody_is_answered_without_a_name(cluster: Cluster) -> None:
     assert cluster.ask(COUNT, ("ana", "reads along")).status_code == 401
     assert httpx.get(f"{cluster.historical.url}/status").status_code == 401
     assert httpx.get(f"{cluster.historical.url}/status/health").json() is True
+    assert any(f"curl -u ana {cluster.broker.url}" in line for line in cluster.broker.lines)
     catalog = httpx.get(f"{cluster.broker.url}/iceberg/v1/namespaces")
     assert (catalog.status_code, catalog.json()["error"]["type"]) == (401, "NotAuthorizedException")
 
@@ -195,6 +197,11 @@ def test_what_clients_send_and_get_is_encrypted(tmp_path: Path) -> None:
         for place, verify in ((served.url.replace("https", "http"), True), (served.url, True)):
             with pytest.raises(httpx.TransportError):
                 httpx.get(f"{place}/status/health", verify=verify)
+        with (
+            OverlordClient(served.url, SystemClock()) as stranger,
+            pytest.raises(Unavailable, match="to trust in SSL_CERT_FILE"),
+        ):
+            stranger.get("a")
         told = "Flight SQL is answered at "
         place = next(one for one in served.lines if told in one).partition(told)[2].strip()
         trust = {"adbc.flight.sql.client_option.tls_root_certs": cert.read_text()}

@@ -165,7 +165,7 @@ class Access:
         if not said.is_token:
             return user if self._right.find((self._mark(said.secret), user.password)) else None
         if user is _NOBODY or not is_token_of(user, said.secret, accounts.key):
-            raise unknown("the token is wrong")
+            raise unknown("the token is wrong; carnac users token NAME prints one")
         return user
 
     def _tried(self, accounts: Accounts, said: Credentials) -> User:

@@ -179,8 +179,11 @@ class OverlordClient(Waiting):
         try:
             answer, data = self._request(method, path, **how)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
+            said = one_line(str(error)) or type(error).__name__
+            if "CERTIFICATE_VERIFY_FAILED" in said:
+                said += "; name the file of the certificates to trust in SSL_CERT_FILE"
             raise Unavailable(
-                f"no overlord answers at {self._url}: {one_line(str(error)) or type(error).__name__}",
+                f"no overlord answers at {self._url}: {said}",
                 url=self._url,
             ) from error
         if not answer.is_success:

@@ -197,6 +197,8 @@ def test_each_user_may_do_what_is_theirs(house: House, path: str, names: set[str
 
 
 def test_a_token_stands_in_place_of_a_password(house: House) -> None:
+    wrong = house.post("/druid/v2/sql", authorization="Bearer no.token").json()["error"]
+    assert wrong == "the token is wrong; carnac users token NAME prints one"
     token = token_of(house.users["ana"], KEY)
     assert (house.post("/druid/v2/sql", authorization=f"Bearer {token}")).status_code == 200
     answer = house.post("/druid/v2/sql/task", authorization=f"Bearer {token}")

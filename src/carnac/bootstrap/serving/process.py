@@ -111,7 +111,8 @@ def open_process(
             _log.info("listening at %s, roles %s", url, ", ".join(named))
 
         is_open = not (is_loopback(host) or assembly.access.accounts().users)
-        return ServingProcess(url, _example(url, roles), start, steps.pop_all(), is_open=is_open)
+        example = _example(url, roles, assembly.access)
+        return ServingProcess(url, example, start, steps.pop_all(), is_open=is_open)
 
 
 def _begin(
@@ -156,11 +157,13 @@ def _access(settings: Settings, clock: StoreClock, steps: ExitStack) -> Access:
     return Access(records.accounts, clock, new_secret(KEY_BYTES))
 
 
-def _example(url: str, roles: Collection[Role]) -> str:
+def _example(url: str, roles: Collection[Role], access: Access) -> str:
+    user = next(iter(access.accounts().users), None)
+    curl = f"curl -u {user} {url}" if user else f"curl {url}"
     if Role.BROKER not in roles:
-        return f"curl {url}/status"
+        return f"{curl}/status"
     query = json.dumps({"query": "SELECT TABLE_NAME FROM INFORMATION_SCHEMA.TABLES"})
-    return f"curl {url}/druid/v2/sql -H 'Content-Type: application/json' -d '{query}'"
+    return f"{curl}/druid/v2/sql -H 'Content-Type: application/json' -d '{query}'"
 
 
 def _add(role: Role, assembly: Assembly) -> None:

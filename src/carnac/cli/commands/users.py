@@ -11,7 +11,7 @@ import typer
 
 from carnac.cli.app import RUN, add_group, command, session_of
 from carnac.cli.options import argument, flag, option
-from carnac.cli.tables import columns_of
+from carnac.cli.tables import columns_of, second_ms
 from carnac.core.access import PASSWORD_MAX, Permission
 from carnac.core.time.intervals import time_text
 from carnac.errors import Invalid
@@ -54,8 +54,8 @@ def users(ctx: typer.Context) -> None:
         )
         return
     session.output.table(
-        columns_of("user! | may | created"),
-        [[one.name, one.permission.word, time_text(one.created_at_ms)] for one in found],
+        columns_of("user! | may | created (UTC)"),
+        [[one.name, one.permission.word, second_ms(one.created_at_ms)] for one in found],
     )
 
 

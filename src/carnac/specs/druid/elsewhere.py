@@ -84,7 +84,10 @@ ELSEWHERE: Sequence[tuple[str, str]] = (
     ("/carnac/v1/tasks", _OVERLORD),
     ("/carnac/v1/leader", _OVERLORD),
     ("/carnac/v1/allocations", _OVERLORD),
-    ("/druid-ext/basic-security", "there are no users here: put a proxy that knows them in front"),
+    (
+        "/druid-ext/basic-security",
+        "users are set by carnac users set NAME --may read, write or admin",
+    ),
     (
         "/proxy",
         "each process is asked by its own address; one that is overlord and coordinator, as carnac serve is without"
