@@ -234,6 +234,10 @@ def test_lookups_are_set_from_csv_and_json_and_join_in_sql(
     assert set_ == {"revision": 4, "lookup": "airlines", "keys": 2}
     held = run("lookups", "list", "--store", str(store), "--json").json["lookups"]
     assert held == {"airlines": {"AA": "American", "UA": "United"}}
+    (tmp_path / "one.csv").write_text("code,name\nUA,United\n")
+    told = run("lookups", "set", "one", "one.csv", "--store", str(store)).out
+    assert told == "revision 5: lookup one has 1 key\n"
+    run("lookups", "remove", "one", "--store", str(store))
     joined = (
         "SELECT airlines.v AS airline, count(*) AS n FROM flights "
         "JOIN lookup.airlines ON airlines.k = carrier GROUP BY airline ORDER BY airline"

@@ -14,6 +14,7 @@ from carnac.cli.options import At, Message, argument
 from carnac.cli.specfiles import read_text
 from carnac.cli.tables import columns_of, number_text
 from carnac.core.json_text import parse_json
+from carnac.core.words import counted
 from carnac.errors import Invalid
 
 add_group(
@@ -70,7 +71,7 @@ def set_lookup(
         published = store.set_lookup(name, mapping, message=message)
     session.output.answer(
         {"revision": published.revision, "lookup": name, "keys": len(mapping)},
-        f"revision {published.revision}: lookup {name} has {number_text(len(mapping))} keys",
+        f"revision {published.revision}: lookup {name} has {counted(len(mapping), 'key')}",
     )
 
 
