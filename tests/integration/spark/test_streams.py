@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions
 
+import carnac
 from carnac import AllRejected, Conflict, Invalid, OffsetRange
 from carnac.clock import RandomIds, SystemClock
 from carnac.core.log.positions import Move, check_tiling
@@ -24,7 +25,7 @@ from carnac.spark.streams import Stream
 from carnac.store import Store
 from tests.integration.spark.conftest import SharedSpark
 from tests.nightly import IS_NIGHTLY
-from tests.support.counting import SPEC, Counting
+from tests.support.counting import SPEC, START_S, Counting
 from tests.support.stores import open_local_store
 
 if TYPE_CHECKING:
@@ -237,6 +238,22 @@ def test_a_stream_ends_when_it_has_read_what_is_there(
             assert not second.wait(timeout_ms=50)
     assert_exact(spark_store, 1)
     assert len(counted(spark_store)) == 13
+
+
+def test_one_store_follows_another(spark_store: Store, spark: SparkSession, tmp_path: Path) -> None:
+    by_number = {**SPEC, "timestampSpec": {"column": "__time", "format": "auto"}}
+    with carnac.open(tmp_path / "first", create=True) as first:
+        for begin in (0, 5):
+            rows = [{"at": START_S + number, "n": number} for number in range(begin, begin + 5)]
+            first.append("counted", rows, spec=SPEC)
+            events = spark.readStream.format("carnac").option("store", str(tmp_path / "first"))
+            with spark_store.stream(
+                by_number, events.load("counted"), writer="w", trigger="available-now"
+            ) as stream:
+                assert stream.wait(timeout_ms=PATIENCE_MS)
+            assert_exact(spark_store)
+    assert len(counted(spark_store)) == 10
+    assert list(spark_store.position("w")) == ["0 carnac"]
 
 
 def test_a_batch_that_nobody_can_read_ends_it_unless_the_spec_allows_that(
