@@ -13,7 +13,7 @@ from carnac.core.log.commits import CommitKind, Publication
 from carnac.core.streams.supervisors import State
 from carnac.core.tasks.events import CancelTask
 from carnac.core.tasks.model import Task, TaskState
-from carnac.errors import Invalid, NotFound
+from carnac.errors import Invalid, NotFound, Unavailable
 from carnac.overlord.supervisors.rounds import SupervisorRounds
 from carnac.overlord.supervisors.service import SupervisorService
 from carnac.ports.tasks import TaskFilter
@@ -110,6 +110,21 @@ def test_a_spec_that_takes_the_place_of_another_has_tasks_of_its_own(office: Off
     office.service.submit_spec({"type": "kafka", "spec": {**SPEC["spec"], "ioConfig": io}})
     assert office.round() == ["cancelled", "cancelled", "pending"]
     assert [one.number for one in office.service.history()["clicks"]] == [2, 1]
+
+
+def test_a_round_that_fails_ends_no_task(office: Office, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What cannot be told of a supervisor now is told later, and its tasks go on; another one's spec was replaced."""
+    office.service.submit_spec(SPEC)
+    assert office.round() == ["pending", "pending"]
+
+    def broken(*_: object) -> tuple[str, ...]:
+        raise Unavailable("the database does not answer")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(office.rounds, "_wanted", broken)
+        assert office.round() == ["pending", "pending"]
+    office.service.submit_spec({**SPEC, "context": {"priority": 80}})
+    assert office.round() == ["cancelled", "cancelled", "pending", "pending"]
 
 
 def test_suspended_resumed_terminated(office: Office) -> None:

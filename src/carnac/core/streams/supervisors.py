@@ -82,8 +82,12 @@ class NextTask:
 
 def group_ids(version: SupervisorVersion, tasks: int) -> tuple[str, ...]:
     """Return the groups of the tasks of a supervisor, one for each task that runs at a time."""
-    head = f"index_kafka_{version.supervisor_id}_{version.number}"
-    return tuple(f"{head}_{group}" for group in range(tasks))
+    return tuple(f"{group_head(version)}_{group}" for group in range(tasks))
+
+
+def group_head(version: SupervisorVersion) -> str:
+    """Return how the groups of a supervisor begin."""
+    return f"index_kafka_{version.supervisor_id}_{version.number}"
 
 
 def failures_in_a_row(newest_first: Iterable[Task]) -> int:

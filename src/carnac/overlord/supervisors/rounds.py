@@ -7,7 +7,13 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from carnac.core.streams.supervisors import NextTask, SupervisorVersion, group_ids, plan_next
+from carnac.core.streams.supervisors import (
+    NextTask,
+    SupervisorVersion,
+    group_head,
+    group_ids,
+    plan_next,
+)
 from carnac.core.tasks.model import TaskState
 from carnac.errors import Invalid
 from carnac.ports.loops import safely
@@ -56,13 +62,16 @@ class SupervisorRounds:
         if not versions:
             return
         wanted: set[str] = set()
+        unknown: list[str] = []
         for version in versions:
-            safely(
+            problem = safely(
                 _log,
                 f"the round of supervisor {version.supervisor_id!r}",
                 lambda version=version: wanted.update(self._wanted(version)),  # type: ignore[misc]
             )
-        self._end_others(wanted)
+            if problem is not None:  # which of its tasks it wants is told another time
+                unknown.append(f"{group_head(version)}_")
+        self._end_others(wanted, tuple(unknown))
 
     def _wanted(self, version: SupervisorVersion) -> tuple[str, ...]:
         """Return the groups that a supervisor is to have, each with its task, or soon."""
@@ -98,13 +107,18 @@ class SupervisorRounds:
         )
         _log.info("task %s submitted", after.task_id)
 
-    def _end_others(self, wanted: set[str]) -> None:
-        """Cancel tasks of specs that were replaced, suspended or terminated: what they read they have published."""
+    def _end_others(self, wanted: set[str], unknown: tuple[str, ...]) -> None:
+        """Cancel tasks of specs that were replaced, suspended or terminated: what they read they have published.
+
+        Args:
+            wanted: Groups whose tasks go on.
+            unknown: Beginnings of others whose tasks do, too.
+        """
         live = self._tasks.list(
             TaskFilter(states=LIVE_STATES, type=TASK_TYPE), limit=LIVE_TASKS_MAX
         )
         for task in live:
-            if task.group_id not in wanted:
+            if task.group_id not in wanted and not task.group_id.startswith(unknown):
                 self._tasks.cancel(task.task_id, reason="its supervisor does not want it any more")
                 _log.info("task %s cancelled", task.task_id)
 
