@@ -39,6 +39,7 @@ def render() -> str:
         [
             _INTRO,
             _loading(),
+            _format_of_spark(),
             _appending(),
             _publishing(),
             _rewriting(),
@@ -69,6 +70,35 @@ def _loading() -> str:
         ["input", "plain Spark, s", "Carnac, s", "Carnac / plain"],
         rows,
     )
+
+
+def _format_of_spark() -> str:
+    result = read_result("format")
+    found = result["figures"]
+    writes, reads = found["writes"], found["reads"]
+    every, two = reads["all columns"], reads["two columns"]
+    rows = [
+        _way("write", writes["parquet_s"], writes["ingest_s"], writes["format_s"]),
+        _way("write, divided by day before", None, writes["ingest_s"], writes["format_by_day_s"]),
+        _way("read all columns", every["parquet_s"], every["read_spark_s"], every["format_s"]),
+        _way("read two columns", two["parquet_s"], two["read_spark_s"], two["format_s"]),
+        _way("read them by option `columns`", None, two["read_spark_s"], two["format_columns_s"]),
+    ]
+    return _section(
+        "The format of Spark",
+        result,
+        f"`format(\"carnac\")` in Carnac's session, beside `store.ingest`, `store.read_spark` and Spark's own Parquet, "
+        f"over {found['rows']:,} events of a month. `ingest` leaves {writes['segments']['ingest']} segments, the "
+        f"format {writes['segments']['format']}, and {writes['segments']['format_by_day']} of rows that are divided "
+        "by day.",
+        ["", "Parquet, s", "`ingest`, `read_spark`, s", "format, s", "format / these"],
+        rows,
+    )
+
+
+def _way(what: str, parquet_s: float | None, ours_s: float, format_s: float) -> list[str]:
+    plain = "" if parquet_s is None else _s(parquet_s)
+    return [what, plain, _s(ours_s), _s(format_s), _number(format_s / ours_s)]
 
 
 def _appending() -> str:

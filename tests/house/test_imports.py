@@ -62,6 +62,11 @@ def test_the_package_itself_loads_nothing_heavy(module: str) -> None:
     assert loaded_by(module) & HEAVY == set()
 
 
+def test_the_format_costs_a_session_nothing_that_does_not_want_it() -> None:
+    more = loaded_by("pyspark_carnac") - loaded_by("pyspark.sql.datasource")
+    assert more == {"carnac", "pyspark_carnac"}
+
+
 @pytest.mark.parametrize(
     "module",
     [

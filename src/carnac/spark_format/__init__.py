@@ -6,7 +6,7 @@ Spark asks a Python data source in processes of its own, none of which lives as 
 the tasks, one commits. So each opens the store for a moment, leases are given for a length of time (`leaseMinutes`)
 and all that one process knows for another is in what Spark pickles.
 
-- `source` is what Spark calls: it checks the options (`options`) and makes readers and writers.
+- `source` is what Spark calls, and `doors` what it does: check the `options`, and make readers and writers.
 - `reading`: a revision is pinned when the DataFrame is made; its segments are found and shared out when it is first
   run; a task reads those of its partition as rewrites read theirs.
 - `following`: a query that follows a datasource gets what is there, then what each commit brings (`core/log/feed`);

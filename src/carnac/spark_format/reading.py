@@ -149,7 +149,7 @@ def read_partition(
         truncate_to=None,
         chunks=(),
     )
-    for source in partition.value:
+    for source in partition.value or ():  # Spark makes a partition of None where there are none
         for table in read_tables(plan, source):
             columns = [_as(table.column(field.name), field.type) for field in target]
             plain = pa.Table.from_arrays(columns, schema=target)

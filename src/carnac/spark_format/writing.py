@@ -164,6 +164,15 @@ def _results_of(messages: Sequence[WriterCommitMessage | None]) -> list[JobResul
     return [one for message in messages if isinstance(message, Written) for one in message.results]
 
 
+def _unpublished(messages: Sequence[WriterCommitMessage | None]) -> list[JobResult]:
+    """Return what is safe to remove when Spark gives up: nothing, once all tasks have ended.
+
+    Spark gives up after a commit that failed, too, and that may be there all the same, where the database did not
+    answer.
+    """
+    return _results_of(messages) if None in messages else []
+
+
 class BatchWriter(DataSourceArrowWriter):
     """Writes a DataFrame in one commit."""
 
@@ -182,8 +191,8 @@ class BatchWriter(DataSourceArrowWriter):
 
     @in_one_sentence
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Remove what was written."""
-        self._begun.abandon(_results_of(messages))
+        """Remove what was written, if it cannot have been published."""
+        self._begun.abandon(_unpublished(messages))
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
@@ -231,11 +240,11 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     @in_one_sentence
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: ARG002, N803
-        """Remove what was written."""
+        """Remove what was written, if it cannot have been published."""
         found = [one for one in messages if isinstance(one, Written)]
         self._begun.abandon()
         for begun in [one.begun for one in found if one.begun is not None][:1]:
-            begun.abandon(_results_of(found))
+            begun.abandon(_unpublished(messages))
 
     def _require_own(self, query_id: str | None) -> None:
         """Take the name of the writer for a query, or refuse that of another: its batches count from 0 again."""

@@ -55,7 +55,10 @@ def events(spark: SparkSession, count: int, *, parts: int = 3) -> DataFrame:
     )
 
 
-@pytest.mark.parametrize("seed", range(2))
+LONG = pytest.mark.nightly("runs a dozen jobs for each history")
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=LONG) for seed in range(1, 6))])
 def test_a_frame_is_that_of_read_spark(spark: SparkSession, spark_store: Store, seed: int) -> None:
     rng = random.Random(seed)
     random_history(spark_store, rng, 6)
@@ -67,6 +70,14 @@ def test_a_frame_is_that_of_read_spark(spark: SparkSession, spark_store: Store, 
             found = reader(spark, spark_store, at=at, **options).load("events")
             assert found.schema == own.schema
             assert collected(found) == collected(own)
+
+
+def test_a_frame_may_have_no_rows(spark: SparkSession, spark_store: Store) -> None:
+    spark_store.append("events", pa.table({"t": [START], "n": [1]}))
+    frame = reader(spark, spark_store, interval="2030-01-01/P1D").load("events")
+    assert frame.collect() == []
+    writer(frame, spark_store).mode("append").save("others")
+    assert len(spark_store.log()) == 1
 
 
 def test_a_frame_has_all_its_rows_after_some_were_asked_for(

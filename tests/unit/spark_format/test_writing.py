@@ -193,6 +193,16 @@ def test_what_is_aborted_leaves_nothing(store: Store) -> None:
     assert (files_of(store), leases(store), store.log()) == (set(), [], ())
 
 
+def test_what_may_have_been_published_is_not_removed(store: Store) -> None:
+    table = table_of(30)
+    writer = source(store, "events").writer(from_arrow_schema(table.schema), False)
+    messages = [sent(sent(writer).write(iter(one.to_batches()))) for one in in_parts(table, 2)]
+    sent(writer).commit(list(messages))
+    sent(writer).abort(list(messages))  # as where the answer of the database was lost
+    assert files_of(store) == {one.segment.path for one in store.segments("events")}
+    assert store.sql("SELECT count(*) AS c FROM events").rows() == [{"c": 30}]
+
+
 def test_what_a_crash_leaves_is_garbage_once_its_lease_is_over(store: Store) -> None:
     table = table_of(30)
     writer = source(store, "events").writer(from_arrow_schema(table.schema), False)
