@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from carnac.core.segments.segment import ColumnType, Segment
 from carnac.errors import CarnacError, Invalid
 from carnac.jobs.context import JobContext, LocalJobContext, SparkJobContext
-from carnac.jobs.ingest.here import reader_here
+from carnac.jobs.ingest.here import of_messages, reader_here
 from carnac.jobs.ingest.ingest import IngestJob
 from carnac.jobs.ingest.read_pass import SplitResult
 from carnac.ports import (
@@ -28,6 +28,7 @@ from carnac.ports import (
 )
 from carnac.ports.distributed import SparkLoad, SparkPlan
 from carnac.ports.places import PlacePlan
+from carnac.rows.read.inputs import ResolvedInput
 from carnac.spark.interrupts import hold_signals
 from carnac.spark.progress import OnProgress, Phase
 from carnac.spark.session import SparkHolder, SparkSettings
@@ -362,6 +363,9 @@ def _reader(spec: IngestSpec, rows: object | None) -> Callable[[IngestJob], Sequ
     from carnac.rows.read.tables import arrow_table
 
     check_input(spec, rows)
+    if isinstance(rows, ResolvedInput):
+        files = partial(read_transformed, rows=None) if spec.has_expressions else read_files
+        return of_messages(rows, files)
     if isinstance(rows, SparkLoad):
         from carnac.jobs.ingest.statement_rows import read_statement
 

@@ -180,6 +180,7 @@ def test_a_secret_that_was_shown_hidden_stays_what_it_was(office: Office) -> Non
 def test_a_stream_that_does_not_answer_is_told(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    pytest.importorskip("confluent_kafka")
     monkeypatch.setattr("carnac.overlord.supervisors.stream.TIMEOUT_S", 0.2)
     office.service.submit_spec(SPEC)
     status = office.service.status("clicks")["payload"]

@@ -167,6 +167,7 @@ def test_csv_names_its_columns() -> None:
         ({"tuningConfig__foo": 1}, "spec.tuningConfig.foo: unknown field"),
         ({"tuningConfig__intermediateHandoffPeriod": "PT0.01S"}, "must be at least 100 ms"),
         ({"id": "a/b"}, "id: must not hold '/'"),
+        ({"context": {"sparkBacklog": "1"}}, "context.sparkBacklog: must be a whole number of mess"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_named_with_its_place(fields: dict[str, Any], said: str) -> None:

@@ -16,6 +16,9 @@ from carnac import OffsetRange, Store
 from carnac.clock import SystemClock
 from carnac.errors import Conflict, Invalid, NotFound, Revoked, Unavailable
 from carnac.ports import JobProgress, StreamProgress
+from carnac.rows.read.inputs import ResolvedInput
+from carnac.rows.read.message_ranges import MessageRange
+from carnac.specs.ingest.spec import IngestSpec
 from carnac.specs.supervisors.kafka import load_supervisor
 from carnac.store.streaming.reading import Counts, StreamReading
 from tests.support.kafka import KEPT_BYTES, PARTITIONS, TOPIC, Broker, row, spec_for
@@ -259,6 +262,38 @@ def test_a_topic_that_is_not_there_and_a_broker_that_does_not_answer(
     spec = spec_for(broker.address, io={"topic": "nothing"})
     with suppress(NotFound):  # the broker makes topics that are asked for
         read(store, spec, lambda _: True)
+
+
+def test_a_backlog_is_read_in_ranges_and_the_stream_goes_on_behind_it(
+    store: Store, broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What Spark does is done here by the function that it replaces; `tests/integration/spark` starts a JVM."""
+    asked = []
+
+    def ingest(spec: IngestSpec, rows: ResolvedInput, **more: Any) -> Any:
+        asked.extend(file.messages for file in rows.files)
+        more.pop("on_progress")
+        return store.append(spec.datasource, rows, spec=spec, **more)
+
+    monkeypatch.setattr(store, "ingest", ingest)
+    monkeypatch.setattr("carnac.store.streaming.reading.PIECE_MESSAGES", 7)
+    broker.write_ids(range(100))
+    spec = spec_for(broker.address, context={"sparkBacklog": 50})
+    counts = read(store, spec, rows(100))
+    assert (counts.processed, counts.commits, len(asked)) == (100, 1, 16)
+    ranges = [one for one in asked if isinstance(one, MessageRange)]
+    again = [offset for one in ranges for block in one.blocks() for offset in block.offsets]
+    assert again == [offset for one in ranges for offset in range(one.start, one.end)]
+    broker.write_ids(range(100, 110))
+    assert read(store, spec, rows(10)).processed == 10
+    assert len(asked) == 16
+    assert ids(store) == list(range(110))
+
+
+def test_a_partition_that_holds_nothing_but_nulls_is_passed(store: Store, broker: Broker) -> None:
+    broker.write([None, None, None])
+    read(store, spec_for(broker.address), lambda found: found["nulls"] >= 3)
+    assert store.position(TOPIC)["clicks/0"] == "3"
 
 
 @pytest.mark.parametrize("seed", range(3))

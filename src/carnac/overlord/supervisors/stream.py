@@ -14,6 +14,8 @@ from carnac.specs.supervisors.kafka import KafkaSupervisor
 
 KEPT_MS = 3_000
 """How old an answer may be."""
+KNOWN_MAX = 1_000
+"""Streams that are remembered, those of earlier specs among them."""
 TIMEOUT_S = 3.0
 """A person waits for the answer."""
 
@@ -47,6 +49,8 @@ class Streams:
             if 0 <= now_ms - known.asked_at_ms < KEPT_MS:
                 return known
             found = self._ask(supervisor, known)
+            if len(self._known) >= KNOWN_MAX:
+                self._known = {}
             self._known = {**self._known, number: found}
             return found
 

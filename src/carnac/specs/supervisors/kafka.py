@@ -39,6 +39,8 @@ PUBLISH_MS = 2_000
 """How often a task publishes what it has read, unless `intermediateHandoffPeriod` says otherwise."""
 PUBLISH_MIN_MS = 100
 TASK_MS = HOUR_MS
+SPARK_BACKLOG = "sparkBacklog"
+"""In the context: from how many waiting messages on Spark reads them."""
 
 _ALONE = "a partition is read by one task, and what it publishes is published once whatever dies"
 _VISIBLE = "rows can be queried as soon as they are published"
@@ -109,6 +111,7 @@ class KafkaSupervisor:
         tasks: Number of tasks that share the partitions.
         task_ms: How long a task reads.
         publish_ms: How often it publishes.
+        spark_backlog: From so many messages that wait on, Spark reads them; None: never.
         from_ms: Rows before this instant are thrown away; None: none for that.
         late_ms, early_ms: Rows so long before a task's start, or after its end, are thrown away; None: none for that.
         ignored: Fields without effect: where, and why.
@@ -126,6 +129,7 @@ class KafkaSupervisor:
     tasks: int
     task_ms: int
     publish_ms: int
+    spark_backlog: int | None
     from_ms: int | None
     late_ms: int | None
     early_ms: int | None
@@ -170,6 +174,7 @@ def load_supervisor(value: Mapping[str, Any]) -> KafkaSupervisor:
         block.finish()
     load, file_format, problems = _load_batch(batch, findings)
     supervisor_id = _checked_id(given_id, load, problems)
+    backlog = _spark_backlog(context, problems)
     raise_problems(problems)
     assert load is not None  # noqa: S101 - there are problems then
     assert isinstance(file_format, JsonFormat | CsvFormat | TsvFormat)  # noqa: S101 - as is this
@@ -182,6 +187,7 @@ def load_supervisor(value: Mapping[str, Any]) -> KafkaSupervisor:
         format=file_format,
         envelope=envelope,
         is_suspended=suspended is True,
+        spark_backlog=backlog,
         context=context,
         ignored=tuple(findings.ignored) + tuple((one.path, one.reason) for one in load.ignored),
         **found,
@@ -340,6 +346,16 @@ def _checked_id(given: object, load: IngestSpec | None, problems: list[Problem])
     elif any(letter in name for letter in "/\n\r\t"):
         problems.append(Problem("id", "must not hold '/', tabs or line breaks"))
     return str(name)
+
+
+def _spark_backlog(context: Mapping[str, object], problems: list[Problem]) -> int | None:
+    value = context.get(SPARK_BACKLOG)
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+        problems.append(
+            Problem(f"context.{SPARK_BACKLOG}", "must be a whole number of messages from 1")
+        )
+        return None
+    return value
 
 
 def _flag(block: Block, name: str) -> bool:

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import base64
-import json
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from carnac.core.streams.partitions import Partition
+from carnac.kafka.envelopes import enveloped
 from carnac.rows.read.inputs import InputFile, ResolvedInput
 from carnac.rows.read.messages import HeldMessages, Messages
 
 if TYPE_CHECKING:
-    from confluent_kafka import Message
-
     from carnac.kafka.client import Polled
     from carnac.specs.ingest.inputs import InputFormat
     from carnac.specs.supervisors.kafka import Envelope
-
-_EMPTY = b"{}"
 
 
 class Gathered:
@@ -40,12 +34,30 @@ class Gathered:
         self.nulls = 0
 
     def add(self, polled: Polled) -> None:
-        """Take what a call to Kafka brought."""
+        """Take what a call to Kafka brought. Each message is some microseconds of a backlog: nothing is done twice."""
+        envelope, reached = self._envelope, self.reached
+        place: Partition | None = None
+        values: list[bytes] = []
+        offsets: list[int] = []
         for message in polled.messages:
-            self._take(message)
+            topic, number, offset = message.topic(), message.partition(), message.offset()
+            if place is None or place.number != number or place.topic != topic:
+                place = Partition(topic or "", number or 0)
+                values, offsets = self._values.setdefault(place, ([], []))
+            reached[place] = (offset or 0) + 1
+            value: Any = message.value()
+            if envelope is not None:
+                value = enveloped(message, value, envelope)
+            if value is None:
+                self.nulls += 1
+                continue
+            values.append(value)
+            offsets.append(offset or 0)
+            self.size_bytes += len(value)
+        self.count += len(polled.messages)
         for partition, end in polled.ends.items():
-            if end > self.reached.get(partition, end):  # behind marks of transactions
-                self.reached[partition] = end
+            if end > reached.get(partition, end):  # behind marks of transactions
+                reached[partition] = end
 
     def clear(self) -> None:
         """Forget the messages, which are published; not how far reading has come."""
@@ -61,59 +73,6 @@ class Gathered:
                 messages=HeldMessages(Messages(values, offsets)),
             )
             for partition, (values, offsets) in sorted(self._values.items())
+            if values
         )
         return ResolvedInput(files=files, format=file_format)
-
-    def _take(self, message: Message) -> None:
-        partition = Partition(message.topic() or "", message.partition() or 0)
-        offset = message.offset() or 0
-        self.reached[partition] = offset + 1
-        self.count += 1
-        value: Any = message.value()
-        if self._envelope is not None:
-            value = enveloped(message, value, self._envelope)
-        if value is None:
-            self.nulls += 1
-            return
-        values, offsets = self._values.setdefault(partition, ([], []))
-        values.append(value)
-        offsets.append(offset)
-        self.size_bytes += len(value)
-
-
-def enveloped(message: Message, value: bytes | None, envelope: Envelope) -> bytes:
-    """Return a JSON object with what the message has beside it; a field of its own goes before one of these.
-
-    One that is no object stays as it is: who reads it says so.
-    """
-    text = (_EMPTY if value is None else value).rstrip()
-    if not text.endswith(b"}"):
-        return text
-    inner = text[:-1].rstrip()
-    more = json.dumps(_beside(message, envelope), ensure_ascii=False)[1:].encode()
-    return inner + (b"" if inner.lstrip() == b"{" else b",") + more
-
-
-def _beside(message: Message, envelope: Envelope) -> Mapping[str, object]:
-    found: dict[str, object] = {
-        envelope.timestamp: message.timestamp()[1],
-        envelope.topic: message.topic(),
-        envelope.partition: message.partition(),
-        envelope.offset: message.offset(),
-    }
-    if envelope.keeps_key:
-        found[envelope.key] = _text(message.key())
-    if envelope.keeps_headers:
-        headers: Any = message.headers() or ()
-        found |= {f"{envelope.headers}{name}": _text(one) for name, one in headers}
-    return found
-
-
-def _text(value: Any) -> str | None:
-    """Return bytes as text; what is no UTF-8 in base 64."""
-    if value is None or isinstance(value, str):
-        return value
-    try:
-        return str(value.decode())
-    except UnicodeDecodeError:
-        return base64.b64encode(value).decode()

@@ -25,6 +25,8 @@ from carnac.core.time.intervals import MAX_MS, MIN_MS, Interval
 from carnac.errors import Conflict, Invalid
 from carnac.kafka.client import KafkaClient
 from carnac.ports import JobProgress, StreamProgress
+from carnac.rows.read.inputs import InputFile, ResolvedInput
+from carnac.rows.read.message_ranges import MessageRange
 from carnac.store.streaming.gathering import Gathered
 
 if TYPE_CHECKING:
@@ -42,9 +44,15 @@ POLL_MS = 100
 """How long a call waits for a message: as long as a cancelled task goes unnoticed."""
 LOOK_MS = 10_000
 """How often partitions that are new are looked for."""
+BACKLOG_MESSAGES = 10_000_000
+"""Most that Spark reads for one publication."""
+PIECE_MESSAGES = 500_000
+"""Most that one of its tasks reads of a partition at a time."""
 MARKS_MS = 30_000
 """How soon a position moves that has met nothing but marks of transactions."""
 FIRST_TRIES_MAX = 10
+MESSAGE_BYTES = 100
+"""A guess, by which work is shared out."""
 
 _log = logging.getLogger(__name__)
 
@@ -95,6 +103,7 @@ class StreamReading:
         self._spec = supervisor.load
         self._gathered = Gathered(supervisor.envelope)
         self._starts: dict[Partition, int | None] = {}
+        self._began: dict[Partition, int] = {}
         self._published_at_ms = 0
         self.counts = Counts()
 
@@ -114,11 +123,13 @@ class StreamReading:
         self._published_at_ms = began_ms - self._supervisor.publish_ms
         with KafkaClient(self._supervisor.properties) as client:
             self._look(client)
+            self._catch_up(client)
             while (now_ms := self._clock.now_ms()) < ends_ms:
                 self._tell()
                 if now_ms - looked_ms >= LOOK_MS:
                     self._look(client)
-                    looked_ms = now_ms
+                    self._catch_up(client)
+                    looked_ms = self._clock.now_ms()
                 self._gathered.add(client.poll(POLL_MESSAGES, self._wait_ms(now_ms) / 1000))
                 if self._is_due():
                     self._publish()
@@ -146,6 +157,23 @@ class StreamReading:
             self._begin(one, start)
         client.assign(self._gathered.reached)
 
+    def _catch_up(self, client: KafkaClient) -> None:
+        """Have Spark read what waits, if that is much, in parts of `BACKLOG_MESSAGES`."""
+        least, reached = self._supervisor.spark_backlog, self._gathered.reached
+        while least is not None and reached:
+            bounds = client.bounds(tuple(reached))
+            behind = {one: bounds[one].latest - at for one, at in reached.items()}
+            if sum(behind.values()) < least:
+                return
+            self._publish()
+            share = -(-BACKLOG_MESSAGES // len(reached))
+            ends = {one: at + min(behind[one], share) for one, at in reached.items()}
+            _log.info("Spark reads %s messages", sum(ends.values()) - sum(reached.values()))
+            found = backlog_input(self._supervisor, reached, ends)
+            reached.update(ends)
+            self._publish(found)
+            client.assign(reached)
+
     def _begin(self, partition: Partition, start: Start) -> None:
         if start.offset != start.position:
             lost = f", {start.lost} messages before it are gone" if start.lost else ""
@@ -153,6 +181,7 @@ class StreamReading:
             told("%s is read from offset %s%s", partition, start.offset, lost)
         self.counts.lost += start.lost
         self._starts[partition] = start.position
+        self._began[partition] = start.offset
         self._gathered.reached[partition] = start.offset
 
     def _first_position(
@@ -200,15 +229,16 @@ class StreamReading:
         return since_ms >= MARKS_MS and bool(self._moved())
 
     def _moved(self) -> Mapping[Partition, int]:
+        """Return what is read next in the partitions of which something was read that is not published."""
+        began = self._began
         return {
             one: offset
             for one, offset in self._gathered.reached.items()
-            if offset != self._starts[one]
-            and not (self._starts[one] is None and self._gathered.count == 0)
+            if offset != (began[one] if self._starts[one] is None else self._starts[one])
         }
 
-    def _publish(self) -> None:
-        """Publish what is gathered, with the range of offsets that it is."""
+    def _publish(self, backlog: ResolvedInput | None = None) -> None:
+        """Publish what is gathered (or a backlog, by Spark), with the range of offsets that it is."""
         moved, gathered = self._moved(), self._gathered
         if not moved:
             return
@@ -218,14 +248,24 @@ class StreamReading:
             start=position_texts({one: at for one, at in held.items() if at is not None}),
             end=position_texts(moved),
         )
-        self._count(self._load(offsets))
+        self._count(self._load(offsets, backlog))
         self._starts.update(moved)
         gathered.clear()
         self._published_at_ms = self._clock.now_ms()
 
-    def _load(self, offsets: OffsetRange) -> WriteOutcome:
+    def _load(self, offsets: OffsetRange, backlog: ResolvedInput | None) -> WriteOutcome:
         limit = self._spec.tuning.max_parse_exceptions
         try:
+            if backlog is not None:
+                return self._store.ingest(
+                    self._with_limit(limit),
+                    backlog,
+                    message=self._message,
+                    allow_missing=True,
+                    on_progress=lambda _: self._tell(),
+                    guard=self._guard,
+                    offsets=offsets,
+                )
             return self._store.append(
                 self._spec.datasource,
                 self._gathered.as_input(self._supervisor.format),
@@ -272,6 +312,32 @@ class StreamReading:
                 phase="reads", done=0, total=0, rows=counts.processed, counts=counts.as_json()
             )
         )
+
+
+def backlog_input(
+    supervisor: KafkaSupervisor, starts: Mapping[Partition, int], ends: Mapping[Partition, int]
+) -> ResolvedInput:
+    """Return ranges of partitions as the input of a load, in pieces for many tasks."""
+    pieces = [
+        MessageRange(
+            partition=one,
+            start=start,
+            end=min(start + PIECE_MESSAGES, ends[one]),
+            envelope=supervisor.envelope,
+            properties=supervisor.properties,
+        )
+        for one in sorted(starts)
+        for start in range(starts[one], ends[one], PIECE_MESSAGES)
+    ]
+    files = tuple(
+        InputFile(
+            url=f"kafka:{one.partition}",
+            size_bytes=(one.end - one.start) * MESSAGE_BYTES,
+            messages=one,
+        )
+        for one in pieces
+    )
+    return ResolvedInput(files=files, format=supervisor.format)
 
 
 def _within(supervisor: KafkaSupervisor, began_ms: int, ends_ms: int) -> IngestSpec:
