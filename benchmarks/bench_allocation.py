@@ -27,7 +27,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from benchmarks.bench_publish import new_sqlite
-from benchmarks.harness import RESULTS, medians, percentiles_ms, write_results
+from benchmarks.support.harness import RESULTS, medians, percentiles_ms, write_results
 from carnac.clock import RandomIds, SystemClock
 from carnac.core.locks.model import LockGranularity, LockType
 from carnac.core.log.allocation import AllocationLock, AllocationRequest, PendingSegment

@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from benchmarks.harness import RESULTS, RUNS, medians, percentiles_ms, ratio, write_results
+from benchmarks.support.harness import RESULTS, RUNS, medians, percentiles_ms, ratio, write_results
 
 SPAWN = multiprocessing.get_context("spawn")  # delta-rs does not survive a fork
 PROCESSES = 4

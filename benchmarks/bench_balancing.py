@@ -18,8 +18,8 @@ from functools import partial
 
 import numpy as np
 
-from benchmarks.harness import RUNS, ratio, read_figures, write_results
-from benchmarks.harness import cpu_seconds as seconds
+from benchmarks.support.harness import RUNS, ratio, read_figures, write_results
+from benchmarks.support.harness import cpu_seconds as seconds
 from carnac.core.balancing.cost.columns import SegmentColumns, segment_columns
 from carnac.core.balancing.cost.compiled import compiled
 from carnac.core.balancing.cost.index import CostIndex, pair_cost

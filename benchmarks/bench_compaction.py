@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import Any
 
 import carnac
-from benchmarks.events import DAYS
-from benchmarks.harness import (
+from benchmarks.support.events import DAYS
+from benchmarks.support.harness import (
     RESULTS,
     RUNS,
     medians,
@@ -33,7 +33,7 @@ from benchmarks.harness import (
     tree_cpu_seconds,
     write_results,
 )
-from benchmarks.small_segments import (
+from benchmarks.support.small_segments import (
     DATASOURCE,
     DAY_MS,
     SORT,
@@ -179,7 +179,7 @@ class Rewrites:
 
 def minor_round(work: Path, holder: SparkHolder) -> Mapping[str, float]:
     """One large and ten tiny segments in a chunk: fold the tiny ones, or rewrite the chunk."""
-    from benchmarks.small_segments import day_table, publish, write_one
+    from benchmarks.support.small_segments import day_table, publish, write_one
 
     rows, tiny = 2_000_000, 2_000
     folder = work / "minor"
@@ -218,7 +218,7 @@ def proof_round(small: SmallSegments) -> Mapping[str, float]:
     Whole files, such of which the first six hours of the day are hidden, rows that are rolled up further, and what a
     deletion leaves.
     """
-    from benchmarks.rewriting import (
+    from benchmarks.support.rewriting import (
         BY_HOUR,
         Groups,
         compacted,
@@ -256,7 +256,7 @@ def proof_round(small: SmallSegments) -> Mapping[str, float]:
 
 def memory_round(small: SmallSegments, work: Path) -> Mapping[str, float]:
     """A chunk ten times larger than an executor's memory: what the processes take."""
-    from benchmarks.large_chunk import large_chunk_round
+    from benchmarks.support.large_chunk import large_chunk_round
 
     return large_chunk_round(small, work)
 

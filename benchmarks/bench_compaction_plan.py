@@ -18,7 +18,7 @@ import random
 import subprocess
 import sys
 
-from benchmarks.harness import RUNS, medians, seconds, write_results
+from benchmarks.support.harness import RUNS, medians, seconds, write_results
 from carnac.cli import YOUNG_OBJECTS
 from carnac.core.compaction.control.conductor import Conductor
 from carnac.core.compaction.control.manager import Capacity

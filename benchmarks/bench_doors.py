@@ -21,8 +21,8 @@ import adbc_driver_flightsql.dbapi as flight_sql
 import httpx
 import pyarrow as pa
 
-from benchmarks.events import make_table
-from benchmarks.harness import RUNS, ratio, seconds, write_results
+from benchmarks.support.events import make_table
+from benchmarks.support.harness import RUNS, ratio, seconds, write_results
 from carnac.bootstrap.store import open_records, open_store
 from carnac.clock import SystemClock, new_secret
 from carnac.config import SecretUrl, Settings

@@ -17,7 +17,7 @@ from typing import Any
 import duckdb
 
 from benchmarks.bench_sql import fill
-from benchmarks.harness import RUNS, ratio, seconds, write_results
+from benchmarks.support.harness import RUNS, ratio, seconds, write_results
 from carnac.deep_storage.local import LocalDeepStorage
 from carnac.query import QueryEngine
 

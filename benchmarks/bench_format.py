@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import carnac
-from benchmarks.events import write_files
-from benchmarks.harness import RUNS, medians, ratio, seconds, write_results
+from benchmarks.support.events import write_files
+from benchmarks.support.harness import RUNS, medians, ratio, seconds, write_results
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

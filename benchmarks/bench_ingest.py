@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 import duckdb
 
-from benchmarks.events import DAYS, write_files
-from benchmarks.harness import RESULTS, RUNS, medians, seconds, write_results
+from benchmarks.support.events import DAYS, write_files
+from benchmarks.support.harness import RESULTS, RUNS, medians, seconds, write_results
 from carnac.clock import RandomIds, SystemClock
 from carnac.jobs.pipeline import SparkPipeline
 from carnac.ports import ChunkLayout

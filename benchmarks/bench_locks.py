@@ -26,7 +26,7 @@ from multiprocessing.synchronize import Barrier
 from typing import Any
 
 from benchmarks.bench_publish import new_sqlite
-from benchmarks.harness import (
+from benchmarks.support.harness import (
     RESULTS,
     RUNS,
     cpu_seconds,

@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from benchmarks.harness import RUNS, cpu_seconds, medians, seconds, write_results
+from benchmarks.support.harness import RUNS, cpu_seconds, medians, seconds, write_results
 from carnac.clock import RandomIds, SystemClock
 from carnac.core.log.commits import Change, CommitKind, Publication
 from carnac.core.segments.segment import Column, ColumnType, Segment

@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.bench_million_segments import segment
-from benchmarks.harness import (
+from benchmarks.support.harness import (
     RUNS,
     medians,
     percentiles_ms,

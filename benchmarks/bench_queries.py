@@ -33,10 +33,10 @@ import httpx
 import pyarrow.parquet as pq
 
 from benchmarks.bench_serving import cluster, settle
-from benchmarks.clients import ask_at_once
-from benchmarks.dashboard import ROLLUP_DIMENSIONS, STATEMENTS, Statement, over
-from benchmarks.events import DAYS, make_table
-from benchmarks.harness import ratio, seconds, write_results
+from benchmarks.support.clients import ask_at_once
+from benchmarks.support.dashboard import ROLLUP_DIMENSIONS, STATEMENTS, Statement, over
+from benchmarks.support.events import DAYS, make_table
+from benchmarks.support.harness import ratio, seconds, write_results
 from carnac.bootstrap.store import open_store
 from carnac.query.hot import READS
 from carnac.store import Store

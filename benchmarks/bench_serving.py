@@ -28,7 +28,7 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.bench_million_segments import append, publish_segments, segment
-from benchmarks.harness import percentiles_ms, ratio, seconds, write_results
+from benchmarks.support.harness import percentiles_ms, ratio, seconds, write_results
 from carnac.bootstrap.store import open_records, open_store
 from carnac.cli.demo.cluster.processes import Servers, wait_until
 from carnac.clock import RandomIds, SystemClock

@@ -23,8 +23,8 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from benchmarks.events import DAYS, START_S, make_table
-from benchmarks.harness import RUNS, seconds, write_results
+from benchmarks.support.events import DAYS, START_S, make_table
+from benchmarks.support.harness import RUNS, seconds, write_results
 from carnac.clock import RandomIds, SystemClock
 from carnac.core.log.commits import Change, CommitKind, Publication
 from carnac.core.segments.segment import ColumnType, Segment

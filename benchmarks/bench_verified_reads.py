@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.bench_sql import fill
-from benchmarks.dashboard import STATEMENTS, over
-from benchmarks.harness import ratio, seconds, write_results
+from benchmarks.support.dashboard import STATEMENTS, over
+from benchmarks.support.harness import ratio, seconds, write_results
 from carnac.deep_storage.local import LocalDeepStorage
 from carnac.query import QueryEngine
 from carnac.query.intact import IntactFiles, Located

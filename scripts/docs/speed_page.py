@@ -46,6 +46,7 @@ def render() -> str:
             _asking(),
             _asking_druid(),
             _serving(),
+            _doors(),
             _scale(),
         ]
     )
@@ -210,6 +211,7 @@ def _asking() -> str:
         f"\n- {_contestant(what)}: {_number(one['found'])}, limit {_number(one['limit'])}"
         for what, one in missed.items()
     )
+    told = f"Missed:\n{listed}" if missed else "None is missed."
     return (
         _section(
             "Asking",
@@ -226,7 +228,7 @@ def _asking() -> str:
         f"{_number(clients['queries_per_s'])} answers a second, p50 {_number(clients['p50_ms'])} ms, p99 "
         f"{_number(clients['p99_ms'])} ms, {clients['errors']} errors. A dashboard that is asked again after one more "
         f"day was appended takes {_judged(day['found'], day['is_met'])} of its first time (limit: {day['limit']}).\n\n"
-        f"{len(limits) - len(missed)} of {len(limits)} limits are met. Missed:\n{listed}\n"
+        f"{len(limits) - len(missed)} of {len(limits)} limits are met. {told}\n"
     )
 
 
@@ -297,6 +299,24 @@ def _serving() -> str:
         result,
         "A broker and two historicals.",
         ["", "p50, ms", "p99, ms", "limit"],
+        rows,
+    )
+
+
+def _doors() -> str:
+    result = read_result("doors")
+    figures = result["figures"]
+    rows = [
+        [name, _s(one["s"]), _number(one["of_json"]), _number(figures["few_ms"][name])]
+        for name, one in figures["many"].items()
+    ]
+    return _section(
+        "By which door",
+        result,
+        f"{figures['rows']:,} rows of seven columns, and a single number, from one `carnac serve`; no limits. Where "
+        f"the store has users, and a client sends a password each time, the number by JSON takes "
+        f"{_number(figures['users']['ratio'])} of that.",
+        ["", "rows, s", "of JSON", "a number, ms"],
         rows,
     )
 

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from benchmarks.events import COLUMNS, DAYS, START_S, make_table
+from benchmarks.support.events import COLUMNS, DAYS, START_S, make_table
 from carnac.clock import RandomIds, SystemClock
 from carnac.core.log.commits import Change, CommitKind, Publication
 from carnac.core.segments.segment import ColumnType, Segment

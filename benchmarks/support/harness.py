@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-RESULTS = Path(__file__).parent / "results"
+RESULTS = Path(__file__).parents[1] / "results"
 SPAWN = multiprocessing.get_context("spawn")
 RUNS = 5
 """Results are medians of this many runs."""

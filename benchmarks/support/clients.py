@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from benchmarks.harness import percentiles_ms, run_processes
+from benchmarks.support.harness import percentiles_ms, run_processes
 
 PROCESSES = 2
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 
-from benchmarks.harness import seconds, tree_cpu_seconds
-from benchmarks.small_segments import DATASOURCE, SmallSegments, day_table
+from benchmarks.support.harness import seconds, tree_cpu_seconds
+from benchmarks.support.small_segments import DATASOURCE, SmallSegments, day_table
 from carnac.clock import RandomIds, SystemClock
 from carnac.core.compaction.plan.groups import CompactionTarget
 from carnac.core.log.laws import conserves

@@ -1,6 +1,6 @@
 """Synthetic events for the benchmarks: a month of clicks with seasons, six skewed dimensions, four numbers.
 
-    python benchmarks/events.py FOLDER [--rows 5000000] [--files 8] [--json]
+    python -m benchmarks.support.events FOLDER [--rows 5000000] [--files 8] [--json]
 
 The same arguments give the same rows. Rows come in random order of time within a file, and every file holds all of
 the month: the worst case for a store that cuts by time.

@@ -11,8 +11,8 @@ from unittest import mock
 
 import pyarrow as pa
 
-from benchmarks.harness import cpu_seconds
-from benchmarks.small_segments import DATASOURCE, SmallSegments
+from benchmarks.support.harness import cpu_seconds
+from benchmarks.support.small_segments import DATASOURCE, SmallSegments
 from carnac.core.compaction.plan.groups import CompactionTarget
 from carnac.core.segments.segment import ColumnType, Metric, MetricKind, Segment
 from carnac.core.time.intervals import Interval, IntervalSet
