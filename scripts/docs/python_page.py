@@ -19,6 +19,7 @@ from carnac.core.compaction.plan.tasks import CompactionTask
 from carnac.core.log.commits import Commit, CommitSummary, DatasourceCommit, DatasourceSummary
 from carnac.core.log.entries import Chunk, Entry, VisibleSegment
 from carnac.core.log.late_ledger import LateLedger, LateLine, LateTotal
+from carnac.core.log.positions import OffsetRange, SourcePosition
 from carnac.core.segments.lateness import LateRows
 from carnac.core.segments.segment import Segment
 from carnac.core.tasks.leadership import Leadership
@@ -41,6 +42,7 @@ from carnac.ports import (
     TaskFilter,
 )
 from carnac.ports.answers import Receipt
+from carnac.spark.streams import Stream
 from carnac.store import Store
 from carnac.store.compacting.reports import CompactionReport, GroupReport
 from carnac.store.history import DatasourceDiff
@@ -74,6 +76,8 @@ VALUES: tuple[type, ...] = (
     Segment,
     Entry,
     Chunk,
+    OffsetRange,
+    SourcePosition,
     LateRows,
     LateLedger,
     LateLine,
@@ -134,6 +138,8 @@ def render() -> str:
     parts += [_function(name, member, level=3) for name, member in public_members(Store)]
     parts.append(f"## Result\n\n{_doc(Result)}")
     parts += [_function(name, member, level=3) for name, member in public_members(Result)]
+    parts.append(f"## Stream\n\n{_doc(Stream)}")
+    parts += [_function(name, member, level=3) for name, member in public_members(Stream)]
     parts.append(_function("carnac.open_tasks", open_tasks, level=2))
     parts.append(f"## TaskService\n\n{_doc(TaskService)}")
     parts += [_function(name, member, level=3) for name, member in public_members(TaskService)]
