@@ -102,9 +102,9 @@ class FollowingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if begin == BEFORE:
             self._hold(head)
             return _offset(head)
+        self._hold(begin)
         if begin >= head:
             return dict(start)
-        self._hold(begin)
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         rows, seen = 0, begin
         for commit, fed in self._fed(begin, head):

@@ -237,6 +237,21 @@ def test_what_is_kept_while_a_query_runs_is_missed_by_one_that_was_away(store: S
         query.batch()
 
 
+def test_a_query_that_waits_at_the_newest_revision_keeps_what_is_to_come(store: Store) -> None:
+    rows = Rows(store, random.Random(1))
+    rows.append()
+    query = Query(store)
+    query.batch()
+    query.restart()
+    for _ in range(3):
+        rows.append()
+        store.compact_interval("events")
+    store._leases.release_idle()
+    store._metadata.trim(keep=lambda heads: {heads[-1].revision}, dry_run=False)
+    query.batch()
+    assert query.given == Counter(rows.appended)
+
+
 def test_a_query_that_nothing_comes_to_lets_history_go(store: Store) -> None:
     rows = Rows(store, random.Random(1))
     rows.append()
