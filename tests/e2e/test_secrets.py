@@ -106,7 +106,11 @@ def logged() -> Iterator[io.StringIO]:
 
 @pytest.mark.sql
 def test_no_command_says_a_secret(
-    task: str, url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    task: str,
+    url: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     assert task == "delete_flights_by_hand"
     shown = sorted(examples(), key=lambda line: line[0] == "drop")  # others need what it drops
@@ -116,6 +120,8 @@ def test_no_command_says_a_secret(
     ]
     with logged() as log:
         for line in lines:
+            typed = f"typed-{SECRET}\n" if line[0] == "users" else ""
+            monkeypatch.setattr("sys.stdin", io.StringIO(typed))
             code = main([*line, "--debug"])
             said = capsys.readouterr()
             assert found_in(said.out + said.err) == [], line
