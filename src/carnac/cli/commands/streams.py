@@ -48,7 +48,9 @@ def list_streams(ctx: typer.Context) -> None:
         ],
     )
     if not found:
-        session.output.note("no writer has a position; store.stream in Python starts a stream")
+        session.output.note(
+            "no writer has a position; carnac supervisor submit and, in Python, store.stream start streams"
+        )
 
 
 @command(

@@ -133,13 +133,13 @@ def _offset(held: Mapping[str, SourcePosition], source: str) -> str:
 def _conflict(writer: str, source: str, start: str, held: SourcePosition | None) -> Conflict:
     if held is None:
         found = f"writer '{writer}' has no position in '{source}'"
-        by = None
+        by, advice = None, f"leave '{source}' out of its start"
     else:
-        by = held.revision
+        by, advice = held.revision, "read on from the position of the writer"
         found = f"commit {by} moved writer '{writer}' in '{source}' from {_told(held.before)} to {_told(held.offset)}"
     return Conflict(
-        f"{found}, and this range starts from {_told(start)}; nothing was published: read on from the position of the "
-        f"writer, or write under a name of your own",
+        f"{found}, and this range starts from {_told(start)}; nothing was published: {advice}, or write "
+        f"under a name of your own",
         writer=writer,
         source=source,
         commit=by,

@@ -33,6 +33,7 @@ from carnac.ports.tasks import TaskFilter
 from carnac.specs.supervisors.kafka import load_supervisor
 
 if TYPE_CHECKING:
+    from carnac.core.tasks.leadership import Leadership
     from carnac.metadata.store import MetadataStore
     from carnac.overlord.tasks import TaskService
     from carnac.ports import Clock
@@ -120,6 +121,10 @@ class SupervisorService(Closing):
             NotFound: There is no such supervisor.
         """
         return status_shown(self.view(supervisor_id))
+
+    def leader(self) -> Leadership | None:
+        """Return the overlord that leads, and so has the tasks of supervisors; None: none does."""
+        return self._tasks.leader()
 
     def history(self) -> Mapping[str, Sequence[SupervisorVersion]]:
         """Return what was set, by id, the newest first."""

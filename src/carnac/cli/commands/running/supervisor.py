@@ -53,6 +53,8 @@ def submit(
     load_supervisor(value)
     with _open(session) as supervisors:
         supervisor_id = supervisors.submit_spec(value)
+        if supervisors.leader() is None:
+            session.output.note("no overlord leads now; carnac overlord starts one")
     session.output.answer({"id": supervisor_id}, supervisor_id)
 
 
@@ -174,7 +176,12 @@ def _facts(found: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("datasource", str(payload["dataSource"])),
         ("topic", str(payload["stream"])),
         ("state", f"{payload['state']}, {payload['detailedState']}"),
-        ("lag", counted(payload["aggregateLag"], "message")),
+        (
+            "lag",
+            counted(payload["aggregateLag"], "message")
+            if payload["latestOffsets"]
+            else "not known",
+        ),
     ]
     latest, current = payload["latestOffsets"], payload["currentOffsets"]
     for name in sorted(latest.keys() | current.keys()):
