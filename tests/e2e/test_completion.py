@@ -29,9 +29,12 @@ def named(store: Path) -> Path:
 
 @cache
 def script() -> str:
-    """Return what `carnac --show-completion bash` prints, wherever it is asked."""
+    """Return what `carnac --show-completion` prints in bash, whatever shell the tests were started from, or none."""
     line = [sys.executable, "-m", "carnac", "--show-completion", "bash"]
-    return subprocess.run(line, capture_output=True, text=True, check=True, timeout=120).stdout
+    environ = {**os.environ, "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    return subprocess.run(
+        line, env=environ, capture_output=True, text=True, check=True, timeout=120
+    ).stdout
 
 
 def complete(line: str, store: Path) -> list[str]:
