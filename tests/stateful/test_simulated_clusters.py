@@ -27,6 +27,8 @@ FIRST_SEEDS = first_seeds()
 """Which seeds found the planted bugs when the page on simulating was made; changes of the services shift them."""
 SOON = 25
 """By day, bugs are looked for that a seed before this one found, from that seed on; by night all, from the first on."""
+LONG = {"partial-is-complete"}
+"""Bugs whose first seed alone takes half a minute: for the nightly profile."""
 SEEDS_MAX = 200
 
 
@@ -98,7 +100,8 @@ def test_the_page_has_a_seed_for_each_planted_bug() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", [one for one, seed in FIRST_SEEDS.items() if IS_NIGHTLY or seed < SOON]
+    "name",
+    [one for one, seed in FIRST_SEEDS.items() if IS_NIGHTLY or (seed < SOON and one not in LONG)],
 )
 def test_a_planted_bug_is_found(name: str) -> None:
     (bug,) = (one for one in BUGS if one.name == name)

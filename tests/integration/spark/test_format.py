@@ -150,6 +150,7 @@ def test_mistakes_are_told_in_a_few_lines(spark: SparkSession, spark_store: Stor
         assert len([line for line in message.splitlines() if "SQLSTATE" not in line]) <= LINES_MAX
 
 
+@pytest.mark.nightly("starts two queries more; following is tested without Spark by day")
 def test_a_stream_goes_on_where_its_checkpoint_ended(
     spark: SparkSession, spark_store: Store, tmp_path: Any
 ) -> None:

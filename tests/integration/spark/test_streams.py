@@ -24,7 +24,6 @@ from carnac.spark.session import SparkHolder
 from carnac.spark.streams import Stream
 from carnac.store import Store
 from tests.integration.spark.conftest import SharedSpark
-from tests.nightly import IS_NIGHTLY
 from tests.support.counting import SPEC, START_S, Counting
 from tests.support.stores import open_local_store
 
@@ -373,15 +372,4 @@ def test_a_driver_that_is_killed_stores_each_row_once(
     for batch in range(1, 5 if point == "random" else 3):
         kill_driver(tmp_path, point, batch)
     with places() as store:
-        finish(store, spark)
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(IS_NIGHTLY, reason="each point is tried then")
-def test_a_driver_that_is_killed_after_it_has_published(
-    tmp_path: Path, places: Callable[[], Store], spark: SparkSession
-) -> None:
-    kill_driver(tmp_path, "after publish", 2)
-    with places() as store:
-        assert store.head().revision == 2
         finish(store, spark)
