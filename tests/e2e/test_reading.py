@@ -150,7 +150,10 @@ def test_a_dry_run_of_a_delete_checks_its_condition(run: Run, store: Path) -> No
         (["log"], "nothing has been published yet"),
         (["tags"], "there are no tags; carnac tag NAME makes one"),
         (["lookups", "list"], "there are no lookups; carnac lookups set NAME FILE makes one"),
-        (["streams", "list"], "no writer has a position; store.stream in Python starts a stream"),
+        (
+            ["streams", "list"],
+            "no writer has a position; carnac supervisor submit and, in Python, store.stream start streams",
+        ),
         (["rules", "show", "--history"], "no rules have been set; carnac rules set sets some"),
         (["quarantine"], "no row has been rejected"),
         (["locks"], "no locks"),

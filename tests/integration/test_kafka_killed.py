@@ -168,7 +168,7 @@ def test_a_supervisor_has_its_stream_read_suspended_resumed_and_reset(cluster: C
 
 
 def test_each_message_is_there_once_though_tasks_and_overlords_are_killed(cluster: Cluster) -> None:
-    check_kills(cluster, seed=1, seconds=12)
+    check_kills(cluster, seed=1, seconds=8)
 
 
 @pytest.mark.nightly("kills processes for some minutes")

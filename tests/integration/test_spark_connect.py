@@ -68,6 +68,7 @@ def run(url: str, place: Path, *args: str) -> Ran:
     return Ran(done.returncode, done.stdout, done.stderr)
 
 
+@pytest.mark.nightly("starts a server of Spark, and a dozen commands")
 def test_commands_run_their_jobs_at_a_server(server: ConnectServer, place: Path) -> None:
     assert run(server.url, place, "init").code == 0
     ingested = run(server.url, place, "ingest", "spec.yaml", "0.json", "1.json", "2.json")

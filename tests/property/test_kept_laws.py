@@ -31,7 +31,7 @@ from tests.support.spreading import spread_query
 from tests.support.statements import Asked
 
 STEPS = 15 if IS_FAST else 30
-SEEDS = 10 if IS_NIGHTLY else 1 if IS_FAST else 3
+SEEDS = 10 if IS_NIGHTLY else 1 if IS_FAST else 2
 LONG_STEPS = 10 * STEPS if IS_NIGHTLY else 2 * STEPS
 
 

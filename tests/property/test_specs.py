@@ -21,7 +21,9 @@ from carnac.specs.druid.filters import compile_filter
 from carnac.specs.ingest.schema import MEANING_BY_TYPE
 from carnac.specs.ingest.transforms import words_of
 
-NAMES = st.text(st.characters(codec="utf-8", exclude_categories=("C",)), min_size=1, max_size=8)
+NAMES = st.text(
+    st.characters(codec="utf-8", exclude_categories=("C", "Zl", "Zp")), min_size=1, max_size=8
+)
 TOKYO_DAYS = {"type": "period", "period": "P1D", "timeZone": "Asia/Tokyo"}
 GRANULARITIES = st.sampled_from(
     ["hour", "day", "P1M", "PT6H", {"type": "period", "period": "P1D", "timeZone": "Asia/Tokyo"}]

@@ -56,6 +56,7 @@ def place_of(folder: Path, segment: dict[str, Any]) -> Path:
     return folder / "events" / "deep-storage" / segment["path"]
 
 
+@pytest.mark.nightly("runs each way of rewriting over damaged files; each is tested alone by day")
 def test_damage_is_named_and_stays_where_it_is(damaged: Run, tmp_path: Path) -> None:
     first, second, third = (segments_of(damaged, day)[0] for day in DAYS)
     _a_deletion_reads_no_flipped_bit(damaged, first, place_of(tmp_path, first))

@@ -230,6 +230,7 @@ def test_a_stream_gives_each_row_once_over_restarts(
     assert sorted(given) == appended
 
 
+@pytest.mark.nightly("starts two queries more")
 def test_a_stream_goes_from_one_datasource_to_another(
     spark: SparkSession, spark_store: Store, tmp_path: Any
 ) -> None:

@@ -239,6 +239,7 @@ def test_a_stream_ends_when_it_has_read_what_is_there(
     assert len(counted(spark_store)) == 13
 
 
+@pytest.mark.nightly("starts a stream between two stores")
 def test_one_store_follows_another(spark_store: Store, spark: SparkSession, tmp_path: Path) -> None:
     by_number = {**SPEC, "timestampSpec": {"column": "__time", "format": "auto"}}
     with carnac.open(tmp_path / "first", create=True) as first:
