@@ -42,7 +42,7 @@ YOUNG_OBJECTS = 20_000
 # No deadline: the machines that run this share their cores, and a slow example is not a wrong one.
 COMMON = {"deadline": None, "print_blob": True}
 settings.register_profile("fast", max_examples=6, stateful_step_count=10, **COMMON)  # make check
-settings.register_profile("day", max_examples=30, stateful_step_count=25, **COMMON)
+settings.register_profile("day", max_examples=24, stateful_step_count=25, **COMMON)
 settings.register_profile(
     "nightly",
     max_examples=3000,

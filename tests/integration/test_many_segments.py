@@ -50,6 +50,7 @@ def store(tmp_path: Path) -> Iterator[MetadataStore]:
     opened.close()
 
 
+@pytest.mark.nightly("publishes a hundred thousand segments")
 @pytest.mark.timeout(900)
 def test_a_hundred_thousand_in_one_hour(store: MetadataStore) -> None:
     segments = [made(number) for number in range(COUNT)]

@@ -29,12 +29,12 @@ HOSTILE = [
 if PROFILE != "fast":
     ROLLOUTS += [
         *(Model(log, servers=2, brokers=1, crashes=1, successions=1) for log in LOGS[:2]),
-        *(Model(log, crashes=1, successions=1) for log in LOGS[2:]),
+        *(Model(log, servers=2, crashes=1, successions=1) for log in LOGS[2:]),
     ]
     HOSTILE += [Model(MOVES, brokers=1, copies=2, is_hostile=True, successions=1)]
 if PROFILE == "nightly":
     ROLLOUTS += [
-        *(Model(log, crashes=1, successions=1) for log in LOGS[:2]),
+        *(Model(log, crashes=1, successions=1) for log in LOGS),
         Model(LOGS[2], crashes=2, successions=2),
     ]
     HOSTILE += [

@@ -25,7 +25,7 @@ FEW_STEPS = 3
 """Of each script under four seeds of five; the fifth, and all by night, live longer at three times the cost."""
 FIRST_SEEDS = first_seeds()
 """Which seeds found the planted bugs when the page on simulating was made; changes of the services shift them."""
-SOON = 25
+SOON = 15
 """By day, bugs are looked for that a seed before this one found, from that seed on; by night all, from the first on."""
 LONG = {"partial-is-complete"}
 """Bugs whose first seed alone takes half a minute: for the nightly profile."""

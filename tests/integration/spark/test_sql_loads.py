@@ -107,7 +107,7 @@ def stored(table: pa.Table) -> list[tuple[object, ...]]:
     )
 
 
-@pytest.mark.parametrize("number", range(0, len(SELECTS), 1 if IS_NIGHTLY else 3))
+@pytest.mark.parametrize("number", range(0, len(SELECTS), 1 if IS_NIGHTLY else 5))
 def test_what_is_loaded_is_what_the_statement_gives(store: carnac.Store, number: int) -> None:
     select = SELECTS[number]
     wanted = store.sql(select).arrow()
