@@ -40,9 +40,7 @@ class Cluster:
         self.store: Store = steps.enter_context(open_store(create=True, settings=self.settings))
         self.broker = Broker()
         self.tasks = steps.enter_context(open_tasks(settings=self.settings))
-        self.supervisors: SupervisorService = steps.enter_context(
-            open_supervisors(settings=self.settings)
-        )
+        self.supervisors: SupervisorService = steps.enter_context(open_supervisors(self.settings))
         self.written = 0
         self._folder = folder
         self._overlord: subprocess.Popen[bytes] | None = None

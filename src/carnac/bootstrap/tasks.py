@@ -79,26 +79,15 @@ def open_tasks(
     )
 
 
-def open_supervisors(
-    store: str | os.PathLike[str] | None = None,
-    *,
-    settings: Settings | None = None,
-    clock: Clock | None = None,
-) -> SupervisorService:
-    """Open the supervisors of a store that is there. Use it in a `with` block, or call `close`.
-
-    Args:
-        store: As for `carnac.open`.
-        settings: In place of those from `carnac.toml` and the environment.
-        clock: In place of the machine's clock, for tests.
+def open_supervisors(settings: Settings) -> SupervisorService:
+    """Open the supervisors of the store of the settings. Use it in a `with` block, or call `close`.
 
     Raises:
         NotFound, Invalid, Unavailable: As `carnac.open`.
     """
     from carnac.overlord.supervisors.service import SupervisorService
 
-    settings = settings_for(store, settings)
-    clock = clock or StoreClock()
+    clock = StoreClock()
     metadata = open_records(settings=settings, clock=clock)
     return SupervisorService(metadata, open_tasks(settings=settings, clock=clock), clock)
 

@@ -128,6 +128,7 @@ def _certificate(chain: Path | None, key: Path | None) -> Certificate | None:
     return None
 
 
+NO_OVERLORD = "no overlord leads now; carnac overlord starts one"
 OPEN = (
     "the store has no users, so whoever reaches this address may read and write; add one with: "
     "carnac users set NAME --may read"

@@ -10,6 +10,7 @@ import typer
 
 from carnac.cli.app import RUN, add_group, command, session_of
 from carnac.cli.options import argument, flag
+from carnac.cli.serving import NO_OVERLORD
 from carnac.cli.tables import columns_of, counted
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def submit(
     with _open(session) as supervisors:
         supervisor_id = supervisors.submit_spec(value)
         if supervisors.leader() is None:
-            session.output.note("no overlord leads now; carnac overlord starts one")
+            session.output.note(NO_OVERLORD)
     session.output.answer({"id": supervisor_id}, supervisor_id)
 
 
@@ -166,7 +167,7 @@ def _open(session: Session) -> SupervisorService | SupervisorClient:
         return SupervisorClient(settings.overlord.get_secret_value(), session.clock)
     from carnac.bootstrap.tasks import open_supervisors
 
-    return open_supervisors(settings=settings)
+    return open_supervisors(settings)
 
 
 def _facts(found: Mapping[str, Any]) -> list[tuple[str, str]]:

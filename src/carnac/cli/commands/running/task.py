@@ -10,6 +10,7 @@ import typer
 from carnac.cli.app import RUN, add_group, command, hidden_command, session_of
 from carnac.cli.completion.values import complete_datasource
 from carnac.cli.options import argument, flag, option
+from carnac.cli.serving import NO_OVERLORD
 from carnac.cli.tables import columns_of, counted, format_age
 from carnac.core.tasks.model import attempt_to_json, task_to_json
 from carnac.core.time.intervals import format_ms
@@ -83,7 +84,7 @@ def submit(
         if wait:
             task = _wait(session.output, tasks, task, timeout_ms)
         elif tasks.leader() is None:
-            session.output.note("no overlord leads now; carnac overlord starts one")
+            session.output.note(NO_OVERLORD)
         _show_end(session.output, tasks, task, waited=wait)
 
 
