@@ -60,6 +60,13 @@ def test_a_mistake_is_told(run: Run, typed: io.StringIO, line: tuple[str, ...], 
     assert typed is not None
 
 
+def test_a_name_that_is_none_is_told_before_a_password_is_asked_for(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    assert "is no name of a user" in one_sentence(run("users", "set", "a b", code=2))
+
+
 @pytest.mark.parametrize("password", ["", "short\n", "tab\tinside it\n"])
 def test_a_password_that_is_none_is_told(
     run: Run, monkeypatch: pytest.MonkeyPatch, password: str

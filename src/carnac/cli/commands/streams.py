@@ -131,6 +131,6 @@ def _position(store: Store, writer: str, source: str | None) -> dict[str, str]:
         )
     writers = ", ".join(sorted({one.writer for one in store.positions()}))
     raise NotFound(
-        f"writer '{writer}' has no position; there are those of {writers or 'nobody yet'}",
+        f"writer '{writer}' has no position; {f'there are those of {writers}' if writers else 'nobody has one yet'}",
         writer=writer,
     )
