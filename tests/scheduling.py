@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from xdist.scheduler import LoadScopeScheduling
+
+if TYPE_CHECKING:
+    from xdist.workermanage import WorkerController
 
 SPARK = "spark"
 """Name of the folders with those tests."""
@@ -45,3 +50,14 @@ class OneSpark(LoadScopeScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         return scope_of(nodeid)
+
+    def remove_node(self, node: WorkerController) -> str | None:
+        """Let go of a process; if it crashed, others get what it had left. Return the test that it crashed in.
+
+        What it had done is taken from its work before: the scheduler would hand that out again, as files without
+        tests, and whoever gets such a file while one test is left waits for another one for ever.
+        """
+        work = self.assigned_work[node]
+        for scope in [scope for scope, tests in work.items() if all(tests.values())]:
+            del work[scope]
+        return super().remove_node(node)
