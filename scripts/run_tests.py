@@ -22,6 +22,10 @@ KEPT = REPORT.with_name("failed-tests")
 KEEPING_FAILED = ("-o", "tmp_path_retention_policy=failed")
 MEMORY_BYTES = 4 << 30
 """What must be free in memory for all tests to write there; they use less than half of it."""
+DAY_S = 3_600
+"""How long a run may take, four times its limit, but by night: one that hangs is ended, and says what failed before."""
+ENDED = 124
+"""The exit code of a run that took longer, as `timeout` has it."""
 SIDE_BY_SIDE = (
     *("-n", "auto", "--maxprocesses", "4"),
     *(
@@ -64,12 +68,24 @@ def run_pytest(arguments: list[str], folder: Path | None) -> int:
     command = [sys.executable, "-m", "pytest", f"--junit-xml={REPORT}", *SIDE_BY_SIDE]
     environ = environ_of_tests()
     if folder is None:
-        return subprocess.run([*command, *arguments], cwd=ROOT, check=False, env=environ).returncode
+        return run_for([*command, *arguments], environ)
     command += KEEPING_FAILED
     environ["TMPDIR"] = str(folder)
-    code = subprocess.run([*command, *arguments], cwd=ROOT, check=False, env=environ).returncode
+    code = run_for([*command, *arguments], environ)
     keep(folder, is_good=code == 0)
     return code
+
+
+def run_for(command: list[str], environ: dict[str, str], limit_s: float = DAY_S) -> int:
+    """Run a command; return its exit code, or `ENDED` if it had to be ended because it took too long."""
+    is_nightly = environ.get("HYPOTHESIS_PROFILE") == "nightly"
+    try:
+        return subprocess.run(
+            command, cwd=ROOT, check=False, env=environ, timeout=None if is_nightly else limit_s
+        ).returncode
+    except subprocess.TimeoutExpired:
+        print(f"\ntests: the run had no end after {limit_s:g} s and was ended", flush=True)
+        return ENDED
 
 
 def keep(folder: Path, *, is_good: bool) -> None:

@@ -62,6 +62,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         os.environ[CACHES] = tempfile.mkdtemp(prefix="carnac caches ")
         config.add_cleanup(partial(remove_caches, os.environ[CACHES], os.getpid()))
+        config.pluginmanager.register(FailuresAtOnce(config))
     for name in [name for name in os.environ if name.startswith("CARNAC_")]:
         del os.environ[name]
     for name in ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS"):
@@ -69,6 +70,22 @@ def pytest_configure(config: pytest.Config) -> None:
     # a shell lets what it does not wait for ignore it
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+class FailuresAtOnce:
+    """Says what failed when it does: a run that is ended from outside never comes to its summary."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Print the test and the first line of why."""
+        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
+        if report.failed and reporter is not None:
+            crash = getattr(report.longrepr, "reprcrash", None)
+            lines = str(report.longrepr if crash is None else crash.message).splitlines()
+            reporter.write_line(f"\n{report.nodeid} failed: {' '.join(lines[:1])}")
 
 
 def remove_caches(folder: str, process: int) -> None:

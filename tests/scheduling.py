@@ -51,13 +51,15 @@ class OneSpark(LoadScopeScheduling):
     def _split_scope(self, nodeid: str) -> str:
         return scope_of(nodeid)
 
-    def remove_node(self, node: WorkerController) -> str | None:
-        """Let go of a process; if it crashed, others get what it had left. Return the test that it crashed in.
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        """Hand out files until a process has two tests, or nothing is left and it may end.
 
-        What it had done is taken from its work before: the scheduler would hand that out again, as files without
-        tests, and whoever gets such a file while one test is left waits for another one for ever.
+        A process begins its last test only when it knows what comes next. What is left of a process that crashed is
+        handed out again, files of which all tests are done, too: whoever got one of these, or a file with one test
+        left, waited for ever.
         """
-        work = self.assigned_work[node]
-        for scope in [scope for scope, tests in work.items() if all(tests.values())]:
-            del work[scope]
-        return super().remove_node(node)
+        super()._assign_work_unit(node)
+        while self.workqueue and self._pending_of(self.assigned_work[node]) < 2:
+            super()._assign_work_unit(node)
+        if not self.workqueue and self._pending_of(self.assigned_work[node]) < 2:
+            node.shutdown()

@@ -16,7 +16,13 @@ FILES, TESTS = 8, 3
 CRASHING = FILES // 2
 """A file that is begun when others are done."""
 CONFTEST = """
+from tests.conftest import FailuresAtOnce
 from tests.scheduling import OneSpark
+
+
+def pytest_configure(config):
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(FailuresAtOnce(config))
 
 
 def pytest_xdist_make_scheduler(config, log):
@@ -55,4 +61,5 @@ def test_a_run_with_a_crashed_process_ends_and_has_run_all_tests(tmp_path: Path)
     )
 
     assert f"1 failed, {FILES * TESTS + 1} passed" in done.stdout
-    assert f"test_{CRASHING}.py::test_crashes_once" in done.stdout
+    said = f"test_{CRASHING}.py::test_crashes_once failed: worker 'gw"
+    assert said in done.stdout[: done.stdout.index("= FAILURES =")]
