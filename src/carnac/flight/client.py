@@ -148,11 +148,12 @@ class FlightSegmentServer:
         self._do("cancel", wire.CancelAsked(**self._head(), query_id=query_id))
 
     def close(self) -> None:
-        """Let go of the connection, once nothing runs over it any more. Idempotent."""
+        """Let go of the connection, which ends with the last request that runs over it. Idempotent.
+
+        Its own `close` would take it from under a request that another thread has begun, and end the process.
+        """
         with self._mutex:
-            connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()
+            self._connection = None
 
     def told(self, error: Exception, timeout_s: float) -> CarnacError:
         """Return what an error of Flight means."""

@@ -271,3 +271,35 @@ def test_somebody_who_does_not_read_keeps_no_server_from_ending(
         other.inventory()
     client.close()
     other.close()
+
+
+CLOSED_WHILE_ASKED = """
+import contextlib, sys, threading
+from carnac.errors import Unavailable
+from carnac.flight import FlightSegmentServer
+
+def ask(server):
+    with contextlib.suppress(Unavailable):
+        server.inventory()
+
+for _ in range(700):
+    server = FlightSegmentServer(sys.argv[1])
+    threads = [threading.Thread(target=ask, args=(server,)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    server.close()
+    for thread in threads:
+        thread.join()
+"""
+
+
+@pytest.mark.slow
+def test_a_connection_may_be_closed_while_other_threads_ask() -> None:
+    """In a process of its own, which this once ended with a segmentation fault."""
+    done = subprocess.run(
+        [sys.executable, "-X", "faulthandler", "-c", CLOSED_WHILE_ASKED, "grpc+tcp://127.0.0.1:1"],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
