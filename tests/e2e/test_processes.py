@@ -14,6 +14,7 @@ import pytest
 from tests.e2e.cli import run_process
 from tests.waiting import until
 
+LONG = pytest.mark.nightly("a statement that heeds nothing keeps a core for seconds")
 WATCHED = (
     "pyspark",
     "py4j",
@@ -205,7 +206,13 @@ def test_a_signal_during_an_ingestion_publishes_nothing(
 
 
 @pytest.mark.parametrize(
-    "words", ["sql", "sql -o rows.csv", "sql --receipt receipt.json", "why --from 0"]
+    "words",
+    [
+        "sql",
+        pytest.param("sql -o rows.csv", marks=LONG),
+        pytest.param("sql --receipt receipt.json", marks=LONG),
+        "why --from 0",
+    ],
 )
 def test_a_statement_that_heeds_no_interrupt_ends_with_its_process(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: str

@@ -33,6 +33,7 @@ from tests.unit.store.test_gc import replace
 from tests.waiting import until
 
 pytestmark = pytest.mark.slow
+LONG = pytest.mark.nightly("sleeps until its lease is over")
 
 LEASE_MS = 2_000
 SEGMENTS = 5
@@ -116,7 +117,9 @@ def until_writers_are_forgotten(store: Store) -> None:
     until(are_forgotten, "the end of its leases")
 
 
-@pytest.mark.parametrize("meanwhile", ["another attempt", "a replacement"])
+@pytest.mark.parametrize(
+    "meanwhile", ["another attempt", pytest.param("a replacement", marks=LONG)]
+)
 def test_an_attempt_that_slept_past_its_lease_publishes_nothing(
     store: Store, folder: Path, sleep: Callable[..., Sleeping], meanwhile: str
 ) -> None:
@@ -164,7 +167,14 @@ def test_an_attempt_that_slept_past_its_lease_publishes_nothing(
     tasks.close()
 
 
-@pytest.mark.parametrize("meanwhile", ["another controller", "a replacement", "nobody"])
+@pytest.mark.parametrize(
+    "meanwhile",
+    [
+        pytest.param("another controller", marks=LONG),
+        "a replacement",
+        pytest.param("nobody", marks=LONG),
+    ],
+)
 def test_a_controller_alone_that_slept_past_its_lease_publishes_nothing_of_then(
     store: Store, folder: Path, sleep: Callable[..., Sleeping], meanwhile: str
 ) -> None:

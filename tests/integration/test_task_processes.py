@@ -230,6 +230,7 @@ def test_what_a_dead_attempt_has_published_is_kept(
 
 
 @pytest.mark.spark
+@pytest.mark.nightly("starts Spark once more")
 def test_of_a_spark_driver_that_is_killed_nothing_is_left(
     settings: Settings,
     tasks: TaskService,

@@ -109,6 +109,7 @@ transformSpec:
 """
 
 
+@pytest.mark.nightly("ingests once more")
 def test_few_rows_that_need_no_spark_are_told_of_append(loaded: Run, tmp_path: Path) -> None:
     (tmp_path / "hours.yaml").write_text(HOURS.replace("EXPRESSION", "2 * added"))
     done = loaded("ingest", "hours.yaml", "--store", "events")

@@ -185,6 +185,7 @@ def test_a_stream_goes_on_where_its_checkpoint_ended(
     assert spark_store.sql(counts).rows() == [total]
 
 
+@pytest.mark.nightly("starts its query four times; following is tested without Spark by day")
 def test_a_stream_gives_each_row_once_over_restarts(
     spark: SparkSession, spark_store: Store, tmp_path: Any
 ) -> None:

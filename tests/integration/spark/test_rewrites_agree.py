@@ -34,6 +34,7 @@ from tests.unit.jobs.rewrite_cases import (
 from tests.unit.rows.rows import CHUNK, read
 
 SEEDS = 10 if IS_NIGHTLY else 2
+LONG = pytest.mark.nightly("rewrites in all ways once more")
 
 
 class OnSpark:
@@ -59,7 +60,9 @@ def on_spark(tmp_path: Path, spark_holder: SparkHolder) -> OnSpark:
     return OnSpark(tmp_path, spark_holder)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", [*(pytest.param(one, marks=LONG) for one in KINDS[:-1]), KINDS[-1]]
+)
 def test_all_ways_give_the_same(on_spark: OnSpark, tmp_path: Path, kind: str) -> None:
     cases = [random_case(tmp_path, kind, seed) for seed in range(SEEDS)]
     right = in_one_task(tmp_path, [job for case in cases for job in (case.job, case.kept)])

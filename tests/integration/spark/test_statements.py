@@ -28,7 +28,7 @@ from tests.support.merging import asked, check_same, fill, rank, rows_of
 from tests.support.served import ServedStore
 from tests.support.statements import Asked
 
-GENERATED = 100 if IS_NIGHTLY else 5
+GENERATED = 100 if IS_NIGHTLY else 3
 RUN_MIN_SHARE = 0.8
 
 WRITTEN = (

@@ -15,6 +15,7 @@ from carnac.bootstrap.simulated.run import run
 from scripts.bugs import BUGS, run_with
 
 SEEDS = 3
+LONG = pytest.mark.nightly("runs a cluster once more")
 VIOLATED_MAX = 50
 """Seeds that are tried until one finds the planted bug: the first that does ends it."""
 DUCKDB_THREADS = 8
@@ -123,7 +124,9 @@ def interrupted() -> None:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("ctrl_c")
-@pytest.mark.parametrize("end", [violated, failed, interrupted])
+@pytest.mark.parametrize(
+    "end", [violated, pytest.param(failed, marks=LONG), pytest.param(interrupted, marks=LONG)]
+)
 def test_a_run_that_does_not_come_to_its_end_leaves_nothing(
     end: Callable[[], None], folder: Path
 ) -> None:
