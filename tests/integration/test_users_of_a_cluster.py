@@ -6,8 +6,8 @@ import json
 import ssl
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address
 from pathlib import Path
@@ -86,17 +86,21 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         yield Cluster(tmp_path_factory.mktemp("users"), steps)
 
 
-def test_the_broker_is_answered_by_the_historical(cluster: Cluster) -> None:
-    """It is asked only where it is known, and has nothing cold once it has loaded all."""
+def answered_by_historicals(ask: Callable[[], httpx.Response]) -> list[list[int]]:
+    """Return the answer of a broker once it asks a historical: where it is known, and has nothing cold any more."""
 
     def by_it_alone() -> list[list[int]] | None:
-        answer = cluster.ask(COUNT)
+        answer = ask()
         assert answer.status_code == 200, answer.text
         is_warm = answer.headers["x-carnac-segments-cold"] == "0"
         is_split = answer.headers["x-carnac-engine"] != "embedded"
         return answer.json() if is_warm and is_split else None
 
-    assert until(by_it_alone, "an answer of the historical")[0][0] > 0
+    return until(by_it_alone, "an answer of the historical")
+
+
+def test_the_broker_is_answered_by_the_historical(cluster: Cluster) -> None:
+    assert answered_by_historicals(lambda: cluster.ask(COUNT))[0][0] > 0
 
 
 def test_nobody_is_answered_without_a_name(cluster: Cluster) -> None:
@@ -208,6 +212,37 @@ def test_what_clients_send_and_get_is_encrypted(tmp_path: Path) -> None:
         with dbapi.connect(place, db_kwargs=trust, autocommit=True) as link, link.cursor() as one:
             one.execute(COUNT["query"])
             assert one.fetchone()[0] > 0
+
+
+def test_what_a_broker_asks_historicals_is_encrypted(tmp_path: Path) -> None:
+    cert, key = write_certificate(tmp_path)
+    store = tmp_path / "store"
+    make_store(store)
+    named = ["--tls-certificate", str(cert), "--tls-key", str(key)]
+    trust = {"SSL_CERT_FILE": str(cert)}
+    trusting = ssl.create_default_context(cafile=cert)
+    folder = str(tmp_path / "h1")
+    with (
+        serving(store, *named, "--role", "historical", "--folder", folder, **trust),
+        serving(store, *named, "--role", "coordinator", "--role", "broker", **trust) as broker,
+    ):
+        place = f"{broker.url}/druid/v2/sql"
+        told = answered_by_historicals(
+            lambda: httpx.post(place, json=COUNT, verify=trusting, timeout=60)
+        )
+        assert told[0][0] > 0
+        settings = Settings(store=str(store))
+        with closing(open_records(settings=settings, clock=SystemClock())) as records:
+            (record,) = records.servers(Role.HISTORICAL)
+        assert record.url.startswith("grpc+tls://127.0.0.1:")
+        for url, said in (
+            (record.url, "no certificate that is trusted here: .* in SSL_CERT_FILE"),
+            (record.url.replace("tls", "tcp"), "cannot be reached"),
+        ):
+            stranger = FlightSegmentServer(url, record.server_id)
+            with pytest.raises(Unavailable, match=said):
+                stranger.inventory()
+            stranger.close()
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ TlsCertificate: TypeAlias = Annotated[
     Path | None,
     option(
         "--tls-certificate FILE",
-        "Encrypt what clients send and get (TLS): the server's certificate and its chain, in PEM.",
+        "Encrypt what is sent to it and what it sends back (TLS): its certificate and the chain, in PEM.",
     ),
 ]
 TlsKey: TypeAlias = Annotated[

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import ssl
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from carnac.core.answers.replicas import Patience
 from carnac.errors import CarnacError, TimedOut, Unavailable
 from carnac.flight import wire
-from carnac.flight.failures import from_flight
+from carnac.flight.failures import ENCRYPTED, from_flight
 from carnac.ports.queries import LeafReport, LeafRequest
 from carnac.ports.serving import Inventory
 
@@ -37,7 +40,7 @@ class FlightSegmentServer:
     """A historical at a URL (port `SegmentServer`). Safe for threads, which share one connection. To be closed.
 
     Args:
-        url: `grpc+tcp://host:port`, from the server's heartbeat.
+        url: `grpc+tcp://host:port`, or `grpc+tls://host:port` if it is encrypted, from the server's heartbeat.
         server_id: From there, too. Another server at that address is not asked.
         store_id: Nor is a server of another store.
         clock: By which it is found out how long its answers take, so that one that hangs is given up soon when it is
@@ -199,12 +202,32 @@ class FlightSegmentServer:
         with self._mutex:
             if self._connection is None:
                 try:
-                    self._connection = fl.FlightClient(self._url, generic_options=_OPTIONS)
+                    self._connection = fl.FlightClient(
+                        self._url, tls_root_certs=_trusted(self._url), generic_options=_OPTIONS
+                    )
                 except (pa.ArrowException, ValueError) as error:
                     raise Unavailable(
                         f"'{self._url}' is no address of a historical: {error}", url=self._url
                     ) from error
             return self._connection
+
+
+def _trusted(url: str) -> bytes | None:
+    """Return the certificates to trust, as all of Python does; None: those of gRPC, or nothing is encrypted.
+
+    Raises:
+        Unavailable: They cannot be read.
+    """
+    if not url.startswith(ENCRYPTED):
+        return None
+    file = os.environ.get("SSL_CERT_FILE") or ssl.get_default_verify_paths().cafile
+    try:
+        return Path(file).read_bytes() if file else None
+    except OSError as error:
+        raise Unavailable(
+            f"cannot read the certificates to trust, {file} (SSL_CERT_FILE): {error.strerror}",
+            url=url,
+        ) from error
 
 
 class _Answer:

@@ -21,6 +21,8 @@ MESSAGE_MAX_BYTES = 3_000
 """Maximum size of a message: an error travels in a header, of which gRPC takes 8 kB."""
 IDS_MAX_BYTES = 1_500
 BUSY_AGAIN_S = 1
+ENCRYPTED = "grpc+tls"
+"""The scheme of a server's URL if what is sent to it is encrypted; else it is `grpc+tcp`."""
 
 _KINDS: Mapping[str, type[CarnacError]] = {
     name: kind
@@ -89,6 +91,12 @@ def from_flight(error: Exception, *, url: str, server_id: str, timeout_s: float)
             return TimedOut(f"{name} did not answer within {timeout_s:g} s; ask another one", **ids)
         case fl.FlightCancelledError():
             return errors.Cancelled(f"the request to {name} was cancelled", **ids)
+        case fl.FlightUnavailableError() if url.startswith(ENCRYPTED) and _is_distrust(error):
+            return Unavailable(
+                f"{name} shows no certificate that is trusted here: name the file of those to trust in SSL_CERT_FILE, "
+                "and have its own name the host",
+                **ids,
+            )
         case fl.FlightUnavailableError():
             return Unavailable(f"{name} cannot be reached; ask another one", **ids)
         case _:
@@ -96,6 +104,12 @@ def from_flight(error: Exception, *, url: str, server_id: str, timeout_s: float)
             return Unavailable(
                 f"{name} broke off, or what answers there is no historical: {first_line}", **ids
             )
+
+
+def _is_distrust(error: Exception) -> bool:
+    """Whether a server was reached whose certificate is none, of others, or of another host; or none is trusted."""
+    said = str(error)
+    return any(words in said for words in ("certificate", "empty address list"))
 
 
 def _rebuilt(failure: _Failure) -> CarnacError:

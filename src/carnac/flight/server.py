@@ -38,6 +38,7 @@ class FlightServer:
         store_id: Of the store of these segments: a client of another store is refused; empty: none is.
         port: 0: one that is free.
         is_own: Whether a token is of a process of the cluster; None: whoever can reach it may ask.
+        certificate: Its chain and its key, in PEM; None: nothing is encrypted.
 
     Raises:
         Unavailable: The address is taken, or not this machine's.
@@ -54,6 +55,7 @@ class FlightServer:
         port: int,
         store_id: str = "",
         is_own: Callable[[str], bool] | None = None,
+        certificate: tuple[bytes, bytes] | None = None,
     ) -> None:
         import pyarrow as pa
 
@@ -61,7 +63,8 @@ class FlightServer:
         shown = f"[{host}]" if ":" in host else host
         try:
             own = _Own(server, store_id, is_own or (lambda _: True))
-            self._flight = _make(own, self._calls, f"grpc+tcp://{shown}:{port}")
+            scheme = "grpc+tcp" if certificate is None else "grpc+tls"
+            self._flight = _make(own, self._calls, f"{scheme}://{shown}:{port}", certificate)
         except (pa.ArrowException, OSError) as error:
             raise Unavailable(
                 f"cannot listen at {shown}:{port} for Arrow Flight; give another --flight-port"
@@ -211,7 +214,7 @@ class _Batches:
             self.close()
 
 
-def _make(own: _Own, calls: _Calls, location: str) -> Any:
+def _make(own: _Own, calls: _Calls, location: str, certificate: tuple[bytes, bytes] | None) -> Any:
     """Return the Flight service; its class is made here, since Flight is loaded when it is first needed."""
     import pyarrow.flight as fl
 
@@ -255,7 +258,8 @@ def _make(own: _Own, calls: _Calls, location: str) -> Any:
             if info.method == fl.FlightMethod.GET_SCHEMA:
                 raise _refusal()
 
-    return Service(location, middleware={"schemas": NoSchemas()})
+    tls = certificate and [certificate]
+    return Service(location, middleware={"schemas": NoSchemas()}, tls_certificates=tls)
 
 
 def _refusal() -> fl.FlightError:

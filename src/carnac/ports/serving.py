@@ -32,7 +32,8 @@ class ServerRecord:
     Attributes:
         server_id: A historical's is kept beside its files, so that it is the same server after a restart; those of
             others are random, new with each start.
-        url: Where others reach it: `grpc+tcp://…` of a historical, `http://…` of the others.
+        url: Where others reach it: `grpc+tcp://…` or `grpc+tls://…` of a historical, `http://…` or `https://…` of the
+            others.
         holder: Which process on which machine, for people.
         tier: Of a historical; empty for the others.
         capacity_bytes: What a historical may hold on its disk; 0 for the others.

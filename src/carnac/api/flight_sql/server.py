@@ -190,7 +190,7 @@ def _make(door: Door, access: Access, location: str, certificate: Certificate | 
             return list(ACTIONS.items())
 
     auth_handler, headers = _logins(access)
-    tls = certificate and [(certificate.chain.read_bytes(), certificate.key.read_bytes())]
+    tls = certificate and [certificate.read()]
     return Service(location, auth_handler, middleware={"headers": headers}, tls_certificates=tls)
 
 

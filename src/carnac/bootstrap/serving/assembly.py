@@ -36,7 +36,7 @@ class Assembly:
         url: Where others reach its HTTP interface.
         clock: One for all: it follows the store's.
         access: Tells who asks.
-        certificate: By which doors are encrypted that clients ask at; None: they are not.
+        certificate: By which all doors are encrypted; None: they are not.
         steps: What is to be closed at the end.
         brokers: What answers statements in the process; at most one, and none until that role is added.
         routers: What the process answers over HTTP.

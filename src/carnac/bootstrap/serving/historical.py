@@ -57,13 +57,14 @@ def add(assembly: Assembly) -> Historical:
         port=settings.flight_port,
         store_id=metadata.store_id,
         is_own=assembly.access.is_server,
+        certificate=None if assembly.certificate is None else assembly.certificate.read(),
     )
     steps.callback(flight.close)
     steps.callback(historical.close)
     record = ServerRecord(
         server_id=historical.server_id,
         role=Role.HISTORICAL,
-        url=_url(assembly.url, flight.port),
+        url=_url(assembly.url, flight.port, is_encrypted=assembly.certificate is not None),
         holder=process_name(),
         tier=settings.historical_tier,
         capacity_bytes=settings.historical_capacity_bytes,
@@ -126,10 +127,11 @@ def _folder(settings: Settings) -> Path:
     return Path(settings.historical_folder).expanduser().absolute()
 
 
-def _url(http_url: str, port: int) -> str:
+def _url(http_url: str, port: int, *, is_encrypted: bool) -> str:
     """Return where others reach the Flight server: at the host of the HTTP interface."""
     host = urlsplit(http_url).hostname or ""
-    return f"grpc+tcp://[{host}]:{port}" if ":" in host else f"grpc+tcp://{host}:{port}"
+    scheme = "grpc+tls" if is_encrypted else "grpc+tcp"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 def _show(registry: CollectorRegistry, historical: Historical) -> None:

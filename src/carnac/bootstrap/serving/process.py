@@ -71,7 +71,7 @@ def open_process(
         port: 0: one that is free.
         url: Where others reach it; None: `host` and `port`, or this machine's name.
         has_access_log: Whether each request is logged.
-        certificate: By which HTTP and Flight SQL are encrypted; None: they are not.
+        certificate: By which all is encrypted that it is asked and answers; None: nothing is.
 
     Raises:
         NotFound, Invalid, Unavailable: As `carnac.open`; or the address is taken, or a role cannot work.
