@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from carnac.broker.execution import Execution, Executor
     from carnac.broker.waiting import QueryQueue
     from carnac.ports import Clock
-    from carnac.ports.answers import Statement
+    from carnac.ports.answers import AnswerFacts, Statement
     from carnac.rows.answer_digest import AnswerMeter
 
 Listener = Callable[[QueryRecord], None]
@@ -111,12 +111,8 @@ class Broker:
             else:
                 facts = asked.record.facts = facts_of(statement, execution, self._store_id)
         except BaseException as error:
-            if asked.execution is not None:
-                close_quietly(asked.execution)
-            told = self._fail(asked, error)
-            if told is error:
-                raise
-            raise told from error
+            self._break_off(asked, error)
+            raise
 
         def end(error: BaseException | None, meter: AnswerMeter) -> BaseException | None:
             asked.record.rows, asked.record.size_bytes = meter.rows, meter.size_bytes
@@ -126,6 +122,25 @@ class Broker:
             return self._fail(asked, error)
 
         return BrokerAnswer(execution, facts, schema, end)
+
+    def look(self, statement: Statement) -> AnswerFacts:
+        """Plan a statement and run nothing of it; return what its answer would rest on.
+
+        No listener is told, unless it fails.
+
+        Raises:
+            CarnacError: As `run`.
+        """
+        asked = self._begin(statement)
+        try:
+            execution = self._open(asked)
+            facts = facts_of(statement, execution, self._store_id)
+            execution.close()
+        except BaseException as error:
+            self._break_off(asked, error)
+            raise
+        self._leave(asked)
+        return facts
 
     def limit_ms(self, statement: Statement) -> int:
         """Return how long a statement may take, waiting included; 0: as long as it does."""
@@ -222,6 +237,14 @@ class Broker:
         if asked.is_cancelled.is_set():
             raise _cancelled(asked)
 
+    def _break_off(self, asked: _Asked, error: BaseException) -> None:
+        """End a statement by an error before there is an answer, and raise what it means if that is another one."""
+        if asked.execution is not None:
+            close_quietly(asked.execution)
+        told = self._fail(asked, error)
+        if told is not error:
+            raise told from error
+
     def _fail(self, asked: _Asked, error: BaseException) -> BaseException:
         """End a statement by an error; return what to raise."""
         if isinstance(error, Unavailable) and asked.is_cancelled.is_set():
@@ -237,13 +260,16 @@ class Broker:
         record, now_ms = asked.record, self._clock.now_ms()
         record.outcome = outcome
         record.duration_ms = max(0, now_ms - record.asked_at_ms)
-        query_id = record.statement.query_id
+        self._leave(asked)
+        for listener in self._listeners:
+            safely(_log, "noting a query", lambda tell=listener: tell(record))  # type: ignore[misc]
+
+    def _leave(self, asked: _Asked) -> None:
+        query_id, now_ms = asked.record.statement.query_id, self._clock.now_ms()
         with self._lock:
             self._asked.pop(query_id, None)
         ran_ms = None if asked.started_at_ms is None else max(0, now_ms - asked.started_at_ms)
         self._queue.leave(query_id, ran_ms=ran_ms)
-        for listener in self._listeners:
-            safely(_log, "noting a query", lambda tell=listener: tell(record))  # type: ignore[misc]
 
 
 def _cancelled(asked: _Asked) -> Cancelled:

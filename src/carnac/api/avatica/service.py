@@ -12,15 +12,15 @@ from carnac.api.avatica.columns import signature
 from carnac.api.avatica.held import Frame, HeldRows, check_offset
 from carnac.api.avatica.parameters import parse_typed
 from carnac.api.avatica.problems import NoStatement
+from carnac.api.sql.described import Described
 from carnac.api.sql.facts import JSON_TYPE
 from carnac.api.sql.requests import SqlRequest, asked_by, read_request
-from carnac.api.sql.runs import Run, gives, names_of
+from carnac.api.sql.runs import Run, names_of
 from carnac.core.texts import short
-from carnac.errors import Cancelled, CarnacError, Invalid
+from carnac.errors import CarnacError, Invalid
 from carnac.query.schema.outline import outline
 
 if TYPE_CHECKING:
-    import pyarrow as pa
 
     from carnac.api.avatica.connections import Connections, OpenStatement
     from carnac.broker import Broker
@@ -49,6 +49,7 @@ class Avatica:
         self._broker = broker
         self._connections = connections
         self._new_id = new_id
+        self._described = Described(broker, new_id)
         self._answers: Mapping[str, Callable[[Asked], dict[str, object]]] = {
             "openConnection": self._open_connection,
             "closeConnection": self._close_connection,
@@ -167,23 +168,8 @@ class Avatica:
         shown = outline(statement.sql)
         if shown is None:  # EXPLAIN, or no statement: its run says it
             return signature([], None, statement.sql)
-        answer = self._broker.run(
-            replace(
-                statement,
-                sql=f"EXPLAIN {statement.sql}",
-                parameters=[None] * shown.parameters,
-                query_id=self._new_id(),
-                engine=None,
-                timeout_ms=LIST_TIMEOUT_MS,
-            )
-        )
-        if answer is None:
-            raise Cancelled("the statement was not looked at; prepare it again")
-        try:
-            rows: pa.Schema | None = gives(answer.schema)
-        finally:
-            answer.close()
-        names = [] if rows is None else names_of(rows.names, statement.sql, shown)
+        rows, _ = self._described.find(replace(statement, parameters=[None] * shown.parameters))
+        names = names_of(rows.names, statement.sql, shown)
         return signature(names, rows, statement.sql, parameters=shown.parameters)
 
     def _prepare_and_execute(self, asked: Asked) -> dict[str, object]:

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 
 from carnac.api.flight_sql.rows import plain_schema, sent
+from carnac.api.sql.described import Described
 from carnac.api.sql.requests import SqlRequest, asked_by, read_request
 from carnac.api.sql.runs import at_most, gives, names_of, plan_for
-from carnac.errors import Cancelled, Invalid, NotFound
+from carnac.errors import Invalid, NotFound
 from carnac.ports.answers import OnMissing, Statement
 from carnac.ports.memo import Memo
 from carnac.query.schema.outline import outline
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 PREPARED_MAX = 1_000
 PREPARED_BYTES = 64 << 20
 """Statements that are kept prepared; those that were not used for longest are forgotten."""
-PLAN_TIMEOUT_MS = 10_000
-"""Time limit of looking which columns a statement gives."""
 PLAN_COLUMNS = ("PLAN", "RESOURCES", "ATTRIBUTES")
 _VALUES = (bool, int, float, str, Decimal, date, datetime, list)
 
@@ -91,7 +90,6 @@ class Statements:
     """
 
     def __init__(self, broker: Broker, calls: Calls, new_id: Callable[[], str]) -> None:
-        self._broker = broker
         self._calls = calls
         self._new_id = new_id
         self._prepared: Memo[bytes, Prepared] = Memo(
@@ -99,6 +97,7 @@ class Statements:
             weight_max=PREPARED_BYTES,
             weigh=lambda _, one: 1_000 + len(one.sql) + len(one.parameters),
         )
+        self._described = Described(broker, new_id)
 
     def promise(self, sql: str, asker: Asker, parameters: bytes = b"") -> tuple[pa.Schema, bytes]:
         """Return the columns of a statement, and the ticket for its rows.
@@ -253,26 +252,9 @@ class Statements:
         if is_explain(asked.sql):
             said = PLAN_COLUMNS if asks_plan_for(asked.sql) else ("plan",)
             return pa.schema([(name, pa.string()) for name in said]), None
-        shown = outline(asked.sql)
-        explained = replace(
-            asked,
-            # of what is no statement its own run says where the mistake is
-            sql=asked.sql if shown is None else f"EXPLAIN {asked.sql}",
-            parameters=values,
-            query_id=self._new_id(),
-            engine=None,
-            timeout_ms=PLAN_TIMEOUT_MS,
-        )
-        answer = self._broker.run(explained)
-        if answer is None:
-            raise Cancelled("the statement was not looked at; ask again")
-        for _ in answer.batches():  # to its end, as the query log says it
-            pass
-        rows = gives(cast("pa.Schema", answer.schema))
-        if rows is None:
-            raise Invalid("nobody here can say which columns the statement has; ask it over HTTP")
-        names = names_of(rows.names, asked.sql, shown)
-        return plain_schema(rows, names, zones=not asker.is_jdbc), answer.facts.revision
+        rows, revision = self._described.find(replace(asked, parameters=values))
+        names = names_of(rows.names, asked.sql, outline(asked.sql))
+        return plain_schema(rows, names, zones=not asker.is_jdbc), revision
 
 
 def _pinned(statement: Statement, revision: int | None) -> int | None:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from carnac.api.sql.described import Described
 from carnac.api.sql.kept import columns_of
 from carnac.api.sql.requests import SqlRequest, read_request, whole
-from carnac.api.sql.runs import gives, names_of
+from carnac.api.sql.runs import names_of
 from carnac.errors import CarnacError, Invalid, NotFound
 from carnac.query.schema.outline import check_select, outline
 from carnac.specs.sql.external import take_externals
@@ -21,7 +22,6 @@ Describe = Callable[[SqlRequest], Sequence[Mapping[str, str]]]
 """Returns the columns of a SELECT; none if nobody here plans statements. Raises what is wrong with it."""
 TASK_ENGINES = frozenset({"msq-task", "sql-msq-task"})
 """Druid's names of the engine that runs statements as tasks."""
-PLAN_TIMEOUT_MS = 10_000
 
 
 def select_task(body: Mapping[str, object], describe: Describe) -> dict[str, object]:
@@ -78,25 +78,10 @@ def describe_by(
     asked = request.statement
     if not brokers:
         return ()
-    explained = replace(
-        asked,
-        sql=f"EXPLAIN {asked.sql}",
-        query_id=new_id(),
-        engine=None,
-        timeout_ms=PLAN_TIMEOUT_MS,
-    )
     try:
-        answer = brokers[0].run(explained)
+        rows, _ = Described(brokers[0], new_id).find(asked)
     except (Invalid, NotFound):
         raise
     except CarnacError:
         return ()  # the task will say it: nobody has to be able to plan now
-    if answer is None:
-        return ()
-    try:
-        rows = gives(answer.schema)
-    finally:
-        answer.close()
-    if rows is None:
-        return ()
     return columns_of(names_of(rows.names, asked.sql, None), rows.types)
