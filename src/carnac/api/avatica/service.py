@@ -21,7 +21,6 @@ from carnac.errors import CarnacError, Invalid
 from carnac.query.schema.outline import outline
 
 if TYPE_CHECKING:
-
     from carnac.api.avatica.connections import Connections, OpenStatement
     from carnac.broker import Broker
 
