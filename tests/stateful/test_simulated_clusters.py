@@ -27,8 +27,6 @@ FIRST_SEEDS = first_seeds()
 """Which seeds found the planted bugs when the page on simulating was made; changes of the services shift them."""
 SOON = 15
 """By day, bugs are looked for that a seed before this one found, from that seed on; by night all, from the first on."""
-LONG = {"partial-is-complete", "clock-believed", "carved-chunk-forgotten", "inputs-unchecked"}
-"""Bugs that take as long as ten others together, from their first seed on: for the nightly profile."""
 SEEDS_MAX = 200
 
 
@@ -101,7 +99,7 @@ def test_the_page_has_a_seed_for_each_planted_bug() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
-    [one for one, seed in FIRST_SEEDS.items() if IS_NIGHTLY or (seed < SOON and one not in LONG)],
+    [one for one, seed in FIRST_SEEDS.items() if IS_NIGHTLY or seed < SOON],
 )
 def test_a_planted_bug_is_found(name: str) -> None:
     (bug,) = (one for one in BUGS if one.name == name)

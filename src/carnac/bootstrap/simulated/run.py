@@ -131,7 +131,7 @@ def run(
     serves = kernel.faults.random() < SERVING if has_servers is None else has_servers
     has_tasks = kernel.faults.random() < TASKS if has_overlords is None else has_overlords
     swarm = draw_swarm(_random(f"swarm {seed}"), frozenset(kinds), may_be_one_machine=not serves)
-    faults = Faults(_random(f"calls {seed}"), swarm.kinds, swarm.rates())
+    faults = Faults(_random(f"calls {seed}"), swarm.kinds, swarm.rates(), swarm.stalls_ms)
     for name in PACKAGES:
         importlib.import_module(name)
     with ExitStack() as stack:

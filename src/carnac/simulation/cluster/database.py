@@ -7,7 +7,6 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from carnac.errors import CarnacError, Unavailable
-from carnac.simulation.cluster.faults import STALLS_MS
 
 if TYPE_CHECKING:
     from carnac.metadata.database import Database
@@ -122,7 +121,7 @@ class SimulatedDatabase:
         """Open a transaction that writes."""
         self._kernel.pause(0, 6)
         if self._kernel.is_main() and self._faults.happens("freeze", "stalled"):
-            self._kernel.freeze(self._faults.rng.choice(STALLS_MS))
+            self._kernel.freeze(self._faults.rng.choice(self._faults.stalls_ms))
         if self._faults.happens("database", "busy"):
             self._kernel.note("database: another process keeps all writers waiting")
             self._kernel.sleep(3_000)

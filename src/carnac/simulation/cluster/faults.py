@@ -10,7 +10,9 @@ from carnac.errors import Invalid
 FREEZES_MS = (1_000, 8_000, 15_000, 40_000, 120_000)
 """For how long a process stands still."""
 STALLS_MS = (3_000, 6_000, 8_000)
-"""For how long it does before a transaction."""
+"""For how long it does before a transaction, usually."""
+LONG_STALLS_MS = (100_000,)
+"""The same, so that its lease ends meanwhile, and others take its files for those of a dead writer."""
 KINDS = ("crash", "freeze", "clock", "database", "storage", "network")
 
 
@@ -54,11 +56,13 @@ class Faults:
 
     Args:
         kinds: Which of `KINDS` happen at all.
+        stalls_ms: For how long a process may stand still before a transaction.
     """
 
     rng: random.Random
     kinds: frozenset[str]
     rates: Rates = field(default_factory=Rates)
+    stalls_ms: tuple[int, ...] = STALLS_MS
     is_on: bool = True
 
     def happens(self, kind: str, rate: str) -> bool:

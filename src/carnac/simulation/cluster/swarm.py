@@ -10,7 +10,7 @@ import random
 from collections.abc import Set
 from dataclasses import dataclass, fields, replace
 
-from carnac.simulation.cluster.faults import KINDS, Rates
+from carnac.simulation.cluster.faults import KINDS, LONG_STALLS_MS, STALLS_MS, Rates
 
 EVERYTHING = 0.3
 """Of the seeds, those in which all kinds of faults happen, and all kinds of work are done."""
@@ -28,6 +28,8 @@ BREAKS = (0.0, 0.9)
 """See `Swarm`."""
 STALLS = (1, 1, 10)
 """See `Swarm`."""
+LONG_STALLS = 0.2
+"""Of the seeds, those in which each stall is long."""
 BEHIND_MS = (0, 120_000, 3_600_000)
 """See `Swarm`."""
 PATIENCE = (1, 1, 1, 8)
@@ -46,6 +48,7 @@ class Swarm:
         is_partial: Whoever asks takes what there is, whenever something cannot be read.
         breaks: How often an operator breaks a lock under which somebody publishes, when he looks.
         stalls: How many times more often than `force` says processes stand still before they write.
+        has_long_stalls: They stand still until their leases have ended.
         is_one_machine: Clocks of all processes are one, which is set wrong; leases go by it, and all end at once when
             the machine does.
         storage_behind_ms: The clock of deep storage, which is another machine's, is so far behind.
@@ -58,8 +61,14 @@ class Swarm:
     is_partial: bool = False
     breaks: float = 0.0
     stalls: int = 1
+    has_long_stalls: bool = False
     is_one_machine: bool = False
     storage_behind_ms: int = 0
+
+    @property
+    def stalls_ms(self) -> tuple[int, ...]:
+        """For how long a process stands still before it writes."""
+        return LONG_STALLS_MS if self.has_long_stalls else STALLS_MS
 
     def rates(self) -> Rates:
         """Return how often calls fail."""
@@ -96,6 +105,7 @@ def draw_swarm(rng: random.Random, kinds: Set[str], *, may_be_one_machine: bool)
         breaks=rng.choice(BREAKS),
         is_partial=rng.random() < 0.3,
         is_one_machine=may_be_one_machine and rng.random() < ONE_MACHINE,
+        has_long_stalls=rng.random() < LONG_STALLS,
     )
     if "clock" not in chosen or drawn.is_one_machine:
         return drawn
