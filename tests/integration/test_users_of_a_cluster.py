@@ -243,6 +243,18 @@ def test_what_a_broker_asks_historicals_is_encrypted(tmp_path: Path) -> None:
             with pytest.raises(Unavailable, match=said):
                 stranger.inventory()
             stranger.close()
+        listed = subprocess.run(
+            [sys.executable, "-m", "carnac", "servers", "--store", str(store)],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert "does not answer" in listed.stdout
+        warning = (
+            f"warning: {record.server_id}: historical {record.server_id} at {record.url} shows"
+        )
+        assert listed.stderr.startswith(warning), "gRPC says nothing of its own"
+        assert len(listed.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from carnac.core.answers.replicas import Patience
 from carnac.errors import CarnacError, TimedOut, Unavailable
 from carnac.flight import wire
-from carnac.flight.failures import ENCRYPTED, from_flight
+from carnac.flight.failures import ENCRYPTED, from_flight, silence_grpc
 from carnac.ports.queries import LeafReport, LeafRequest
 from carnac.ports.serving import Inventory
 
@@ -201,6 +201,7 @@ class FlightSegmentServer:
 
         with self._mutex:
             if self._connection is None:
+                silence_grpc()
                 try:
                     self._connection = fl.FlightClient(
                         self._url, tls_root_certs=_trusted(self._url), generic_options=_OPTIONS

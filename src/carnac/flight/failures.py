@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -93,8 +94,8 @@ def from_flight(error: Exception, *, url: str, server_id: str, timeout_s: float)
             return errors.Cancelled(f"the request to {name} was cancelled", **ids)
         case fl.FlightUnavailableError() if url.startswith(ENCRYPTED) and _is_distrust(error):
             return Unavailable(
-                f"{name} shows no certificate that is trusted here: name the file of those to trust in SSL_CERT_FILE, "
-                "and have its own name the host",
+                f"{name} shows no certificate that is trusted here: name the file of those to trust in SSL_CERT_FILE; "
+                "its own must be made for that host",
                 **ids,
             )
         case fl.FlightUnavailableError():
@@ -104,6 +105,14 @@ def from_flight(error: Exception, *, url: str, server_id: str, timeout_s: float)
             return Unavailable(
                 f"{name} broke off, or what answers there is no historical: {first_line}", **ids
             )
+
+
+def silence_grpc() -> None:
+    """Have gRPC write nothing to stderr that it tells as an error, too, unless `GRPC_VERBOSITY` says otherwise.
+
+    To be called before the first client or server of a process is made.
+    """
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 
 def _is_distrust(error: Exception) -> bool:

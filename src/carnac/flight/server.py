@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 from carnac.errors import Invalid, Unavailable
 from carnac.flight import wire
 from carnac.flight.ending import shut_down
-from carnac.flight.failures import to_flight
+from carnac.flight.failures import silence_grpc, to_flight
 from carnac.ports.loops import Loop
 from carnac.ports.queries import LeafReport
 from carnac.ports.serving import SegmentServer
@@ -59,6 +59,7 @@ class FlightServer:
     ) -> None:
         import pyarrow as pa
 
+        silence_grpc()
         self._calls = _Calls(server)
         shown = f"[{host}]" if ":" in host else host
         try:

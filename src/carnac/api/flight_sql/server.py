@@ -17,6 +17,7 @@ from carnac.api.problems import Refused
 from carnac.core.access import User, token_of
 from carnac.errors import CarnacError, Invalid, Unavailable
 from carnac.flight.ending import shut_down
+from carnac.flight.failures import silence_grpc
 from carnac.ports.loops import Loop
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ class FlightSqlServer:
         import pyarrow as pa
 
         require_protobuf()
+        silence_grpc()
         self._calls = Calls(broker, clock)
         shown = f"[{host}]" if ":" in host else host
         try:
