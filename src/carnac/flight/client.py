@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from carnac.core.answers.replicas import Patience
 from carnac.errors import CarnacError, TimedOut, Unavailable
 from carnac.flight import wire
-from carnac.flight.failures import ENCRYPTED, from_flight, silence_grpc
+from carnac.flight.failures import from_flight
+from carnac.flight.grpc import ENCRYPTED, silence_grpc
 from carnac.ports.queries import LeafReport, LeafRequest
 from carnac.ports.serving import Inventory
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import logging
-import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from msgspec.json import Decoder, Encoder
 
 from carnac import errors
 from carnac.errors import Busy, CarnacError, InvariantError, TimedOut, Unavailable
+from carnac.flight.grpc import ENCRYPTED
 from carnac.ports.loops import log_failure, reason_of
 
 if TYPE_CHECKING:
@@ -22,8 +22,6 @@ MESSAGE_MAX_BYTES = 3_000
 """Maximum size of a message: an error travels in a header, of which gRPC takes 8 kB."""
 IDS_MAX_BYTES = 1_500
 BUSY_AGAIN_S = 1
-ENCRYPTED = "grpc+tls"
-"""The scheme of a server's URL if what is sent to it is encrypted; else it is `grpc+tcp`."""
 
 _KINDS: Mapping[str, type[CarnacError]] = {
     name: kind
@@ -105,14 +103,6 @@ def from_flight(error: Exception, *, url: str, server_id: str, timeout_s: float)
             return Unavailable(
                 f"{name} broke off, or what answers there is no historical: {first_line}", **ids
             )
-
-
-def silence_grpc() -> None:
-    """Have gRPC write nothing to stderr that it tells as an error, too, unless `GRPC_VERBOSITY` says otherwise.
-
-    To be called before the first client or server of a process is made.
-    """
-    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
 
 
 def _is_distrust(error: Exception) -> bool:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, cast
 from carnac.errors import Invalid, Unavailable
 from carnac.flight import wire
 from carnac.flight.ending import shut_down
-from carnac.flight.failures import silence_grpc, to_flight
+from carnac.flight.failures import to_flight
+from carnac.flight.grpc import silence_grpc, url_of
 from carnac.ports.loops import Loop
 from carnac.ports.queries import LeafReport
 from carnac.ports.serving import SegmentServer
@@ -61,14 +62,13 @@ class FlightServer:
 
         silence_grpc()
         self._calls = _Calls(server)
-        shown = f"[{host}]" if ":" in host else host
+        url = url_of(host, port, is_encrypted=certificate is not None)
         try:
             own = _Own(server, store_id, is_own or (lambda _: True))
-            scheme = "grpc+tcp" if certificate is None else "grpc+tls"
-            self._flight = _make(own, self._calls, f"{scheme}://{shown}:{port}", certificate)
+            self._flight = _make(own, self._calls, url, certificate)
         except (pa.ArrowException, OSError) as error:
             raise Unavailable(
-                f"cannot listen at {shown}:{port} for Arrow Flight; give another --flight-port"
+                f"cannot listen at {url.partition('://')[2]} for Arrow Flight; give another --flight-port"
             ) from error
         self.port: int = self._flight.port
         self._watch = Loop(

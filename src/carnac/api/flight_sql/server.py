@@ -17,7 +17,7 @@ from carnac.api.problems import Refused
 from carnac.core.access import User, token_of
 from carnac.errors import CarnacError, Invalid, Unavailable
 from carnac.flight.ending import shut_down
-from carnac.flight.failures import silence_grpc
+from carnac.flight.grpc import silence_grpc, url_of
 from carnac.ports.loops import Loop
 
 if TYPE_CHECKING:
@@ -87,18 +87,20 @@ class FlightSqlServer:
         require_protobuf()
         silence_grpc()
         self._calls = Calls(broker, clock)
-        shown = f"[{host}]" if ":" in host else host
+        url = url_of(host, port, is_encrypted=certificate is not None)
         try:
             door = Door(broker, self._calls, new_id)
-            scheme = "grpc+tcp" if certificate is None else "grpc+tls"
-            self._flight = _make(door, access, f"{scheme}://{shown}:{port}", certificate)
+            self._flight = _make(door, access, url, certificate)
         except (pa.ArrowException, OSError) as error:
             raise Unavailable(
-                f"cannot listen at {shown}:{port} for Flight SQL; choose another flight_sql_port",
+                f"cannot listen at {url.partition('://')[2]} for Flight SQL; choose another flight_sql_port",
                 setting="flight_sql_port",
             ) from error
         self.port: int = self._flight.port
-        self.url = f"{'grpc' if certificate is None else 'grpc+tls'}://{shown}:{self.port}"
+        url = url_of(host, self.port, is_encrypted=certificate is not None)
+        self.url = url.replace(
+            "grpc+tcp", "grpc"
+        )  # as clients are told in the documents of their drivers
         self._watch = Loop(
             "flight-sql-watch", self._calls.stop_abandoned, log=_log, period_ms=WATCH_PERIOD_MS
         )

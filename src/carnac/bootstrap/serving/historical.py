@@ -12,6 +12,7 @@ from carnac.bootstrap.serving.metrics import show_gauges, show_kept
 from carnac.bootstrap.store import open_files, open_records, process_name
 from carnac.clock import RandomIds
 from carnac.flight import FlightServer
+from carnac.flight.grpc import url_of
 from carnac.historical import Historical
 from carnac.historical.presence import Presence
 from carnac.historical.server import SEGMENTS_FOLDER
@@ -64,7 +65,11 @@ def add(assembly: Assembly) -> Historical:
     record = ServerRecord(
         server_id=historical.server_id,
         role=Role.HISTORICAL,
-        url=_url(assembly.url, flight.port, is_encrypted=assembly.certificate is not None),
+        url=url_of(  # at the host of the HTTP interface
+            urlsplit(assembly.url).hostname or "",
+            flight.port,
+            is_encrypted=assembly.certificate is not None,
+        ),
         holder=process_name(),
         tier=settings.historical_tier,
         capacity_bytes=settings.historical_capacity_bytes,
@@ -125,13 +130,6 @@ def open_historical(
 
 def _folder(settings: Settings) -> Path:
     return Path(settings.historical_folder).expanduser().absolute()
-
-
-def _url(http_url: str, port: int, *, is_encrypted: bool) -> str:
-    """Return where others reach the Flight server: at the host of the HTTP interface."""
-    host = urlsplit(http_url).hostname or ""
-    scheme = "grpc+tls" if is_encrypted else "grpc+tcp"
-    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 def _show(registry: CollectorRegistry, historical: Historical) -> None:
