@@ -139,6 +139,7 @@ def read_flipped(folder: Path, doors: dict[str, Door], flips: int) -> Counter[st
     return kinds
 
 
+@pytest.mark.slow
 def test_no_flipped_bit_changes_an_answer(folder: Path) -> None:
     kinds = read_flipped(folder, DOORS, FLIPS)
     assert kinds.keys() == {"told", "right"}, kinds
@@ -149,6 +150,7 @@ def test_nor_of_a_query_or_a_verification(folder: Path) -> None:
     assert kinds.keys() == {"told", "right"}, kinds
 
 
+@pytest.mark.slow
 def test_no_flipped_bit_in_the_log_of_a_store_at_work_changes_an_answer() -> None:
     """Whoever has the store open, and whoever opens it meanwhile."""
     rng, kinds = random.Random(SEED), Counter[str]()

@@ -103,6 +103,7 @@ def tables_written(folder: Path) -> dict[str, bytes]:
     return {str(one.relative_to(place)): one.read_bytes() for one in place.rglob("*.*")}
 
 
+@pytest.mark.slow
 @given(granularity=granularities, first=rows, history=steps)
 def test_pyiceberg_reads_what_sql_says_and_any_process_writes_the_same(
     granularity: str, first: list[object], history: list[tuple[str, object, object]]
