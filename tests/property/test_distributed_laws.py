@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from carnac.query import QueryEngine
 from carnac.query.distributed import distributing
 from carnac.query.distributed.groups import part, split_groups
 from carnac.query.distributed.sorting import Select
+from carnac.query.results import with_longs
 from carnac.query.rewriting.sketching import PREFIX
 from carnac.query.syntax import NOWHERE, Node, call, cast, constant, walk
 from carnac.store.querying import RevisionCatalog
@@ -87,6 +89,8 @@ def check(
         with pytest.raises(type(error)):
             spread_query(world.engines, one.sql, world.catalog, parameters=one.parameters, rng=rng)
         return None
+    with closing(embedded.open_query(one.sql, world.catalog, parameters=one.parameters)) as query:
+        assert with_longs(query.describe(), iter(()))[0].equals(wanted.schema)
     way = None
     for count in leaves:
         engines = world.engines[:count]
@@ -95,6 +99,7 @@ def check(
         )
         assert found.is_complete
         way = found.plan.way
+        assert with_longs(embedded.describe(found.plan), iter(()))[0].equals(wanted.schema)
         if one.all_rows is None:
             check_same(found.table, wanted, one)
             continue

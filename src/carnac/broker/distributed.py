@@ -179,6 +179,10 @@ class DistributedExecution:
             return schema
         return self._take(self._whole())
 
+    def describe(self) -> object:
+        """Return the schema of its rows; nothing is run."""
+        return self._tools.engine.describe(self._plan)
+
     def batches(self) -> Iterator[object]:
         """Yield its rows."""
         with self._in_time():

@@ -89,6 +89,10 @@ class EmbeddedExecution:
         self.reach.segments_kept = self._query.kept
         return schema
 
+    def describe(self) -> object:
+        """Return the schema of its rows; nothing is run."""
+        return self._query.describe()
+
     def batches(self) -> Iterator[object]:
         """Yield its rows."""
         return self._query.batches()

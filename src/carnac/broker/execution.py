@@ -41,6 +41,10 @@ class Execution(Protocol):
         """Run it; return the `pyarrow.Schema` of its rows. Once."""
         ...
 
+    def describe(self) -> object:
+        """Return the `pyarrow.Schema` of its rows, in the place of `start`: nothing is run. Not of EXPLAIN."""
+        ...
+
     def batches(self) -> Iterator[object]:
         """Yield its rows as `pyarrow.RecordBatch`es, once, after `start`."""
         ...

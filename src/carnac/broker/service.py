@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -123,8 +124,9 @@ class Broker:
 
         return BrokerAnswer(execution, facts, schema, end)
 
-    def look(self, statement: Statement) -> AnswerFacts:
-        """Plan a statement and run nothing of it; return what its answer would rest on.
+    @contextmanager
+    def looking(self, statement: Statement) -> Iterator[tuple[AnswerFacts, Execution]]:
+        """Plan a statement and run nothing of it; give what its answer would rest on, and what describes its rows.
 
         No listener is told, unless it fails.
 
@@ -134,13 +136,12 @@ class Broker:
         asked = self._begin(statement)
         try:
             execution = self._open(asked)
-            facts = facts_of(statement, execution, self._store_id)
+            yield facts_of(statement, execution, self._store_id), execution
             execution.close()
         except BaseException as error:
             self._break_off(asked, error)
             raise
         self._leave(asked)
-        return facts
 
     def limit_ms(self, statement: Statement) -> int:
         """Return how long a statement may take, waiting included; 0: as long as it does."""

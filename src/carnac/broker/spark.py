@@ -114,6 +114,10 @@ class SparkExecution:
         self._rows = self._taken(chain(first, pieces), empty.schema)
         return empty.schema
 
+    def describe(self) -> object:
+        """Return the schema of its rows; nothing is run."""
+        return self._tools.engine.describe(self._plan.merge)
+
     def batches(self) -> Iterator[object]:
         """Yield its rows."""
         yield from self._rows

@@ -115,7 +115,7 @@ class Distribution:
             broker has something to do in any case.
         is_edge: Whether it wants rows at one end of time, for which few files are read as a rule.
         told: What EXPLAIN says, line by line; empty: the statement is to be run.
-        gives: Names and SQL types of the columns of the statement's rows; of EXPLAIN.
+        gives: Names and SQL types of the columns of the statement's rows; none where it is a part of another one.
         along: What is to be run first; its answers go along by `given`.
     """
 

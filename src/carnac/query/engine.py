@@ -36,7 +36,7 @@ from carnac.query.messages import translate
 from carnac.query.parameters import Parameters
 from carnac.query.planning import Plan, scan_of
 from carnac.query.plans import KnownPlans
-from carnac.query.results import no_rows, silence_copies, whole_rows
+from carnac.query.results import gives_of, no_rows, silence_copies, whole_rows
 from carnac.query.running.limits import apart, default_memory_bytes, may_grow_bytes, memory_held
 from carnac.query.running.own_functions import OwnFunctions
 from carnac.query.running.query import RunningQuery, ScanFiles, settings_of
@@ -224,8 +224,7 @@ class QueryEngine:
             Invalid: As `QueryEngine.run_query`; it cannot be run over many servers.
             NotFound: As `QueryEngine.run_query`.
         """
-        columns: set[str] = set()
-        with self._query(sql, columns, timeout_ms, is_split=True) as query:
+        with self._query(sql, columns := set[str](), timeout_ms, is_split=True) as query:
             asked = Asked(query_id, timeout_ms)
             distributor = Distributor(query.cursor, catalog, parameters, asked, self._gather_limit)
             return distributor.distribute(sql, columns)
@@ -283,6 +282,10 @@ class QueryEngine:
             if query.query_id == query_id:
                 query.is_cancelled.set()
                 query.insist()
+
+    def describe(self, distribution: Distribution) -> pa.Schema:
+        """Return the schema of the rows of a statement, and run nothing."""
+        return gives_of(distribution.gives, distribution.basis.columns)
 
     def run_final(
         self,
@@ -358,8 +361,7 @@ class QueryEngine:
         timeout_ms: int | None = None,
     ) -> Iterator[tuple[RunningQuery, Plan]]:
         """Give a query and its plan, before any file is looked at."""
-        columns: set[str] = set()
-        with self._query(sql, columns, timeout_ms) as query:
+        with self._query(sql, columns := set[str](), timeout_ms) as query:
             plan = self._plans.plan(query.cursor, catalog, sql, parameters)
             columns.update(name for scan in plan.scans for name in scan.columns)
             yield query, plan
@@ -470,9 +472,8 @@ class QueryEngine:
 
     @property
     def _memory_limit(self) -> str:
-        if self._memory_limit_bytes is None:
-            return "80 % of the machine's memory"
-        return f"{self._memory_limit_bytes:,} bytes"
+        own = self._memory_limit_bytes
+        return "80 % of the machine's memory" if own is None else f"{own:,} bytes"
 
     def _connected(self) -> duckdb.DuckDBPyConnection:
         if self._connection is None:

@@ -6,6 +6,7 @@ import json
 import warnings
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from carnac.errors import Invalid, Unavailable
@@ -60,11 +61,7 @@ def plan_table(texts: Iterable[str], gives: pa.Schema | None = None) -> pa.Table
     return table.replace_schema_metadata({GIVES: gives.serialize().to_pybytes()})
 
 
-def gives_of(
-    cursor: duckdb.DuckDBPyConnection,
-    columns: Iterable[tuple[str, str]],
-    datasources: Iterable[str],
-) -> pa.Schema:
+def gives_of(columns: Iterable[tuple[str, str]], datasources: Iterable[str]) -> pa.Schema:
     """Return the schema of a statement's rows, which names the datasources that it reads (`DATASOURCES`).
 
     Args:
@@ -73,18 +70,36 @@ def gives_of(
     import pyarrow as pa
 
     names, types = zip(*columns, strict=True)
-    kinds = _KINDS.get(types, lambda: _arrow_types(cursor, types))
+    kinds = _KINDS.get(types, lambda: _arrow_types(types))
     named = json.dumps(sorted(set(datasources)))
     return pa.schema(list(zip(names, kinds, strict=True)), metadata={DATASOURCES: named})
 
 
-def _arrow_types(cursor: duckdb.DuckDBPyConnection, types: Iterable[str]) -> Sequence[pa.DataType]:
+def _arrow_types(types: Iterable[str]) -> Sequence[pa.DataType]:
     """Return the Arrow types of SQL types: to ask DuckDB takes as long as to plan a light statement."""
     casts = ", ".join(f"CAST(NULL AS {kind})" for kind in types)
-    found: Sequence[pa.DataType] = (
-        cursor.sql(f"SELECT {casts} WHERE false").to_arrow_table().schema.types
-    )
+    with _typing().cursor() as cursor:
+        found: Sequence[pa.DataType] = (
+            cursor.sql(f"SELECT {casts} WHERE false").to_arrow_table().schema.types
+        )
     return found
+
+
+@cache
+def _typing() -> duckdb.DuckDBPyConnection:
+    """Return a database that knows types and holds nothing."""
+    import duckdb
+
+    silence_copies()
+    con = duckdb.connect(config={"threads": 1, "python_enable_replacements": False})
+    for setting in (
+        "TimeZone = 'UTC'",
+        "autoload_known_extensions = false",
+        "enable_external_access = false",
+        "lock_configuration = true",
+    ):
+        con.execute(f"SET GLOBAL {setting}").complete()
+    return con
 
 
 _KINDS: Memo[tuple[str, ...], Sequence[pa.DataType]] = Memo(
@@ -99,7 +114,7 @@ def explained(cursor: duckdb.DuckDBPyConnection, plan: Plan) -> pa.Table:
     if not plan.sql.startswith("EXPLAIN ANALYZE "):
         relation = cursor.sql(plan.sql.removeprefix("EXPLAIN "), params=list(plan.parameters))
         columns = zip(relation.columns, map(str, relation.types), strict=True)
-        gives = gives_of(cursor, columns, (one.datasource for one in plan.scans))
+        gives = gives_of(columns, (one.datasource for one in plan.scans))
     return plan_table([*plan.told, *(str(row[-1]) for row in rows)], gives)
 
 

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
-from carnac.api.sql.runs import gives
-from carnac.errors import Cancelled, Invalid
 from carnac.ports.memo import Memo
 
 if TYPE_CHECKING:
@@ -20,7 +18,7 @@ TIMEOUT_MS = 10_000
 """Time limit of looking."""
 KEPT_MAX = 2_000
 KEPT_BYTES = 16 << 20
-"""Schemas are kept by the ETag of the answer: to have a light statement explained takes longer than to run it."""
+"""Schemas are kept by the ETag of the answer."""
 
 
 class Described:
@@ -47,23 +45,10 @@ class Described:
             CarnacError: As `Broker.run`.
         """
         asked = replace(statement, query_id=self._new_id(), engine=None, timeout_ms=TIMEOUT_MS)
-        facts = self._broker.look(asked)
-        schema = self._kept.find(facts.etag)
-        if schema is None:
-            schema = self._explain(asked, facts.revision)
-            if not facts.etag.endswith(asked.query_id):  # as of what depends on the time, say
-                self._kept.keep(facts.etag, schema)
-        return schema, facts.revision
-
-    def _explain(self, asked: Statement, revision: int) -> pa.Schema:
-        answer = self._broker.run(
-            replace(asked, sql=f"EXPLAIN {asked.sql}", query_id=self._new_id(), at=revision)
-        )
-        if answer is None:
-            raise Cancelled("the statement was not looked at; ask again")
-        for _ in answer.batches():  # to its end, as the query log says it
-            pass
-        schema = gives(cast("pa.Schema", answer.schema))
-        if schema is None:
-            raise Invalid("nobody here can say which columns the statement has; run it")
-        return schema
+        with self._broker.looking(asked) as (facts, execution):
+            schema = self._kept.find(facts.etag)
+            if schema is None:
+                schema = cast("pa.Schema", execution.describe())
+                if not facts.etag.endswith(asked.query_id):  # as of what depends on the time, say
+                    self._kept.keep(facts.etag, schema)
+            return schema, facts.revision

@@ -11,8 +11,8 @@ from carnac.errors import Invalid
 from carnac.ports import Catalog
 from carnac.ports.distributed import Along, Distribution, GatherLimit, Stand, Way, said_of_slices
 from carnac.ports.queries import LeafRequest, QueryBasis
+from carnac.query.binding import Bound, bind, scan_types, show_empty
 from carnac.query.distributed.aggregates import is_aggregate
-from carnac.query.distributed.binding import Bound, bind, scan_types, show_empty
 from carnac.query.distributed.explaining import said_of_segments
 from carnac.query.distributed.gathering import condition_of, leaf_of, stand_select
 from carnac.query.distributed.groups import split_groups
@@ -111,7 +111,8 @@ class Distributor:
                 found = self.one_round(plan, basis, result)
             except NotOneRound as error:
                 found = self._gathered(plan, basis, result, str(error))
-        return _explained(found, plan, result) if plan.is_explain else found
+        found = replace(found, gives=list(zip(result.names, result.types, strict=True)))
+        return _explained(found, plan) if plan.is_explain else found
 
     def one_round(
         self, plan: Plan, basis: QueryBasis, result: Bound, statement: Node | None = None
@@ -438,7 +439,7 @@ def _cast_all(types: Sequence[str]) -> str:
     return ", ".join(f"CAST(p_{place} AS {kind}) AS p_{place}" for place, kind in enumerate(types))
 
 
-def _explained(plan: Distribution, planned: Plan, result: Bound) -> Distribution:
+def _explained(plan: Distribution, planned: Plan) -> Distribution:
     """Return what says how a statement would be run; the leaves are there for callers that know the servers."""
     told = [
         f"{plan.way.value}: {plan.reason}",
@@ -451,5 +452,4 @@ def _explained(plan: Distribution, planned: Plan, result: Bound) -> Distribution
         f"the broker: {plan.final_sql}",
         *([f"a server that reads all of them: {plan.whole_sql}"] if plan.whole_sql else ()),
     ]
-    gives = list(zip(result.names, result.types, strict=True))
-    return replace(plan, told=told, gives=gives)
+    return replace(plan, told=told)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from carnac.errors import Invalid, Unavailable
 from carnac.ports import QueryResult
 from carnac.ports.distributed import Distribution, Stand
-from carnac.query.distributed.binding import empty_rows
+from carnac.query.binding import empty_rows
 from carnac.query.distributed.sizes import SMALL_ROWS
 from carnac.query.results import gives_of, plan_table, read_rows, run, tidy
 from carnac.query.scans import with_views
@@ -34,7 +34,7 @@ def merged_table(
         Unavailable: It takes more memory.
     """
     if plan.told:
-        return plan_table(plan.told, gives_of(cursor, plan.gives, plan.basis.columns))
+        return plan_table(plan.told, gives_of(plan.gives, plan.basis.columns))
     sql = show_answers(cursor, plan, answers, bytes_max=bytes_max)
     rows = sum(getattr(one, "num_rows", SMALL_ROWS) for group in answers.values() for one in group)
     # a statement that one server could answer alone makes no more rows of its parts

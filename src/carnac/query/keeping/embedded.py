@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from carnac.ports.distributed import GatherLimit
 from carnac.ports.memo import Memo, key_of_values
 from carnac.ports.queries import QueryBasis
+from carnac.query.binding import bind, show_empty
 from carnac.query.distributed.aggregates import (
     COUNTS,
     DISTINCT_VALUES,
@@ -21,7 +22,6 @@ from carnac.query.distributed.aggregates import (
     function_name,
     is_aggregate,
 )
-from carnac.query.distributed.binding import bind, show_empty
 from carnac.query.distributed.distributing import Asked, Distributor
 from carnac.query.distributed.explaining import said_of_segments
 from carnac.query.distributed.leaves import checked_leaf

@@ -13,7 +13,7 @@ from carnac.core.words import first_of
 from carnac.errors import Invalid
 from carnac.ports import Catalog
 from carnac.ports.distributed import LoadAsked, SparkLoad, SparkTable
-from carnac.query.distributed.binding import bind, scan_types, show_empty
+from carnac.query.binding import bind, scan_types, show_empty
 from carnac.query.distributed.settling import settle
 from carnac.query.planning import Planner
 from carnac.query.results import arrow_table

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from carnac.ports import Catalog
 from carnac.ports.distributed import Distribution, SparkAsked, SparkPlan, SparkTable, Stand, Way
-from carnac.query.distributed.binding import bind, show_empty
+from carnac.query.binding import bind, show_empty
 from carnac.query.distributed.settling import settle
 from carnac.query.planning import Plan, Planner
 from carnac.query.results import arrow_table

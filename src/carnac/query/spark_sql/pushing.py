@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from carnac.core.quoting import quote, quote_for_spark
 from carnac.ports.distributed import SOURCE_ROWS, SparkRows
+from carnac.query.binding import bind
 from carnac.query.distributed.aggregates import SPREADING, VOLATILE, function_name, is_aggregate
-from carnac.query.distributed.binding import bind
 from carnac.query.distributed.naming import column, key_of
 from carnac.query.distributed.nesting import called
 from carnac.query.relations import conjuncts

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from carnac.query.binding import Bound, bind
 from carnac.query.distributed.aggregates import SPREADING, VOLATILE, function_name, is_aggregate
-from carnac.query.distributed.binding import Bound, bind
 from carnac.query.messages import first_sentence
 from carnac.query.spark_sql.kinds import PLAIN_TIME, TIME, Kind, NotInSpark, literal, refuse
 from carnac.query.syntax import (

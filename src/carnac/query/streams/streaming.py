@@ -7,7 +7,8 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
-from carnac.query.results import explained, rows_of, with_longs
+from carnac.query.binding import bind, show_empty
+from carnac.query.results import explained, gives_of, rows_of, with_longs
 from carnac.query.streams.basis import basis_of
 
 if TYPE_CHECKING:
@@ -63,6 +64,15 @@ class StreamedQuery:
             schema, self._rows = with_longs(schema, rows)
             self.kept = plan.kept
             return schema
+
+    def describe(self) -> pa.Schema:
+        """Return the schema of the rows, and run nothing; not of EXPLAIN. In the place of `start`."""
+        with self._computing():
+            cursor, plan = self._query.cursor, self._plan
+            show_empty(cursor, plan.scans, plan.tables)
+            found = bind(cursor, plan.sql, plan.parameters)
+            columns = zip(found.names, found.types, strict=True)
+            return gives_of(columns, (one.datasource for one in plan.scans))
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows as `pyarrow.RecordBatch`es, once, after `start`. Closed at the end, and by an error."""
