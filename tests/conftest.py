@@ -26,6 +26,7 @@ from carnac.metadata.store import MetadataStore
 from carnac.spark.session import SparkHolder, SparkSettings
 from tests.class_archive import CACHES, TESTS_MIN, prepare_once
 from tests.nightly import IS_NIGHTLY, NIGHT_S
+from tests.sampling import left_out
 from tests.scheduling import SPARK, OneSpark, is_in_spark_folder
 from tests.support.clock import FakeClock, SequentialIds
 from tests.support.postgresql import PostgreSQLServer, run_postgresql
@@ -129,6 +130,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             message = f"{item.nodeid} uses the shared Spark session: move it to a folder '{SPARK}'"
             raise pytest.UsageError(message)
     items.sort(key=weight, reverse=True)
+    for item in left_out(items):
+        item.add_marker("slow")
 
 
 def weight(item: pytest.Item) -> int:

@@ -278,6 +278,7 @@ def test_too_many_statements_at_a_time_are_refused(served: Served) -> None:
     ask()
 
 
+@pytest.mark.slow
 def test_many_threads_share_a_server(served: Served) -> None:
     segments = write_hours(served.storage, 8)
     wrong: list[object] = []

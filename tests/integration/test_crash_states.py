@@ -136,12 +136,14 @@ def cut_off(folder: Path, states: int, seed: int, forgets: Callable[[Event], boo
         shutil.rmtree(left, ignore_errors=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(PARTS))
 def test_no_power_cut_takes_back_what_was_acknowledged(seed: int) -> None:
     with fast_folder() as name:
         cut_off(Path(name), STATES // PARTS, seed, lambda _: False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["folders", "files", "database"])
 def test_a_sync_that_is_left_out_is_noticed(what: str) -> None:
     def forgets(event: Event) -> bool:

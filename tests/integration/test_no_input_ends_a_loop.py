@@ -207,6 +207,7 @@ EXAMPLES = settings(
 )
 
 
+@pytest.mark.slow
 @EXAMPLES
 @given(given=st.lists(payloads, min_size=1, max_size=4))
 def test_no_task_ends_a_loop(world: World, given: list[dict[str, Any]]) -> None:

@@ -127,6 +127,7 @@ def test_many_leaves_give_what_one_engine_gives(world: World, block: int) -> Non
     assert ways.count(None) <= BLOCK / 5, "most statements run"
 
 
+@pytest.mark.slow
 def test_files_that_are_elsewhere_give_the_same(world: World) -> None:
     ways = [
         check(world, asked(number), random.Random(number), leaves=[2], files=world.half_elsewhere)

@@ -6,6 +6,7 @@ import tempfile
 from contextlib import closing
 from dataclasses import dataclass
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -100,6 +101,7 @@ CHANGES = st.builds(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=max(3, settings().max_examples // 5))  # one takes some 300 ms
 @given(st.lists(CHANGES, min_size=1, max_size=6))
 def test_an_etag_changes_exactly_when_the_answer_could(changes: list[Change]) -> None:

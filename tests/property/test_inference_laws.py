@@ -10,6 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.csv as pc
 import pyarrow.parquet as pq
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -104,6 +105,7 @@ def write(table: pa.Table, path: Path) -> None:
             path.write_text(json.dumps(table.to_pylist(), indent=1))
 
 
+@pytest.mark.slow
 @settings(max_examples=max(3, settings().max_examples // 3))  # one takes some 300 ms
 @given(tables())
 def test_every_format_shows_the_same_time_and_types(given: tuple[dict[str, str], pa.Table]) -> None:
@@ -140,6 +142,7 @@ def test_columns_found_together_are_those_found_one_at_a_time(
     assert together.null_values == tuple(dict.fromkeys(nulls))
 
 
+@pytest.mark.slow
 def test_a_wide_table_is_found_again_in_every_format() -> None:
     kinds = {f"c{place}": sorted(KINDS)[place % len(KINDS)] for place in range(600)}
     cells = {"boolean": True, "double": 1.5, "long": 7, "string": "t-a"}

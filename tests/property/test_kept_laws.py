@@ -177,6 +177,7 @@ def same(engine: QueryEngine, answers: KeptResults, one: Asked, catalog: Drawn) 
         answer.keep(spread.table)
 
 
+@pytest.mark.slow
 def test_kept_results_change_no_answer(world: World) -> None:
     kept = run(world, seed=1, steps=STEPS)
     assert kept.counts.hits > 20, "much is taken, or nothing is shown"
@@ -188,6 +189,7 @@ def test_kept_results_change_no_answer_of_many(world: World, seed: int) -> None:
     assert run(world, seed=seed, steps=LONG_STEPS).counts.hits
 
 
+@pytest.mark.slow
 def test_small_limits_change_no_answer(world: World) -> None:
     run(world, seed=1, steps=STEPS, entry_bytes_max=2_000)
 

@@ -359,6 +359,7 @@ def assert_same(world: World, sql: str) -> None:
     assert rows_of(found) == rows_of(expected.cast(found.schema)), sql
 
 
+@pytest.mark.slow
 @given(sql=statements)
 def test_a_query_over_segments_is_the_query_over_their_rows(world: World, sql: str) -> None:
     assert_same(world, sql)

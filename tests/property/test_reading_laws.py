@@ -9,6 +9,7 @@ import math
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
@@ -166,6 +167,7 @@ def lines_of(data: bytes) -> pa.Table:
     )
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.dictionaries(st.sampled_from(["t", *ALL_TYPES]), JSON_VALUES, max_size=6), max_size=5

@@ -53,6 +53,7 @@ def test_a_told_revision_is_never_short_and_never_goes_back(
     assert news == sorted(news)
 
 
+@pytest.mark.slow
 @given(replacements())
 def test_the_fallback_is_short_where_nothing_is_left_to_fall_back_to(scenario: Replacement) -> None:
     course = simulate(scenario, Way.FALLBACK, Death.DROPPED)

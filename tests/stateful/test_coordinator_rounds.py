@@ -192,6 +192,7 @@ class Days:
             assert server.ids(None) <= live
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_the_laws_hold_over_random_days(seed: int) -> None:
     grace_ms = (0, 60_000)[seed % 2]

@@ -38,6 +38,7 @@ def test_nothing_is_ever_violated(group: int) -> None:
         assert not found.violations, f"seed {seed} of {steps} steps: {found.violations}"
 
 
+@pytest.mark.slow
 def test_a_broker_that_stood_still_keeps_no_copies() -> None:
     """It read an old revision when it went on; the order to unload had been given meanwhile, and it reads on, cold."""
     assert not run(1209, steps=STEPS, has_servers=True).violations

@@ -301,6 +301,7 @@ def pieces(size_bytes: int) -> AsyncIterator[bytes]:
     return send()
 
 
+@pytest.mark.slow
 def test_a_body_that_is_too_long_is_refused_and_never_held(
     overlord: Overlord, lines: Callable[[], list[str]]
 ) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
+import pytest
 
 from tests.support.served import ServedStore
 from tests.unit.broker.conftest import rows_of, statement
 
 
+@pytest.mark.slow
 def test_many_rows_joined_with_themselves_end_at_a_limit(tmp_path: Path) -> None:
     rows = 131_072  # DuckDB 2.0 waited for ever from 122,880 on
     events = pa.table(

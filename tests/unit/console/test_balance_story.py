@@ -54,6 +54,7 @@ def play(packed: bytes, counts: list[int], points: int) -> list[np.ndarray[Any, 
     return frames
 
 
+@pytest.mark.slow
 def test_the_page_plays_exactly_what_was_filmed(outcome: Outcome) -> None:
     for future, raw in zip(
         outcome.futures, read_data(render_page(outcome, []))["films"], strict=True

@@ -173,6 +173,7 @@ LEGEND = {
 }
 
 
+@pytest.mark.slow
 def test_without_widths_the_legend_overlaps_and_with_them_it_does_not() -> None:
     svg = render_chart(LEGEND, ".svg").decode()
     assert overlaps(svg) == []

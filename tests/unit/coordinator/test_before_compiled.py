@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from carnac.core.balancing.cost import field
 from carnac.core.balancing.live.picture import LiveSegment, ServerView
 from carnac.core.balancing.live.planning import ClusterFacts, plan_cluster
@@ -86,6 +88,7 @@ def test_by_room_the_emptiest_server_is_next_and_no_disk_is_filled_up() -> None:
     assert "h2" not in homes
 
 
+@pytest.mark.slow
 def test_by_room_nothing_is_compiled(tmp_path: Path) -> None:
     ran = subprocess.run(
         [sys.executable, "-c", PLAN_BY_ROOM],

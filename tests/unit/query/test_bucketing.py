@@ -82,6 +82,7 @@ def both(
         return found, plain.sql(sql).to_arrow_table()
 
 
+@pytest.mark.slow
 @settings(max_examples=max(3, settings().max_examples // 3))  # of many times each
 @given(times=st.lists(st.integers(MIN_MS, MAX_MS - 1), min_size=1, max_size=40))
 @example(times=EDGES)
@@ -97,6 +98,7 @@ def test_values_types_and_names_are_those_of_duckdb(
     assert found.equals(expected)
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("width", [*UNITS, *WIDTHS])
 def test_groups_by_buckets_are_those_of_duckdb_at_all_times(
     storage: DeepStorage, width: str
@@ -172,6 +174,7 @@ def catalog(storage: DeepStorage) -> MemoryCatalog:
     return MemoryCatalog().add(write_segment(storage, sorted(data, key=lambda r: str(r["__time"]))))
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     "sql",
     [

@@ -38,6 +38,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
         yield opened
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("zone", ZONES)
 @pytest.mark.parametrize("period", PERIODS)
 def test_floor_and_ceil_are_the_bounds_of_a_granularity(

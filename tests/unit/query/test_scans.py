@@ -14,6 +14,7 @@ VIEWS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "sql",
     [

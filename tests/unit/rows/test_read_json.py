@@ -244,6 +244,7 @@ def test_several_files_of_one_task() -> None:
     assert found.rejected == [(1, 0, "\xa0", REASON_MALFORMED), (2, 8, "bad", REASON_MALFORMED)]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not WIKITICKER.exists(), reason=f"{WIKITICKER.name} is not on this machine")
 def test_a_day_of_wikipedia() -> None:
     kinds = {

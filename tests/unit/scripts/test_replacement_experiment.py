@@ -19,6 +19,7 @@ def test_the_table_has_a_line_for_each_way_and_moment(capsys: pytest.CaptureFixt
     assert all(told.count(death.value) >= len(Way) for death in Death)
 
 
+@pytest.mark.slow
 def test_the_document_says_every_second_and_where_the_picture_is(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

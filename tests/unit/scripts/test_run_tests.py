@@ -77,6 +77,7 @@ def test_the_check_keeps_what_failed_tests_wrote_too(
     assert kept == ([] if is_good else ["log.txt"])
 
 
+@pytest.mark.slow
 def test_a_run_without_an_end_is_ended_but_by_night(capsys: pytest.CaptureFixture[str]) -> None:
     command = [sys.executable, "-c", "import time; time.sleep(1)"]
     assert run_tests.run_for(command, {}, limit_s=0.2) == run_tests.ENDED

@@ -74,6 +74,7 @@ def test_a_failed_command_shows_the_end_of_what_it_printed(
     assert (tmp_path / "setup.log").read_text().endswith("one\ntwo\n")
 
 
+@pytest.mark.slow
 def test_a_package_index_that_does_not_answer_is_one_clear_sentence(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -207,6 +207,7 @@ class TestDyingAtAnyPoint:
         live = {item.segment.path for item in store.segments("events")}
         assert files_of(folder) == live == set(store._metadata.known_paths())
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
     def test_a_crash_at_every_call_leaves_what_the_next_run_finishes(
         self, open_store: OpenStore, folder: Path, clock: FakeClock, after: bool
@@ -309,6 +310,7 @@ class TestBesideReaders:
         clock.advance_ms(1)
         assert collector.gc().revisions_trimmed == 2
 
+    @pytest.mark.slow
     def test_many_threads_read_while_everything_else_is_collected(
         self, open_store: OpenStore, folder: Path, clock: FakeClock
     ) -> None:

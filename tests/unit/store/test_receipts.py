@@ -187,6 +187,7 @@ def test_why_wants_revisions_in_order(store: carnac.Store) -> None:
         store.why(COUNT, 2, 1)
 
 
+@pytest.mark.slow
 @settings(max_examples=max(5, min(15, settings().max_examples // 3)))
 @given(st.lists(st.tuples(st.integers(1, 4), st.booleans(), st.integers(1, 5)), max_size=6))
 def test_changes_add_up(steps: list[tuple[int, bool, int]]) -> None:
