@@ -1,7 +1,7 @@
-"""Who may ask a store that is served: users with passwords, what each may do, and what a request needs.
+"""Access to a served store: users with passwords, the permission of each, and the permission that a request needs.
 
-While there is no user, everybody may do everything. A password is kept as its scrypt hash; a token is a signature over
-a user's name and that hash, so that it holds until the password changes or the user goes, and nobody keeps it.
+While there is no user, everybody may do everything. A password is kept as its scrypt hash. A token is a signature over
+a user's name and that hash: it holds until the password changes or the user is removed, and no server keeps it.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ _COST, _BLOCK, _LANES = 1 << 14, 8, 1
 """16 MiB and some 40 ms for each try (RFC 7914 calls them N, r and p)."""
 _HASH_BYTES = 32
 _SERVERS = "servers"
-"""What processes of the cluster sign; what is signed of a user has two lines."""
+"""The text that processes of the cluster sign. The signed text of a user differs from it: it has two lines."""
 
 
 class Permission(IntEnum):
-    """What a user may do; each includes those before it."""
+    """A user's permission. Each one includes those before it."""
 
     READ = 1
     WRITE = 2
@@ -68,10 +68,10 @@ class Accounts:
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What a client says of itself.
+    """The name and the secret that a client sends.
 
     Attributes:
-        name: None beside a token that does not read.
+        name: None if a token's name cannot be decoded.
         secret: A password, or the signature of a token.
     """
 
@@ -111,12 +111,12 @@ def is_token_of(user: User, secret: str, key: bytes) -> bool:
 
 
 def server_token(key: bytes) -> str:
-    """Return what processes of the cluster show one another."""
+    """Return the token that processes of the cluster show one another."""
     return _signature(_SERVERS, key)
 
 
 def is_server_token(secret: str, key: bytes) -> bool:
-    """Whether it is that."""
+    """Whether a secret is the token of the cluster's processes."""
     return _is_signed(_SERVERS, secret, key)
 
 
@@ -134,7 +134,7 @@ def _is_signed(text: str, secret: str, key: bytes) -> bool:
 
 
 def read_authorization(header: str) -> Credentials | None:
-    """Return what an `Authorization` header says (RFC 7617, RFC 6750); None: it does not read."""
+    """Return the credentials of an `Authorization` header (RFC 7617, RFC 6750); None: it has none that can be read."""
     kind, _, rest = header.strip().partition(" ")
     match kind.lower():
         case "basic":
@@ -160,7 +160,7 @@ def _decoded(text: str, letters: bytes) -> str | None:
 
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 _OPEN = frozenset({"/status/health"})
-"""What a load balancer asks, which has no user."""
+"""Paths that anybody may ask: a load balancer has no user."""
 _PROXIES = ("/proxy/overlord", "/proxy/coordinator")
 _READ = (
     "/druid/v2",
@@ -181,7 +181,7 @@ _WRITE = (
 
 
 def needed_permission(method: str, path: str) -> Permission | None:
-    """Return what a request needs; None: nothing. Of what is not known here, all."""
+    """Return the permission that a request needs; None: none. A path that is not listed needs `ADMIN`, but to read."""
     path = path.rstrip("/") or "/"
     for before in _PROXIES:
         if path.startswith(f"{before}/"):

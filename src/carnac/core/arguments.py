@@ -33,7 +33,7 @@ class Shape(NamedTuple):
 
     Attributes:
         fits: Whether a value is such a one.
-        words: What it is called, after "takes".
+        words: Description of the values, after "takes".
     """
 
     fits: Callable[[object], bool]
@@ -75,7 +75,7 @@ def _checked(method: FunctionType) -> object:
 
 
 def _check_texts(name: str, value: object, what: str) -> None:
-    """Refuse texts that nobody can keep, in lists as well; what mappings hold is checked by their readers."""
+    """Refuse texts that cannot be kept, in lists as well. Readers of mappings check the texts in them."""
     if isinstance(value, str):
         if name in _MADE:
             check_name(value, what)
@@ -152,7 +152,7 @@ _SHAPES = {
         _TEXT,
         words="an interval (a text like '2013-01-01/2013-02-01' or a carnac.Interval)",
     ),
-    "int | str | datetime": _one_of(  # whoever looks a negative one up says what is wrong with it
+    "int | str | datetime": _one_of(  # the lookup of a negative one says what is wrong with it
         Shape(lambda value: _is_whole(value, -WHOLE_MAX), ""),
         _TEXT,
         Shape(lambda value: isinstance(value, datetime), ""),

@@ -1,5 +1,5 @@
-"""What an answer says of itself, and whose turn it is to be answered.
+"""Receipts of answers, and the order in which queries run.
 
-When does a cache have to ask again? When an ETag changes, which it does exactly when the answer could: `receipts` makes
-it, and the digests of a receipt. Which waiting query runs next? `admission` says.
+When does a cache have to ask again? When the ETag changes, which it does exactly when the answer could change.
+`receipts` makes the ETag, and the digests of a receipt. How is the next waiting query chosen? `admission` decides.
 """

@@ -1,9 +1,9 @@
-"""Which queries run, and which wait: so many slots, the higher priority first, and clients by turns.
+"""Admission of queries: they run in so many slots, the higher priority first, and clients take turns.
 
-Among waiting queries of one priority that the limits let run, that client's is next which has waited longest for its
-turn; of one client, and of clients that wait equally long, the query that came first. A client that comes anew stands
-behind those that wait already. So a query that waits is overtaken by no other client's queries of its priority more
-than once for each client that was there before it, however many a client sends.
+Among waiting queries of one priority that the limits let run, the next one is of the client that has waited longest
+for its turn. Of one client, and of clients that have waited equally long, the query that came first is next. A new
+client stands behind those that wait already. So within its priority, each other client that was there before a query
+overtakes it at most once, however many queries the client sends.
 """
 
 from __future__ import annotations

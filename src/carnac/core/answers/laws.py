@@ -22,9 +22,9 @@ class Read:
     """A leaf's report, at the end of its rows, of what it has read.
 
     Attributes:
-        view: Which of the statement's requests it answers.
+        view: Name of the statement's request that the leaf answers.
         slices: Segment ids with their clips, as asked.
-        is_whole: The leaf has said all of this: rows of one that has not do not count.
+        is_whole: Whether the leaf has sent all of the report; without that, its rows do not count.
     """
 
     view: str
@@ -47,8 +47,8 @@ def check_answer(
     """Check AN-1 and AN-2 for an answer of which all rows were taken.
 
     Args:
-        missing: What could not be read from any server.
-        is_complete: What the answer says of itself.
+        missing: Slices that could not be read from any server.
+        is_complete: Whether the answer says that it is complete.
 
     Raises:
         InvariantError: One of them does not hold.

@@ -1,4 +1,4 @@
-"""Which server is asked for which segment of a query, and how long it is waited for."""
+"""The choice of a server for each segment of a query, and the time that its answer may take."""
 
 from __future__ import annotations
 
@@ -43,26 +43,28 @@ def plan_reads(
     *,
     part_bytes: int = 0,
 ) -> Assignment:
-    """Return whom to ask for each segment.
+    """Return the server to ask for each segment.
 
-    Those that have it loaded are asked before those that load it, and these before any other, which reads it from deep
-    storage: always the same one by rendezvous hashing, so that what it keeps of the file is found again. Among several
-    that have it, one that is asked for little, so that a light query is one server's; else by rendezvous hashing too,
-    as long as a server has at most an eighth more than its fair part to do: so a dashboard finds what servers kept of
-    its last answers. What a server runs more than others counts as much as a fair part of this query. When all have
-    their part, the one with the least to do.
+    A server that has the segment loaded is asked before one that loads it, and this one before any other, which reads
+    it from deep storage. Among servers without it, rendezvous hashing always chooses the same one, so that the part of
+    the file that this server keeps is used again. Among several that have it, one that is already asked for little is
+    chosen, so that one server answers a light query. Otherwise rendezvous hashing chooses among those whose load is at
+    most an eighth above the fair part, so that a dashboard finds the results that servers kept of its last answers.
+    Each query that a server runs beyond those of the least busy one counts as much as a fair part of this query. When
+    all have their part, the server with the least load is chosen.
 
-    What servers keep is of sets of segments, so a segment more should move no other one: the newest is dealt last of
-    its size, and the fair part is one of a total that is rounded up by at most an eighth, so that it changes rarely.
+    Servers keep results of sets of segments, so one more segment should move no other one. Therefore the newest segment
+    is dealt last of its size. The fair part is taken of a total that is rounded up by at most an eighth, so that it
+    changes rarely.
 
     Source: consistent hashing with bounded loads (Mirrokni, Thorup, Zadimoghaddam, 2018).
 
     Args:
         sizes: Bytes of each segment's file, by segment id.
-        servers: Those that live and do not drain.
+        servers: Servers that live and do not drain.
         tried: Servers that could not read a segment, by segment id; they are not asked again.
-        part_bytes: So much is asked of one server before another one is, if not all are needed; each of several has
-            about as much to do.
+        part_bytes: Bytes that are asked of one server before another one is asked, if not all servers are needed. Each
+            of several servers has about the same load.
     """
     fair_bytes = max(1, _rounded_up(sum(sizes.values())) // max(1, len(servers)))
     bound_bytes = fair_bytes + fair_bytes // 8

@@ -1,7 +1,7 @@
-"""Which server should hold which segment.
+"""The distribution of segments over servers.
 
-`cost` says what two segments on one server cost each other, and what any segment would cost anywhere (`CostIndex`).
-`plan` says what to load, drop and move: rules, throttles, decommissioning, moves (`plan_run` is a coordinator's run).
+`cost` computes the cost of two segments on one server, and of any segment on any server (`CostIndex`).
+`plan` decides on loads, drops and moves: rules, throttles, decommissioning (`plan_run` is a coordinator's run).
 
-The only part of the core that uses NumPy and numba. Nothing here is imported before balancing is asked for.
+No other part of the core uses NumPy and numba. Nothing here is imported before balancing is needed.
 """

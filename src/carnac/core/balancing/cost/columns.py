@@ -1,4 +1,4 @@
-"""Segments and servers as columns: what the kernels take. A server and a datasource are numbers here, from 0 up."""
+"""Segments and servers as columns, for the kernels. A server and a datasource are numbers here, from 0 up."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class SegmentColumns(NamedTuple):
     Attributes:
         datasources: Number of the datasource, from 0 up.
         starts_ms, ends_ms: The interval, half-open.
-        sizes_bytes: What a copy takes of a server's disk; >= 0.
+        sizes_bytes: Bytes that a copy takes of a server's disk; >= 0.
         copy_of: Number of the segment that a row is a copy of, any order and range. Two copies of one segment are
             never placed on one server.
     """
@@ -114,9 +114,9 @@ class Room(NamedTuple):
     Attributes:
         allowed: Flags, one row for each kind of request (a tier, say), one column for each server.
         kinds: For each request the row of `allowed` that holds for it.
-        free_bytes: What is left of each disk; a hard limit. Placing changes a copy of it.
-        capacity_bytes: The whole disk; the tie-breaker: of equal costs the server with the larger free share wins, then
-            the lower number.
+        free_bytes: Free bytes of each disk; a hard limit. Placing changes a copy of it.
+        capacity_bytes: Size of each disk. Of equal costs the server with the larger free share wins, then the lower
+            number.
         barred_offsets, barred_servers: For each request the servers that it must not go to (they hold a copy):
             `barred_servers[barred_offsets[i]:barred_offsets[i + 1]]`.
     """

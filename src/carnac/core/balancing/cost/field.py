@@ -38,7 +38,7 @@ EVERYTHING = 0
 FIRST_CELL, CELLS, FIRST_BLOCK, SIZE = range(4)
 """Columns of `Field.grids`."""
 WHOLE, TO_RIGHT, TO_LEFT, FROM_LEFT, FROM_RIGHT = range(5)
-"""Rows of a block: what it costs against itself, what it casts onto its ends, what others cast onto them."""
+"""Rows of a block: its cost against itself, the sums that it casts onto its ends, and those that others cast there."""
 
 pair_cost = compiled(scaled_cost)
 
@@ -52,7 +52,7 @@ class Field(NamedTuple):
         decay, gain, inner: Of each cell: e^−z, 1 − e^−z, 2(z + e^−z − 1).
         fade: Of each block: e^−z of all its cells together.
         covered: `[cell, server]`: how many segments cover the cell.
-        among: `[cell, server]`: what the cell costs against its block.
+        among: `[cell, server]`: the cell's cost against its block.
         sums: `[block, kind, server]`.
         rate: λ per millisecond.
     """
@@ -193,7 +193,7 @@ def shift(f: Field, grid: int, lo: int, hi: int, s: int, sign: int, is_bulk: boo
     for block in range(first_block + low, first_block + blocks - 1):
         cast = sums[block, FROM_LEFT, s] * f.fade[block] + sums[block, TO_RIGHT, s]
         if block >= first_block + high and cast == sums[block + 1, FROM_LEFT, s]:
-            break  # what lies behind is as it was
+            break  # the blocks behind are as they were
         sums[block + 1, FROM_LEFT, s] = cast
     for block in range(first_block + high, first_block, -1):
         cast = sums[block, FROM_RIGHT, s] * f.fade[block] + sums[block, TO_LEFT, s]
@@ -372,7 +372,7 @@ class Held(NamedTuple):
 
 
 class Takers(NamedTuple):
-    """Which server may take which segments.
+    """The sizes of segments and the room of servers, by which a server may take a segment.
 
     Attributes:
         smallest_bytes: By group: size of its smallest segment.

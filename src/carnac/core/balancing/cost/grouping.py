@@ -33,7 +33,7 @@ def rows_by_key(keys: Ints, key_count: int) -> RowsByKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Groups:
-    """Segments of one datasource and interval: what they cost anywhere is the same. Sorted by datasource, then time.
+    """Segments of one datasource and interval, whose cost is the same anywhere. Sorted by datasource, then time.
 
     Attributes:
         of_segment: The group of each segment.

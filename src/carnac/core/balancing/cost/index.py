@@ -47,17 +47,17 @@ class CostIndex:
     """The segments that each server holds, by their intervals, so that the cost of one more is known everywhere.
 
     Costs are exact: no interval is left out for being far away, and nothing is left of segments that are gone
-    (`field.py` says how). What is kept is how often each server covers each instant, by datasource; which segments did
-    so is the caller's to know.
+    (`field.py` says how). The index keeps how often each server covers each instant, by datasource. Only the caller
+    knows which segments do so.
 
-    Time is cut where segments start and end. A segment with an end that is new cuts it anew, which takes time with
-    the size of the index: a caller that knows what will come says so first (`reserve`).
+    Time is cut where segments start and end. A segment with a new end cuts it anew, which takes longer the larger the
+    index is. A caller that knows the segments to come announces them first (`reserve`).
 
-    Servers and datasources are numbers from 0 up; datasources need not be announced. Costs are in hours². Not for
-    several threads at once.
+    Servers and datasources are numbers from 0 up; datasources need not be announced. Costs are in hours². One thread
+    at a time may use an index.
 
     Args:
-        server_count: How many servers there are, all empty.
+        server_count: Number of servers, all empty.
         half_life_ms: Time difference at which two instants count half.
     """
 

@@ -38,7 +38,7 @@ def scaled_cost(x0: int, x1: int, y0: int, y1: int, rate: float) -> float:
     before = rate * (y0 - x0)
     shared = rate * (min(x1, y1) - y0)
     after = rate * abs(x1 - y1)
-    later = rate * (y1 - y0)  # what meets the part of X before the overlap: all of Y
+    later = rate * (y1 - y0)  # all of Y meets the part of X before the overlap
     if shared < 0.25:  # t + exp(−t) − 1 cancels: its series, to t¹²
         t = shared
         series = 1 - t / 12 * (1 - t / 13 * (1 - t / 14))

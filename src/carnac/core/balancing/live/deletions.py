@@ -31,7 +31,7 @@ def plan_deletions(
 ) -> tuple[Deletion, ...]:
     """Return the oldest stretch of each datasource that one drop rule matches, by datasource.
 
-    What has not ended yet is left alone, whatever the rule says: rows may still come.
+    A chunk that has not ended is left alone, even if a drop rule matches it: rows may still come.
 
     Args:
         chunks: The time chunks that show something, by datasource, disjoint.

@@ -23,8 +23,8 @@ class Newcomers:
 
     Args:
         cluster: With the run's plan in its queues.
-        free: Bytes that each server takes yet.
-        index: What its servers hold then; it is changed by each placement.
+        free: Bytes that each server can still take.
+        index: The holdings of its servers then; each placement changes it.
         rules: Of the run.
         limits: Of the run.
     """

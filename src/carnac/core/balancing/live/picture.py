@@ -44,16 +44,16 @@ class ServerView:
     """A historical that is alive, and what it holds as far as is known.
 
     Attributes:
-        capacity_bytes: What it may hold.
-        is_decommissioning: It is emptied and gets nothing new.
-        is_draining: It is about to stop: it gets nothing new, and no queries.
-        obeys: Whether it has heard the fence of the coordinator that leads. Until then an order of an earlier one may
-            still arrive and take any segment away, so what it holds is not counted on.
-        loaded: Ids of segments on its disk, without those that it was told to unload.
-        loading: Ids of those that it was told to load, in order.
-        unloading: Ids of those that it was told to unload, until it says that it does not hold them any more: an order
-            of which nothing was heard may still arrive.
-        failed: Ids of those that it could not load.
+        capacity_bytes: Bytes that it may hold.
+        is_decommissioning: Whether it is emptied and gets nothing new.
+        is_draining: Whether it is about to stop; it gets nothing new, and no queries.
+        obeys: Whether it has seen the fence of the leading coordinator. Until then an order of an earlier leader may
+            still arrive and take any segment away, so its segments are not counted on.
+        loaded: Ids of segments on its disk, without those that it was ordered to unload.
+        loading: Ids of segments that it was ordered to load, in order.
+        unloading: Ids of segments that it was ordered to unload, until it reports that it does not hold them any more.
+            An order without a report may still arrive.
+        failed: Ids of segments that it could not load.
         sizes: Bytes of segments that it holds, by id; at least of those that the log does not know.
     """
 
@@ -132,10 +132,10 @@ def is_under_way(move: MoveUnderWay, servers: Mapping[str, ServerView]) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Picture:
-    """A cluster, and which of its rows the log needs.
+    """A cluster, with a flag for each segment that the log needs.
 
     Attributes:
-        used: Which segments the log needs; the others are held still.
+        used: Flags of the segments that the log needs. Servers still hold the others.
     """
 
     cluster: ClusterState
@@ -152,8 +152,8 @@ def cluster_of(
 ) -> Picture:
     """Return the state that a run of the planner starts from.
 
-    A copy counts as leaving only while its move can still end. What a server failed to load, or was told to unload, is
-    no copy to count on, and is not tried there again.
+    A copy counts as leaving only while its move can still end. A segment that a server failed to load, or was ordered
+    to unload, is no copy to count on, and is not tried there again.
 
     Args:
         live: Segments that the newest revision needs.

@@ -48,16 +48,16 @@ class ClusterPlan:
 
     Attributes:
         loads: In the order of the queues: first replicas, then further ones, the newest first.
-        moves: Of which the target is to load; the source keeps its copy until then.
+        moves: Moves whose target is to load; the source keeps its copy until then.
         surplus: Loaded copies that no rule wants where they are: server, segment, why.
         cancelled: Loads that wait and are not wanted there any more, by server.
         unwanted: Live segments that no rule wants on any server.
         unplaced: Live segments that no server can take, and why.
         skipped: How often something was not done, by reason.
-        blockers: What keeps decommissioning servers from being emptied.
-        cost_before: Of the cluster, hours².
+        blockers: Reasons why decommissioning servers cannot be emptied.
+        cost_before: Cost of the cluster, hours².
         cost_after: The same when all is done.
-        newcomers: Places what comes before the next run.
+        newcomers: Places segments that come before the next run.
     """
 
     loads: Sequence[Load]
@@ -78,9 +78,10 @@ class ClusterFacts:
     """The state that a run starts from.
 
     Attributes:
-        away: Servers that have gone and may be back soon: what another one has too is not loaded in their place.
-        moves: That were ordered and have not ended.
-        departed: Moves that have.
+        away: Servers that have gone and may be back soon. Their segments that another server has too are not loaded in
+            their place.
+        moves: Moves that were ordered and have not ended.
+        departed: Moves that have ended.
     """
 
     live: Collection[LiveSegment]
@@ -151,7 +152,8 @@ def _drops_of(
 ) -> tuple[list[tuple[str, str, str]], dict[str, list[str]]]:
     """Return the loaded copies that are too many, and loads to cancel by server.
 
-    What drop rules match goes when it is deleted from the data, and what the log does not need, by the rollout.
+    Segments that drop rules match go when they are deleted from the data; the rollout drops segments that the log does
+    not need.
     """
     loaded = {server.server_id: server.loaded for server in servers}
     ids, hosts, drops = plan.before.segments.ids, plan.before.servers, plan.drops
@@ -217,7 +219,7 @@ PERIOD_MS = 60_000
 def plan_ahead(facts: ClusterFacts, runs: int) -> Iterator[ClusterPlan]:
     """Yield the plans of so many runs, fewer if the cluster comes to rest; the first one always.
 
-    What a run orders is taken to be loaded and dropped when the next one comes.
+    The loads and drops that a run orders are taken to be done when the next run starts.
     """
     for number in range(runs):
         plan = plan_cluster(facts)

@@ -1,7 +1,7 @@
 """Plans before the cost functions are machine code, and how they become it.
 
-Compiling them takes some ten seconds of a processor, once after each installation, and minutes on a machine that is
-busy. What is new is loaded meanwhile: by room alone. Nothing here that is planned calls a compiled function.
+Compiling them takes some ten seconds of a processor, once after each installation, and minutes on a busy machine.
+Meanwhile new segments are loaded by room alone. No plan that is made here calls a compiled function.
 """
 
 from __future__ import annotations

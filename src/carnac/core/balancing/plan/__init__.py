@@ -1,6 +1,6 @@
-"""What should be loaded, dropped and moved now? `coordination.plan_run` decides one run of a coordinator.
+"""Which segments should be loaded, dropped and moved now? `coordination.plan_run` decides one run of a coordinator.
 
-`cluster.py` is what goes in, `plans.py` what comes out; `rules.py` and `replication.py` say what is wanted, `loads.py`
-where it goes, `rerouting.py` where it would be loaded sooner, `moves.py` what is moved, `leaving.py` what may go and
-what is served again, `limits.py` how much at a time.
+`cluster.py` is the input, and `plans.py` the output. `rules.py` and `replication.py` decide on the replicas, `loads.py`
+on their servers, `rerouting.py` on servers that would load them sooner, and `moves.py` on moves. `leaving.py` decides
+which replicas may go and which are served again, `limits.py` how many at a time.
 """

@@ -67,12 +67,12 @@ class Board:
     """A cluster in the course of a run.
 
     Attributes:
-        cluster: What the run started from.
-        free: What is left of each disk, queued loads and what is leaving counted; may be negative.
+        cluster: The cluster at the start of the run.
+        free: Free bytes of each disk; queued loads and leaving replicas count as used. May be negative.
         capacity: The size of each disk.
         projected: Bytes of each server once its queue is done.
         queued: Loads in each queue.
-        active: Which servers take segments.
+        active: Flags of the servers that take segments.
         server_after: The server of each of the cluster's replicas when the moves that were planned are done.
     """
 

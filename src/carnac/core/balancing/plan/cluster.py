@@ -38,8 +38,8 @@ class Server:
     """A server that holds segments on its disk.
 
     Attributes:
-        capacity_bytes: What it may hold, queued loads included; >= 0.
-        decommissioning: It gets nothing new and is emptied.
+        capacity_bytes: Bytes that it may hold, queued loads included; >= 0.
+        decommissioning: Whether it gets nothing new and is emptied.
     """
 
     server_id: str
@@ -88,7 +88,7 @@ class SegmentTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Replicas:
-    """Which server holds which segment, one element each; a segment is on a server once at most."""
+    """Pairs of a segment and a server that holds it, one element each. A segment is on a server once at most."""
 
     segment: Ints
     server: Codes

@@ -29,10 +29,11 @@ class CoordinatorPlan:
 
     Attributes:
         loads: Replicas to load.
-        drops: Replicas to drop now: of what is wanted others are loaded (BL-5). Named again until they are gone.
-        moves: Moves, planned on what loads and drops leave.
-        skipped: What was not done, by reason, of loads and drops; `moves.skipped` has its own.
-        before: The cluster that the plan was made for; what was leaving and is needed where it is, is `LOADED` again.
+        drops: Replicas to drop now. Other replicas of wanted segments are loaded (BL-5). A drop is planned again until
+            the replica is gone.
+        moves: Moves, planned on the cluster that loads and drops leave.
+        skipped: Number of loads and drops that were not done, by reason; `moves.skipped` has its own.
+        before: The cluster that the plan was made for. Leaving replicas that are needed there are `LOADED` again.
         after: The same with the plan in its queues: loads and the targets of moves `LOADING`, the rest `LEAVING`.
     """
 
@@ -54,16 +55,16 @@ def plan_run(
 ) -> CoordinatorPlan:
     """Return what one run of the coordinator does.
 
-    Rules say which replicas there should be; what lacks is loaded, what is too much is dropped, and what is left of the
-    cluster is balanced. A replica that leaves for another one is dropped by a run that sees the other one loaded; if
-    that has died or failed meanwhile, it is served again.
+    Rules say which replicas there should be. Missing replicas are loaded, surplus ones are dropped, and the remaining
+    cluster is balanced. A replica that leaves for another one is dropped by a run that sees the other one loaded. If
+    the other one has died or failed meanwhile, the leaving one is served again.
 
     Args:
         cluster: The cluster and its time.
         rules: Of all datasources.
         limits: Of the run.
         used: Segments that are a part of the data; others are dropped.
-        index: As in `plan_moves`: what the cluster's servers hold; it is changed as if the plan had been queued.
+        index: The holdings of the cluster's servers, as in `plan_moves`; it is changed as if the plan had been queued.
     """
     matches = decide_rules(rules, cluster.segments, cluster.now_ms)
     given, hosts = cluster, cluster.servers

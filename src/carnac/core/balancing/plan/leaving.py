@@ -23,7 +23,7 @@ class TierCounts:
 
     Attributes:
         tier: Name of the tier.
-        asked: What the rules ask for.
+        asked: Replicas that the rules ask for.
         wanted: The same, but no more than there are servers that take segments.
         served: Loaded and staying.
         queued: Queued to load.
@@ -46,11 +46,11 @@ def tier_names(cluster: ClusterState, matches: RuleMatches) -> tuple[str, ...]:
 def count_replicas(
     cluster: ClusterState, matches: RuleMatches, name: str, by_load: Flags
 ) -> TierCounts:
-    """Return what a tier should have and what it has.
+    """Return the replicas that a tier should have and those that it has.
 
     Args:
         cluster: The cluster.
-        matches: Which rule each segment goes by.
+        matches: Rule of each segment.
         name: The tier.
         by_load: Segments that go by a load rule.
     """
@@ -69,14 +69,14 @@ def count_replicas(
 
 
 def recall_leaving(cluster: ClusterState, matches: RuleMatches, used: Flags) -> ClusterState:
-    """Return the cluster in which replicas that are leaving and are needed where they are are served again.
+    """Return the cluster in which leaving replicas that are needed where they are are served again.
 
-    A tier keeps as many of them as it would lack without: more than are loaded and queued elsewhere. Servers that stay
-    are preferred. Of what no rule matches one replica is kept.
+    A tier keeps as many of them as it would lack otherwise: the wanted ones less those loaded and queued elsewhere.
+    Servers that stay are preferred. One replica is kept of each segment that no rule matches.
 
     Args:
         cluster: The cluster.
-        matches: Which rule each segment goes by.
+        matches: Rule of each segment.
         used: Segments that are a part of the data.
     """
     replicas = cluster.replicas

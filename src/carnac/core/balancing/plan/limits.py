@@ -88,7 +88,7 @@ class Throttles:
     Attributes:
         max_moves: See `MoveLimits`.
         max_queue: See `MoveLimits`.
-        max_replicas: See `LoadLimits`; None: what `smart_limits` says of the number of segments.
+        max_replicas: See `LoadLimits`; None: the limit of `smart_limits` for the number of segments.
     """
 
     max_moves: int = 100

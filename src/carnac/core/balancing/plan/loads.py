@@ -76,15 +76,16 @@ def plan_loads(
     *,
     index: CostIndex,
 ) -> QueuePlan:
-    """Return where each replica that is wanted is loaded, in the order of the load queue.
+    """Return a server for each wanted replica, in the order of the load queue.
 
-    Each goes to the server of its tier that has room and no copy yet and where it costs least; the next one sees it.
+    Each replica goes to the server of its tier where it costs least, of those with room and no copy yet. The next
+    replica is placed with this one counted.
 
     Args:
         cluster: The cluster.
-        requests: What is wanted; throttles have been applied.
+        requests: The wanted replicas; throttles have been applied.
         limits: Of the run.
-        index: What the cluster's servers hold, as in `plan_moves`; the loads are noted in it.
+        index: The holdings of the cluster's servers, as in `plan_moves`; the loads are noted in it.
     """
     requests = requests.take(order_queue(requests.segment, requests.reason, cluster.segments))
     board = Board(cluster)
@@ -107,8 +108,8 @@ def _tier_flags(board: Board, tiers: tuple[str, ...]) -> Flags:
 def _place(board: Board, requests: LoadRequests, limits: LoadLimits, index: CostIndex) -> Ints:
     """Return the server of each request, or -1.
 
-    Queues are not known to the index: what overflows one is taken back and placed again without that server. Each round
-    fills at least one queue, so there are at most as many rounds as servers, and one.
+    The index does not know queues: loads that overflow one are taken back and placed again without that server. Each
+    round but the last fills at least one queue, so there are at most as many rounds as servers, and one.
     """
     rows = segment_rows(board.cluster, requests.segment)
     server = np.full(len(requests), -1, np.int64)

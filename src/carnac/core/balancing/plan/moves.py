@@ -101,7 +101,7 @@ class _Run:
             self.note(move, Reason.SAVE)
 
     def choose_best(self, chooser: Chooser, scorer: CostScorer, budget: int) -> list[Found]:
-        """Return what saves most; what becomes worth moving by the moves of a pass is found in the next one."""
+        """Return the moves that save most. Moves that those of a pass make worthwhile are found in the next pass."""
         found: list[Found] = []
         for number in range(MAX_PASSES):
             candidates = self.scanner.find(chooser.tier, self.limits)
@@ -161,7 +161,7 @@ def plan_moves(
     Args:
         cluster: The cluster.
         limits: Of the run.
-        index: What the cluster's servers hold; it is changed as if the plan had been carried out.
+        index: The holdings of the cluster's servers; it is changed as if the plan had been carried out.
     """
     run = _Run(cluster, limits, index)
     for name in cluster.tiers:

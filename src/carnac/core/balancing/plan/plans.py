@@ -47,9 +47,9 @@ class Blocker:
     """Why a decommissioning server keeps segments for now.
 
     Attributes:
-        reason: What stands in the way of all of them.
-        segments: How many.
-        size_bytes: How much together.
+        reason: The reason that all of them stay for.
+        segments: Number of them.
+        size_bytes: Their size together.
         example_id: One of them.
     """
 
@@ -73,7 +73,7 @@ class MovePlan:
     Attributes:
         moves: In the order in which they were chosen.
         skipped: How many segments were looked at and not moved, by reason.
-        blockers: What keeps decommissioning servers from being emptied; throttling is not counted.
+        blockers: Reasons why decommissioning servers cannot be emptied; throttling is not counted.
         cost_before: Sum over servers of the cost of all pairs, hours² (by heat, if heat counts).
         cost_after: The same once all is done.
     """
@@ -99,7 +99,7 @@ class QueuePlan:
         segment: Segment of each.
         server: Server of each.
         reason: Code of each one's reason, an index into `REASONS`.
-        skipped: How many requests came to nothing, by reason.
+        skipped: Number of requests that were not met, by reason.
     """
 
     segment: Ints

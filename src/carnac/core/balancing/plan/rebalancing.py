@@ -1,8 +1,8 @@
-"""Which moves help most: the best one, then the best one after it, down to those that are not worth it.
+"""The moves that help most: the best one, then the best one after it, until none is worth it.
 
 All segments of all servers of a tier are costed in one pass (`CostIndex.scan`). The best are then looked at one by
-one, best first, each against the cluster as the moves before it have left it: a saving that has shrunk goes back into
-the heap.
+one, best first, each against the cluster as the moves before it have left it. A candidate whose saving has shrunk goes
+back into the heap.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ class Chooser:
     """Looks for moves in one tier.
 
     Args:
-        board: Where the run stands; moves are noted on it.
-        scorer: Tells costs; moves are noted in it.
-        tier: Which servers are in the tier.
+        board: State of the run; moves are noted on it.
+        scorer: Costs of segments; moves are noted in it.
+        tier: Flags of the servers in the tier.
         limits: Of the run.
-        skipped: Gets counts of what was looked at and not moved.
+        skipped: Gets counts of the segments that were looked at and not moved.
     """
 
     def __init__(
@@ -95,9 +95,9 @@ class Candidates:
     """Servers and groups whose segments may cost less elsewhere, as columns.
 
     Attributes:
-        saving: About what moving one of them saves.
-        group: Which segments.
-        server: Where they are.
+        saving: Approximate saving by a move of one of them.
+        group: Group of the segments.
+        server: Server that holds them.
         cost: Cost of time of the whole tier, hours².
     """
 
@@ -192,7 +192,7 @@ def choose_best(
 
 
 def _best_of(chooser: Chooser, scorer: CostScorer, group: int, server: int) -> Found | None:
-    """Return a move of one of a server's segments of a group: what they cost is the same."""
+    """Return a move of one of a server's segments of a group; they all have the same cost."""
     board, at = chooser.board, 0
     replicas, peers = board.cluster.replicas, board.by_group.of(group)
     held = (board.by_segment.offsets, board.by_segment.rows, replicas.server, replicas.hold)

@@ -1,4 +1,4 @@
-"""From rules to replicas: what each tier lacks, and what it has too much of."""
+"""From rules to replicas: those that each tier lacks, and its surplus."""
 
 from __future__ import annotations
 
@@ -54,15 +54,15 @@ def decide_replication(
     """Return what to load and what to drop, so that each segment has the replicas that its rule asks for.
 
     A replica in a queue counts. A surplus is dropped only when all that the rule asks for, in all tiers, is served:
-    first what is only queued, then from decommissioning servers, then where it costs most. What is leaving is among
+    first queued replicas, then those on decommissioning servers, then those that cost most. A leaving replica is among
     the drops as soon as it may go, and until it is gone. A segment that no rule matches is left alone.
 
     Args:
-        cluster: The cluster, after `recall_leaving`; `broadcast` of it is not looked at.
-        matches: Which rule each segment goes by.
+        cluster: The cluster, after `recall_leaving`; its `broadcast` is not read.
+        matches: Rule of each segment.
         limits: Of the run.
         used: Segments that are a part of the data; others are dropped.
-        index: What the cluster's servers hold.
+        index: The holdings of the cluster's servers.
     """
     by_load = matches.by_action(Action.LOAD) & used
     dropped = matches.by_action(Action.DROP) & used
@@ -152,12 +152,12 @@ def _surplus(
 
 
 def time_costs(cluster: ClusterState, rows: Ints, index: CostIndex) -> Floats:
-    """Return what replicas cost where they are, in hours².
+    """Return the costs of replicas where they are, in hours².
 
     Args:
         cluster: The cluster.
         rows: Rows of its replicas, of such as count towards the cost.
-        index: What the cluster's servers hold.
+        index: The holdings of the cluster's servers.
     """
     table, servers = cluster.segments, len(cluster.servers)
     segment, server = cluster.replicas.segment[rows], cluster.replicas.server[rows]

@@ -1,7 +1,7 @@
 """Loads that wait while another server is idle: they are cancelled and queued there.
 
-A server joins, and all that is to be loaded was queued on the others before. What waits has cost nothing yet, so it may
-go where it is loaded sooner.
+When a server joins, all loads have been queued on the others before. A waiting load has cost nothing yet, so it may go
+to the server that loads it sooner.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ def plan_reroutes(
     *,
     index: CostIndex,
 ) -> Reroutes:
-    """Return which loads go to a server whose queue is much shorter, the last of the longest queues first.
+    """Return the loads that go to a server with a much shorter queue, the last of the longest queues first.
 
     The first loads of each queue stay: they may have begun. Of the servers that are idle enough, the one where the
     segment costs least takes it.
 
     Args:
         cluster: With all loads of this run queued.
-        waiting: Which of its replicas may be sent elsewhere, of those that are `LOADING`.
+        waiting: Flags of its `LOADING` replicas that may be sent elsewhere.
         limits: Of the run.
         index: As in `plan_moves`; the change is noted in it.
     """

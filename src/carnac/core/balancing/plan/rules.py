@@ -271,7 +271,7 @@ def rule_set(lists: Mapping[str, tuple[Rule, ...]]) -> RuleSet:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RuleMatches:
-    """Which rule each segment goes by.
+    """The rule of each segment.
 
     Attributes:
         rules: Rules by index.

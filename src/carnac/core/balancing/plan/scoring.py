@@ -44,8 +44,8 @@ class CostScorer:
     """The costs of a cluster's segments by the index, in hours².
 
     Args:
-        board: Where the run stands.
-        index: What the servers hold; moves are noted in it, so it is the caller's to keep or to lose.
+        board: State of the run.
+        index: The holdings of the servers; moves are noted in it, so that the caller's index changes.
     """
 
     def __init__(self, board: Board, index: CostIndex) -> None:
