@@ -1,7 +1,7 @@
-"""Who asks: what a client says of itself, held against the users of the store.
+"""Authentication of clients: the credentials of a request are checked against the users of the store.
 
-The users are read again when they were read a while ago, so that whoever is added, changed or removed is known to all
-processes soon. A password that was right is not hashed again while its user stays as it is.
+The users are read again after a while, so that all processes soon know a user that was added, changed or removed. A
+password that was right is not hashed again while its user stays as it is.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ FRESH_MS = 2_000
 RIGHT_MAX = 1_000
 """Passwords that were right and are not hashed again."""
 TRIES_AT_ONCE = 2
-"""Passwords that are hashed at once; others wait. Whoever was right before waits for none of them."""
+"""Passwords that are hashed at once; others wait. A password that was right before waits for none of them."""
 CHALLENGE = 'Basic realm="carnac", charset="UTF-8"'
 _NOBODY = User(
     name="",
     permission=Permission.READ,
     password=f"scrypt$16384$8$1${'00' * 16}${'00' * 32}",
 )
-"""Whoever is unknown is told so as late as whoever has a wrong password."""
+"""User in place of an unknown one: refusing an unknown name takes as long as refusing a wrong password."""
 
 ASKING: ContextVar[User | None] = ContextVar("asking", default=None)
-"""Whose request is answered; None: there are no users."""
+"""User whose request is answered; None: there are no users."""
 
 
 class Access:

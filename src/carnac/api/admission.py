@@ -1,4 +1,4 @@
-"""Which tasks and compaction specs are taken over HTTP: the client may be anybody who reaches the address."""
+"""Admission of tasks and compaction specs over HTTP, where the client may be anybody who reaches the address."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from carnac.specs.tasks.spec import AnyTask, IngestTask, load_task_text
 
 
 class Admission:
-    """Holds tasks against what strangers may ask for.
+    """Checks that tasks ask for no more than clients may.
 
     Args:
-        input_roots: Folders and URLs below which they may read.
-        spark_settings: Which more settings of Spark they may set.
+        input_roots: Folders and URLs below which tasks may read.
+        spark_settings: Further settings of Spark that tasks may set.
     """
 
     def __init__(self, *, input_roots: Sequence[str], spark_settings: Sequence[str] = ()) -> None:

@@ -49,8 +49,8 @@ def make_app(
     """Return the application.
 
     Args:
-        routers: What the roles of the process answer.
-        loops: What must turn for the process to be healthy.
+        routers: Routes of the roles of the process.
+        loops: Loops that must turn for the process to be healthy.
         hosts: The names under which it may be asked; None: those of the loopback interface.
         access: Tells who asks, and whether they may; None: everybody may.
     """

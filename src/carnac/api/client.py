@@ -164,7 +164,7 @@ class OverlordClient(Waiting):
 
     @contextmanager
     def _reading(self, method: str, path: str, **how: Any) -> Iterator[dict[str, Any]]:
-        """Yield the object that is answered; what is not as it should be is no overlord's answer."""
+        """Yield the object that is answered; an object without the parts that are read is no overlord's answer."""
         data = self._call(method, path, **how)
         try:
             yield _object(parse_json(data, "answer", limit=ANSWER_MAX_BYTES))
@@ -191,7 +191,7 @@ class OverlordClient(Waiting):
         return data
 
     def _request(self, method: str, path: str, **how: Any) -> tuple[httpx.Response, bytes]:
-        """Return the answer; what only reads is asked once more if the connection breaks.
+        """Return the answer; a request that only reads is sent once more if the connection breaks.
 
         A server closes a connection that is idle for a while, and may do so in the moment in which it is used again.
         """

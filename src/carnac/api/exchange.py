@@ -33,9 +33,9 @@ class Exchange:
         scope: The request, as ASGI has it.
         transport, flow: Where the answer goes, and whether the client takes it.
         is_kept: Whether the client goes on with the connection afterwards.
-        default_headers: What every answer has.
-        on_read: Told when what came of its body was read.
-        on_over: Told when it is answered, or will never be.
+        default_headers: Headers of every answer.
+        on_read: Called when the pieces of its body that have come are read.
+        on_over: Called when it is answered, or will never be.
 
     Attributes:
         is_whole: All of its body has come.

@@ -1,6 +1,6 @@
-"""The gate in front of an application: who may ask, from where, how long a request may be, how slowly it may come.
+"""The gate in front of an application: limits on clients and their origin, and on the size and pace of requests.
 
-What does not pass is answered here, in one sentence and with one line in the log, before anything of it is read.
+A request that does not pass is answered here before its body is read, in one sentence and with one line in the log.
 """
 
 from __future__ import annotations
@@ -88,12 +88,13 @@ class Gate:
 
     Args:
         hosts: The names under which the server may be asked.
-        text_paths: Where a body may be plain text, or such text as a form is sent. What keeps pages of others out there
-            is that browsers say where a page is from that sends one.
-        bytes_paths: Where JSON may call itself bytes, which pages of others cannot send unasked either.
-        shortcuts: What answers in place of the application, by method and path: the same, in less time.
+        text_paths: Paths where a body may be plain text, or a form. Pages of other sites can send these, but browsers
+            name the site of the page, so the gate refuses them.
+        bytes_paths: Paths where JSON may have the type of bytes, which pages of other sites cannot send unasked either.
+        shortcuts: Applications that give the same answer in less time, by method and path.
         access: Tells who asks, and whether they may; None: everybody may.
-        forms: What says that somebody may not ask, by the beginnings of paths where clients read another form.
+        forms: Functions that make the answer to a client that may not ask, by the beginnings of paths where clients
+            read another form.
     """
 
     def __init__(
@@ -197,7 +198,8 @@ class Gate:
     def _check_type(self, head: _Head, headers: Mapping[bytes, str]) -> None:
         """Check that the body is JSON, which no page of another site can send unasked; nor can it send DELETE.
 
-        Where there is no body, none needs a type: Airflow ends a task so. What a page sends so, says where it is from.
+        A request without a body needs no type: Airflow ends a task with one. If a page sends it, the browser names the
+        site of the page.
         """
         kind = headers.get(b"content-type", "").partition(";")[0].strip().lower()
         if not kind and (head.method == "DELETE" or _has_no_body(headers)):
@@ -309,7 +311,7 @@ def _check_sizes(head: _Head, said: str) -> None:
 
 
 def _check_texts(head: _Head) -> None:
-    """Check that path and query are texts: what is decoded leniently is not what was asked for."""
+    """Check that path and query are UTF-8: a lenient decoder would make another request of other bytes."""
     try:
         unquote_to_bytes(head.raw_path).decode()  # a task of any id can be cancelled
         for part in re.split(b"[&=]", head.query_string):

@@ -1,7 +1,7 @@
-"""By which names an address may be asked, and from which pages: what keeps strangers' pages in a browser out.
+"""Names by which an address may be asked, and pages that may ask it; pages of other sites in a browser are kept out.
 
-A page of `evil.example.com` may let its name point to 127.0.0.1 (DNS rebinding): then the browser takes this server for
-that page's own. It still sends the name, as `Host`. A client that asks by a numeric address was not led here by a name.
+A page of `evil.example.com` may let its name point to 127.0.0.1 (DNS rebinding). The browser then takes this server for
+that page's own, but still sends the name, as `Host`. A client that asks by a numeric address was led here by no name.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ def make_router(
 
     Args:
         what: `overlord` or `coordinator`.
-        knows: Which one leads.
+        knows: Service that knows which one leads.
         leads: Whether this one does.
     """
     router = APIRouter(prefix=prefix, tags=[tag])

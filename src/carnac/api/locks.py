@@ -1,4 +1,4 @@
-"""`/druid/indexer/v1/lockedIntervals/v2` and `/activeLocks`: what is locked, for clients that plan around it."""
+"""`/druid/indexer/v1/lockedIntervals/v2` and `/activeLocks`: the locks, for clients that plan around them."""
 
 from __future__ import annotations
 

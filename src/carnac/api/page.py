@@ -89,7 +89,7 @@ def _example_of(operation: Json) -> str | None:
 
 
 def _prose(text: object) -> str:
-    """Return a sentence as HTML; what stands between backticks is code."""
+    """Return a sentence as HTML; text between backticks is code."""
     return _CODE.sub(r"<code>\1</code>", escape(str(text)))
 
 

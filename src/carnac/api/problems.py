@@ -83,7 +83,7 @@ def problem(
 def body_of_problem(
     status: int, message: str, *, kind: str, ids: dict[str, object] | None = None
 ) -> dict[str, object]:
-    """Return what is wrong as the object that Druid's clients read; whatever a request held, it is one short line."""
+    """Return an error as the object that Druid's clients read. Its texts are short lines, whatever a request held."""
     message = one_line(message)
     is_theirs = status < HTTPStatus.INTERNAL_SERVER_ERROR
     category = _CATEGORIES.get(HTTPStatus(status), "INVALID_INPUT" if is_theirs else "DEFENSIVE")

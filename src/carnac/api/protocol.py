@@ -1,6 +1,6 @@
 """HTTP/1.1 of the server: read by httptools, within limits on connections, on heads, and on how slowly they may come.
 
-uvicorn accepts connections and ends them; what lies between is here.
+uvicorn accepts connections and ends them; this module reads and answers their requests.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ class BoundedProtocol(asyncio.Protocol):
         self._target = b""
         self._headers: Headers = []
         self._reading: Exchange | None = None
-        """Whose body comes now."""
+        """Exchange whose body is arriving."""
         self._exchanges: deque[Exchange] = deque()
-        """What is not answered yet; the first of them is at work."""
+        """Exchanges that are not answered yet; the first of them is at work."""
         self._pending_bytes = 0
-        """What has come since the last head, piece of a body or end."""
+        """Bytes that have come since the last head, piece of a body or end."""
         self._free_since_s = self._loop.time()
         self._is_idle = False
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 GRACE_S = 5
 """How long requests that are under way at the end may take."""
 WORK_S = 10.0
-"""How long what a request was cut off from may go on: what it uses is closed afterwards."""
+"""How long the threads of requests that were cut off may go on; the services that they use are closed afterwards."""
 BACKLOG = 128
 
 
@@ -39,7 +39,7 @@ def make_listener(host: str, port: int) -> socket.socket:
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
-    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # what it accepts inherits it
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # its connections inherit it
     return listener
 
 
@@ -79,11 +79,11 @@ class _Server(uvicorn.Server):
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """What a server shows whoever connects, so that they encrypt what they send (TLS).
+    """A certificate that a server shows its clients, so that they encrypt their requests (TLS).
 
     Attributes:
-        chain: A file: its certificate, then those by which it is known, in PEM.
-        key: A file: the key of it, in PEM, without a password.
+        chain: File with the certificate, then those that vouch for it, in PEM.
+        key: File with its key, in PEM, without a password.
     """
 
     chain: Path

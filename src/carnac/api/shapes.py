@@ -143,7 +143,7 @@ def location_of(attempt: Attempt | None) -> Location:
 
 
 def ingestion_report(task: Task, report: Mapping[str, object]) -> dict[str, Any]:
-    """Return a report under the name by which Druid's clients find it; what Carnac itself says is below `carnac`."""
+    """Return a report under the name by which Druid's clients find it; Carnac's own report is below `carnac`."""
     stats = report.get("rowStats")
     counts: Mapping[str, int] = stats if isinstance(stats, Mapping) else {}
     thrown_away, unparseable = counts.get("filtered", 0), counts.get("rejected", 0)

@@ -1,4 +1,4 @@
-"""Parts of requests of Avatica's, read strictly: what a driver would not send is refused in a sentence."""
+"""Parts of requests of Avatica's, read strictly: a value that no driver would send is refused in a sentence."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Asked:
 
     Attributes:
         body: As it came.
-        client: Who asks: an address.
+        client: Address of the client.
     """
 
     body: Mapping[str, object]

@@ -1,4 +1,4 @@
-"""Columns of Arrow as the driver wants them: what it is told of each, and the values.
+"""Columns of Arrow in the form that the driver needs: a description of each, and the values.
 
 Numbers, instants and days are numbers: an instant by its milliseconds and a day by its days since 1970, both as the
 clock on the wall of `sqlTimeZone` shows them. Lists are lists; structs and bytes are texts, as in `carnac.api.sql`.
@@ -30,7 +30,7 @@ Values = Callable[["pa.Array"], Sequence[object]]
 
 
 class _Kind(NamedTuple):
-    """What JDBC says of a type of SQL: its number, Avatica's representation, the class in Java, and digits."""
+    """A type of SQL in JDBC: its number, Avatica's representation, the class in Java, and digits."""
 
     number: int
     rep: str
@@ -135,10 +135,10 @@ def _parameter(place: int) -> dict[str, object]:
 
 
 def values_of(kind: pa.DataType, zone: ZoneInfo | None) -> Values:
-    """Return what makes values of a type.
+    """Return the function that makes values of a type.
 
     Args:
-        zone: Whose date and time of day instants are told in; None: UTC's.
+        zone: Time zone whose date and time of day instants show; None: UTC.
     """
     import pyarrow.types as kinds
 

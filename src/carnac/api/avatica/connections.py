@@ -44,7 +44,7 @@ class OpenStatement:
     """A statement of a connection: prepared or not, with rows of its last run or without.
 
     Attributes:
-        prepared: What `execute` runs; None: nothing was prepared.
+        prepared: Request that `execute` runs; None: nothing was prepared.
         held: Rows of its last run, if any are left.
         until_ms: When the time of that run is over; None: it has no limit.
         why_none: Why there are no rows, if some were let go.
@@ -261,7 +261,7 @@ class Connections:
             found.close()
 
     def sweep(self) -> None:
-        """Close connections that nobody uses, and let go of rows that nobody fetches; what runs is in use."""
+        """Close connections that nobody uses, and let go of rows that nobody fetches. A running statement is in use."""
         now_ms = self._clock.now_ms()
         unused: list[OpenConnection] = []
         unfetched: list[HeldRows] = []

@@ -1,7 +1,7 @@
-"""Rows of a statement between two fetches: a little is read ahead, the rest stays with what answers it.
+"""Rows of a statement between two fetches: a few are read ahead, the rest stay with the run of the statement.
 
-What was read ahead whole gives its turn back at once, as the rows of most statements do. A longer answer keeps its turn
-and its revision until it was fetched, was let go, or its time is over.
+An answer that is read ahead whole gives its turn back at once, as most answers do. A longer one keeps its turn and its
+revision until its rows are fetched or let go, or its time is over.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class HeldRows:
 
     Attributes:
         offset: How many rows were taken.
-        is_done: Whether that is all.
-        signature: What the driver is told of them, once `open` has returned.
+        is_done: Whether those are all rows.
+        signature: Their description for the driver, once `open` has returned.
     """
 
     def __init__(self, run: Run, request: SqlRequest) -> None:
@@ -79,7 +79,7 @@ class HeldRows:
         """
         try:
             self._read_ahead(rows_max)
-            if self._is_left:  # what was stopped amid its rows may end as if it had no more
+            if self._is_left:  # a run that was stopped amid its rows may end as if it had no more
                 raise Cancelled(_GONE)
             offset, rows = self.offset, self._take(rows_max)
         except BaseException:

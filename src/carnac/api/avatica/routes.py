@@ -36,7 +36,7 @@ def make_router(avatica: Avatica, *, threads: DaemonThreads) -> APIRouter:
     """Return the route.
 
     Args:
-        threads: What waits for the service.
+        threads: Threads that wait for the service.
     """
     router = APIRouter(tags=["queries"])
 

@@ -1,4 +1,4 @@
-"""What a driver may ask, over the statements that a broker answers."""
+"""Requests that a driver may send, answered by the statements of a broker."""
 
 from __future__ import annotations
 
@@ -77,10 +77,10 @@ class Avatica:
         """Return the answer to a request.
 
         Args:
-            client: Who asks: an address.
+            client: Address of the client.
 
         Raises:
-            CarnacError: The request is wrong, or what it asks for failed.
+            CarnacError: The request is wrong, or its statement failed.
         """
         name = body.get("request")
         answer = self._answers.get(name) if isinstance(name, str) else None
@@ -116,7 +116,7 @@ class Avatica:
             raise Invalid(
                 f"the properties of a connection are longer than {PROPERTIES_MAX} characters"
             )
-        read_request({"query": "SELECT 1", "context": context})  # what is wrong is told at once
+        read_request({"query": "SELECT 1", "context": context})  # a wrong property fails at once
         self._connections.open(asked.connection_id, context)
         return _response("openConnection")
 

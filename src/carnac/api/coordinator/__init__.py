@@ -1,8 +1,8 @@
-"""What does a coordinator answer over HTTP? Druid's paths below `/druid/coordinator/v1`, and our own for what goes on.
+"""How does a coordinator answer over HTTP? Under Druid's paths below `/druid/coordinator/v1`, and our own for progress.
 
-`datasources` tells what there is, `loading` whether it is loaded, `servers` which one holds what and what is to come,
-`rules` which copies are wanted, `config` which servers are to be emptied, `orders` deletes, `lookups` sets names.
-`shapes` has the objects that clients read.
+`datasources` shows the data, `loading` whether it is loaded, `servers` the segments that each server holds and will
+load, `rules` the copies that are wanted, `config` the servers that are to be emptied. `orders` deletes, `lookups` sets
+names. `shapes` has the objects that clients read.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ FIXED: Mapping[str, str] = {
     "pauseCoordination": "a coordinator is paused by stopping it: queries continue",
     "smartSegmentLoading": "throttles are settings here",
 }
-"""What is always false, and why."""
+"""Settings of Druid's that are always false, and why."""
 
 
 def make_router(view: ClusterView) -> APIRouter:

@@ -1,4 +1,4 @@
-"""`/druid/coordinator/v1/datasources…`, `/metadata…`, `/intervals…`: what there is, by datasource and by time."""
+"""`/druid/coordinator/v1/datasources…`, `/metadata…`, `/intervals…`: the data, by datasource and by time."""
 
 from __future__ import annotations
 
@@ -292,7 +292,7 @@ def _with_servers(
 
 
 def _sums(segments: Sequence[LiveSegment], servers: Sequence[ServerState]) -> dict[str, Any]:
-    """Return a datasource in numbers: what there is, and what tiers hold of it."""
+    """Return a datasource in numbers: its segments, and the copies of them that each tier holds."""
     sizes = {one.segment_id: one.size_bytes for one in segments}
     tiers: dict[str, dict[str, int]] = {}
     seen: dict[str, set[str]] = {}

@@ -1,1 +1,1 @@
-"""Flight SQL: what ADBC and JDBC ask, answered as SQL over HTTP is, in batches of Arrow."""
+"""Flight SQL: requests of ADBC and JDBC are answered as SQL over HTTP is, in batches of Arrow."""

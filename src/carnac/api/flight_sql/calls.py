@@ -71,7 +71,7 @@ class Calls:
 
     def end(self, call: Call) -> None:
         """Let go of what a call has. Idempotent."""
-        with self._mutex:  # what is asked whether it was abandoned ends only when nobody asks
+        with self._mutex:  # a call does not end while `stop_abandoned` asks it
             self._calls.discard(call)
         if call.answer is not None:
             call.answer.close()

@@ -1,4 +1,4 @@
-"""Catalogs, schemas and tables, of one revision: what drivers show as a tree."""
+"""Catalogs, schemas and tables of one revision, which drivers show as a tree."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ LISTS: Mapping[str, Listing] = {
     f"{_PREFIX}ImportedKeys": lambda *_: info.foreign_keys(),
     f"{_PREFIX}CrossReference": lambda *_: info.foreign_keys(),
 }
-"""What answers each command."""
+"""Functions that answer commands, by the name of the command."""
 
 
 def _said(command: Any, *names: str) -> list[Any]:

@@ -86,7 +86,7 @@ def read(name: str, data: bytes) -> Any:
         message.ParseFromString(data)
         for field, value in message.ListFields():
             if field.type == field.TYPE_STRING and isinstance(value, str):
-                value.encode()  # what was no UTF-8 is no text
+                value.encode()  # bytes that are not UTF-8 are no text
     except (DecodeError, UnicodeError):
         raise Invalid(f"it does not read as {name} of Flight SQL") from None
     return message

@@ -68,7 +68,7 @@ class FlightSqlServer:
 
     Attributes:
         port: At which it listens.
-        url: What drivers are given.
+        url: URL for drivers.
     """
 
     def __init__(

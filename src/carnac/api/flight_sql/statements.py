@@ -39,7 +39,7 @@ class Asker:
 
     Attributes:
         name: Of the user, else its address.
-        context: What its headers say of the context.
+        context: Query context from its headers.
         is_jdbc: Whether it is the JDBC driver, which has no object for instants with a zone, and sends no value of a
             type that it was not told.
     """
@@ -218,7 +218,7 @@ class Statements:
                 f"the statement takes {found.count} parameters, and {row.num_columns} came"
             )
         data = written(row.select(range(found.count)))
-        values_of(data)  # what is wrong is told at once
+        values_of(data)  # a wrong value fails at once
         self._prepared.keep(handle, replace(found, parameters=data))
 
     def promise_prepared(self, handle: bytes, asker: Asker) -> tuple[pa.Schema, bytes]:

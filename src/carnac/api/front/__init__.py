@@ -1,5 +1,5 @@
-"""What does a process say of itself, and under which other paths is it asked?
+"""How does a process report its state, and under which other paths is it asked?
 
-`status` is what load balancers, dashboards and consoles ask first, `proxied` the paths by which Druid's web console
-reaches an overlord and a coordinator through a router.
+`status` has the routes that load balancers, dashboards and consoles ask first, `proxied` the paths by which Druid's web
+console reaches an overlord and a coordinator through a router.
 """

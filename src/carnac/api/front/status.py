@@ -30,7 +30,7 @@ def make_router(loops: Sequence[Loop]) -> APIRouter:
     """Return the routes that load balancers and dashboards ask first.
 
     Args:
-        loops: What must turn for the process to be healthy.
+        loops: Loops that must turn for the process to be healthy.
     """
     router = APIRouter(prefix="/status", tags=["service"])
 

@@ -1,4 +1,4 @@
-"""What all kinds of native queries share: data source, intervals, granularity, filter, and virtual columns."""
+"""Parts that all kinds of native queries share: data source, intervals, granularity, filter, and virtual columns."""
 
 from __future__ import annotations
 
@@ -215,7 +215,7 @@ def _one_interval(text: str) -> Interval:
 
 
 def _interval(text: str) -> Interval:
-    """Return an interval; what lies before year 1 or after 9999 is cut off, as clients write all of time so."""
+    """Return an interval, cut to the years 1 to 9999: clients write all of time with years beyond them."""
     start, slash, end = text.partition("/")
     is_early, is_late = _EARLY.match(start) is not None, _LATE.match(end) is not None
     if slash and (is_early or is_late):

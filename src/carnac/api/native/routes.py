@@ -43,7 +43,7 @@ def make_router(
     Args:
         open_catalog: Opens the revision that a query is planned on.
         new_id: Makes ids of queries that bring none.
-        threads: What waits for the service.
+        threads: Threads that wait for the service.
     """
     router = APIRouter(prefix="/druid", tags=["queries"])
 

@@ -28,7 +28,7 @@ ANALYSES = (
 )  # fmt: skip
 DEFAULT = ("cardinality", "interval", "minmax")
 FACTS = 5
-"""What is asked of each column."""
+"""Number of facts that are computed of each column."""
 CHUNKS_MAX = 200
 """Time chunks that are told apart."""
 WEEK_MS = 7 * DAY_MS

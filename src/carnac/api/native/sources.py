@@ -1,4 +1,4 @@
-"""Data sources of native queries: what stands in FROM, and which columns it has."""
+"""Data sources of native queries: the table in FROM, and its columns."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Compaction that runs by itself, under Druid's paths of overlords and its older ones of coordinators.
 
-The specs are those of `carnac compaction set`. What is true of all datasources together is settings of a process: they
-are shown, and a client that changes one is told its name. Source: Druid's documentation of its HTTP API.
+The specs are those of `carnac compaction set`. Values for all datasources together are settings of a process: they are
+shown, and the refusal to change one names the setting. Source: Druid's documentation of its HTTP API.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FIXED: Mapping[str, str] = {
     "useSupervisors": "the overlord that leads compacts by itself",
     "engine": "Spark does the work",
 }
-"""What cannot be set for all datasources, and why."""
+"""Values of Druid's that cannot be set for all datasources, and why."""
 _TAG = "compaction"
 _EXAMPLE = {
     "dataSource": "flights",

@@ -1,4 +1,4 @@
-"""`/druid/indexer/v1/supervisor…`: what is read from streams, under Druid's paths and in its words.
+"""`/druid/indexer/v1/supervisor…`: supervisors of streams, under Druid's paths and in its words.
 
 Source: Druid's documentation of its supervisor API.
 """

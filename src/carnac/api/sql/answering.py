@@ -1,8 +1,8 @@
-"""The answer to a request for SQL: what fails before the first row has a status, the rest streams.
+"""The answer to a request for SQL: a failure before the first row has a status, and rows stream.
 
-A short answer is sent whole, with all that it says of itself in headers. Of a long one the headers say what is known
-before its rows; what is known only at their end comes as trailers. If it fails on its way, the connection is closed
-without the end of the body, so that no client takes a part for the whole.
+A short answer is sent whole, with all its facts in headers. The headers of a long answer hold the facts that are known
+before its rows; trailers hold those that are known only at their end. If a long answer fails on its way, the connection
+is closed without the end of the body, so that no client takes a part for the whole.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ WHOLE_MAX_BYTES = 256 << 10
 PIECE_BYTES = 64 << 10
 """A longer one is sent in pieces of about this size."""
 UNWATCHED_S = 0.05
-"""What takes no longer is not worth looking whether its client is still there."""
+"""Statements that take no longer run without checks whether their client is still there."""
 _ENDING = Unavailable("this server ends, and the query was stopped; ask again, or another one")
 _log = logging.getLogger(__name__)
 
@@ -47,10 +47,10 @@ class SqlAnswer(Response):
     """Runs a statement when it is to be sent.
 
     Args:
-        threads: What waits for the service.
+        threads: Threads that wait for the service.
         if_none_match: As the client sent it.
         run: Of a request that is more than a statement.
-        mark: Of what that run makes of the rows (`facts.mark_of`).
+        mark: Of the form that this run gives the rows (`facts.mark_of`).
     """
 
     def __init__(
@@ -139,7 +139,7 @@ class SqlAnswer(Response):
         await _send(send, HTTPStatus.OK, headers, body)
 
     def _begin(self) -> tuple[AnswerFacts | None, bytes, bool]:
-        """Have it run up to its first rows: what a short answer takes is one turn of one thread."""
+        """Have it run up to its first rows: a short answer occupies one thread once."""
         facts = self._run.open(self._if_none_match)
         return (None, b"", False) if facts is None else (facts, *self._run.take(WHOLE_MAX_BYTES))
 
@@ -151,7 +151,7 @@ class SqlAnswer(Response):
         ]
 
     def _log(self, error: CarnacError, what: str) -> None:
-        # whoever cancels a query or leaves does what clients do: nobody has to look at it
+        # clients may cancel a query or leave: no operator has to look at that
         level = logging.INFO if isinstance(error, Cancelled) else logging.ERROR
         _log.log(level, "query %s%s: %s", self._request.statement.query_id, what, error.message)
 

@@ -125,7 +125,7 @@ class _Sink:
         return len(piece)
 
     def flush(self) -> None:
-        """Do nothing: what is written is there."""
+        """Do nothing: written pieces are held already."""
 
     def close(self) -> None:
         """Take nothing more."""

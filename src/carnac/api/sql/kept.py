@@ -29,7 +29,7 @@ class Selected:
 
     Attributes:
         payload: The task as it was submitted.
-        report: What its attempt told.
+        report: Report of its attempt.
     """
 
     payload: Mapping[str, object]

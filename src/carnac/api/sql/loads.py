@@ -60,7 +60,7 @@ def submit_statement(body: Mapping[str, object], services: Services) -> Task | R
 
     Raises:
         Invalid: The request is wrong.
-        Refused: Whoever asks may only read.
+        Refused: The user may only read.
     """
     sql, context = _read_query(body)
     if is_load_statement(sql):

@@ -37,9 +37,9 @@ class SqlRequest:
     """A request for SQL.
 
     Attributes:
-        statement: What is to be run.
+        statement: Statement to run.
         shape: Of the answer.
-        native_id: What `X-Druid-Query-Id` says.
+        native_id: Value of `X-Druid-Query-Id`.
         rows_max: As many rows are sent at most; None: all.
     """
 
@@ -125,7 +125,7 @@ def read_request(body: object) -> SqlRequest:
 
 
 def split_settings(sql: str) -> tuple[str, dict[str, object]]:
-    """Return a statement without the `SET key = value;` before it, and these; what follows keeps its place.
+    """Return a statement without the `SET key = value;` before it, and these. The statement keeps its place in lines.
 
     Raises:
         Invalid: No statement follows, as from a client that sends them one by one.

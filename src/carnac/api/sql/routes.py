@@ -62,7 +62,7 @@ def make_router(service: Broker, *, new_id: Callable[[], str], threads: DaemonTh
 
     Args:
         new_id: Makes ids of queries that bring none.
-        threads: What waits for the service.
+        threads: Threads that wait for the service.
     """
     router = APIRouter(prefix="/druid/v2", tags=["queries"])
 

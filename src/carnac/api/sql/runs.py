@@ -46,7 +46,7 @@ def plan_for(
     Args:
         rows: The schema of the statement's rows (`gives`).
         names: Of its columns.
-        batches: What EXPLAIN says.
+        batches: Lines of EXPLAIN.
     """
     import pyarrow as pa
 
@@ -79,7 +79,7 @@ class Rows:
     Attributes:
         names: Of the columns.
         schema: Their types; it may have other names.
-        facts: What the answer says of itself.
+        facts: Facts of the answer, for its headers.
     """
 
     names: Sequence[str]
@@ -184,7 +184,7 @@ class Run:
             return
         if answer is not None:
             answer.close()
-        elif self._is_asking:  # what was refused has no right to the id: another query may have it
+        elif self._is_asking:  # a refused one has no right to the id, which may be another's
             self._service.cancel(self._request.statement.query_id, is_left=True)
 
 

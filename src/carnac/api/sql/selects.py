@@ -1,4 +1,4 @@
-"""A SELECT that runs as a task: what a request means, and which columns it will have."""
+"""A SELECT that runs as a task: the task that a request means, and the columns that its rows will have."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TASK_ENGINES = frozenset({"msq-task", "sql-msq-task"})
 
 
 def select_task(body: Mapping[str, object], describe: Describe) -> dict[str, object]:
-    """Return the task that a request for a SELECT means; what is SET before it is in the context.
+    """Return the task that a request for a SELECT means. Values that the request SETs before it are in the context.
 
     Raises:
         Invalid: The request is wrong, or the statement.

@@ -175,7 +175,7 @@ def _cast(column: pa.Array) -> list[str]:
 
 
 def _instants(column: pa.Array, zone: ZoneInfo | None) -> list[str | None]:
-    """Return ISO 8601 with three digits: what is finer is cut off, as Druid has milliseconds only.
+    """Return ISO 8601 with three digits: microseconds are cut off, as Druid has milliseconds only.
 
     Raises:
         Invalid: One of them is beyond all years that are written, as infinity is.

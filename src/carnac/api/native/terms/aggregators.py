@@ -234,7 +234,7 @@ _OF_TEXTS = {
     ("min", "long"): "9223372036854775807",
     ("max", "long"): "(-9223372036854775807 - 1)",
 }
-"""What a text that is no number counts as."""
+"""Values that count for a text that is no number."""
 _NUMBERS: tuple[Kind, ...] = ("long", "double", "float")
 _FOLDED = {"Sum": "sum", "Min": "min", "Max": "max", "Any": "any_value"}
 _ENDS = {"First": "arg_min", "Last": "arg_max"}

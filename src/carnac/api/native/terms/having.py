@@ -23,7 +23,7 @@ _COMPARED = {"equalTo": "=", "greaterThan": ">", "lessThan": "<"}
 
 
 class _Named(Scope):
-    """What a group has, by name."""
+    """Values of a group, by name."""
 
     def __init__(self, results: Results) -> None:
         super().__init__({})

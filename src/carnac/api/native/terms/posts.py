@@ -1,4 +1,4 @@
-"""Druid's post-aggregators: what is computed of aggregates."""
+"""Druid's post-aggregators: values that are computed from aggregates."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ABSENT = {
 
 
 class Results:
-    """What post-aggregators and `having` may name: dimensions, aggregators, and post-aggregators before them."""
+    """Values that post-aggregators and `having` may name: dimensions, aggregators, and post-aggregators before them."""
 
     def __init__(self, dimensions: Mapping[str, Sql], measures: Iterable[Measure]) -> None:
         self._values = dict(dimensions)

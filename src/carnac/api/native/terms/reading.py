@@ -72,7 +72,7 @@ def whole_of(owner: Block, name: str, default: int | None, *, least: int = 0) ->
 
 
 def flag_of(owner: Block, name: str, *, default: bool = False) -> bool:
-    """Return a flag, which may be a text, as old clients send it; what is neither counts as not said."""
+    """Return a flag, which may be a text, as old clients send it. Any other value gives the default."""
     value = owner.get(name)
     if isinstance(value, bool):
         return value

@@ -1,4 +1,4 @@
-"""What a search looks for in a text."""
+"""Conditions of searches on a text."""
 
 from __future__ import annotations
 

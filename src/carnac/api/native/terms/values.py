@@ -116,7 +116,7 @@ def element(kind: Kind) -> Kind:
 
 
 def literal(value: object) -> Sql:
-    """Return a literal; what is no number is a text."""
+    """Return a literal; values other than null, numbers and booleans become texts."""
     if value is None:
         return NULL
     if isinstance(value, bool):
