@@ -39,11 +39,11 @@ def open_metadata(
     """Open the metadata store at `url`.
 
     Args:
-        create: Make the tables if there are none. A file is made in any case. One that is there and cannot be written
-            is opened for reading; what would write is `ReadOnly`.
+        create: Make the tables if there are none. A file is made in any case. A file that cannot be written is opened
+            for reading; writes raise `ReadOnly`.
         url: `sqlite:///relative.db`, `sqlite:////absolute.db`, `postgresql://user@host/database`, or
             `memory://`: a new store that is gone when it is closed.
-        patience_ms: How long a write waits for those of other processes before it is `Unavailable`; None: a minute.
+        patience_ms: Time that a write waits for those of other processes before it is `Unavailable`; None: a minute.
         on_statement: Called with each SQL statement of a write before it runs; for fault injection.
 
     Raises:
@@ -101,11 +101,11 @@ def find_obstacle(url: str) -> str | None:
 
 
 def back_up(url: str, target: Path) -> None:
-    """Write the metadata at a URL into an empty file, as they are at one moment; nobody waits meanwhile.
+    """Write the metadata at a URL into an empty file, as of one moment; no other process waits meanwhile.
 
     Raises:
-        Invalid: They are not in a file.
-        Corrupt: What is there is damaged.
+        Invalid: The metadata are not in a file.
+        Corrupt: The metadata are damaged.
         OSError: The target cannot be written.
     """
     if not url.startswith(_SQLITE) or len(url) <= len(_SQLITE):

@@ -67,10 +67,10 @@ class Writing(Protocol):
 
 
 class Opening:
-    """A store that is open in a process: connections and locks are for one side of a fork.
+    """A store that is open in a process. Its connections and locks are for one side of a fork.
 
     Args:
-        shown: What the store is called in messages.
+        shown: Name of the store for messages.
 
     Attributes:
         is_closed: Whether it was closed since.
@@ -87,12 +87,12 @@ class Opening:
         return os.getpid() != self._process
 
     def check(self) -> None:
-        """Refuse what is closed; raises Unavailable."""
+        """Refuse a closed store; raises Unavailable."""
         if self.is_closed:
             raise Unavailable(f"the metadata store {self._shown} is closed; open it again")
 
     def check_writable(self) -> None:
-        """Refuse what is closed, and a child's writes; raises Unavailable."""
+        """Refuse a closed store, and writes of a child process; raises Unavailable."""
         self.check()
         if self.is_forked:
             raise Unavailable(

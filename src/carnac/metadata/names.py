@@ -37,7 +37,7 @@ def renewed(lease: Lease, now_ms: int, ttl_ms: int, revision: int | None) -> Lea
     """Return a lease prolonged, and moved if a revision is given.
 
     Raises:
-        Invalid: The revision is older than the lease's: what was there may be gone.
+        Invalid: The revision is older than the lease's, so its files may be gone.
     """
     if revision is not None and revision < lease.revision:
         raise Invalid(

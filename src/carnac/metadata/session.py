@@ -28,12 +28,12 @@ class Session:
     """A connection inside a transaction.
 
     Args:
-        kind: Of the database: `SQLITE` or `POSTGRESQL`.
+        kind: Kind of the database: `SQLITE` or `POSTGRESQL`.
 
     Attributes:
-        writes: How many writing calls there were; a job that failed without one has left nothing behind.
-        memo: What this transaction has read and may keep until its end.
-        memo_writes: `writes` when `memo` was last in step with the database.
+        writes: Number of writing calls. A job that failed without one has left nothing behind.
+        memo: Values that this transaction has read and may keep until its end.
+        memo_writes: Value of `writes` when `memo` was last in step with the database.
     """
 
     def __init__(

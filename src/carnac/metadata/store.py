@@ -400,9 +400,9 @@ class MetadataStore(
     # -------------------------------------------------------------------------------------------------- locks
 
     def change_locks(self, event: LockEvent) -> LockReply:
-        """Let an event happen to the lockbox, in one transaction; return what it answers.
+        """Apply an event to the lockbox, in one transaction; return its answer.
 
-        What the lockbox decides is `core.locks.machine.decide`, at the store's own time.
+        `core.locks.machine.decide` makes the decision, at the store's own time.
 
         Raises:
             Invalid: The event contradicts itself.

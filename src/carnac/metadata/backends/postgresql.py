@@ -65,8 +65,8 @@ class PostgresqlDatabase:
     """A store in a PostgreSQL database.
 
     Args:
-        url: `postgresql://user@host/database`; what follows `?` goes to libpq.
-        patience_ms: How long a write waits for those of other processes.
+        url: `postgresql://user@host/database`; parameters after `?` go to libpq.
+        patience_ms: Time that a write waits for those of other processes.
         on_statement: Called with each statement before it is sent; tests inject faults with it.
 
     Raises:
@@ -235,9 +235,9 @@ class PostgresqlDatabase:
         return connection
 
     def _end_who_is_silent(self) -> None:
-        """End the transaction of a writer that has said nothing for as long as we had to wait for it.
+        """End the transaction of a writer that has sent nothing for as long as this process waited for it.
 
-        It was stopped (SIGSTOP), or its host is gone without a word. What it had done is rolled back.
+        Such a writer was stopped (SIGSTOP), or its host is gone without a word. Its changes are rolled back.
         """
         import psycopg
 

@@ -53,10 +53,10 @@ class ReaderPool(Generic[Connection]):
 
     @contextmanager
     def lend(self) -> Iterator[Connection]:
-        """Lend a connection; what is open on it at the end is rolled back.
+        """Lend a connection; a transaction that is open on it at the end is rolled back.
 
         Raises:
-            Unavailable: There was none in time.
+            Unavailable: No connection was free in time.
         """
         if not self._places.acquire(timeout=self._wait_s):
             raise Unavailable("all connections to the metadata store are in use; retry later")

@@ -43,7 +43,7 @@ WRITER_PRAGMAS = (
     "PRAGMA synchronous=FULL",
     f"PRAGMA cache_size=-{CACHE_KIB}",
     "PRAGMA temp_store=MEMORY",
-    "PRAGMA cache_spill=OFF",  # what is written to the log before its commit has no right checksum
+    "PRAGMA cache_spill=OFF",  # pages written to the log before their commit have no right checksum
     "PRAGMA wal_autocheckpoint=2000",
     "PRAGMA journal_size_limit=67108864",
 )
@@ -93,7 +93,7 @@ class SqliteDatabase:
         self._roomless: Database | None = None
         self._writer: apsw.Connection | None = None
         self._syncs = True  # `_writer` waits for the disk when it commits
-        # What our last transaction left behind; and SQLite's mark then, another when others have written.
+        # Values that our last transaction left, and SQLite's mark at that time; it changes when others write.
         self._known: dict[object, object] = {}
         self._known_at: int | None = None
         self._mutex = threading.RLock()
@@ -201,7 +201,7 @@ class SqliteDatabase:
     def _transaction(
         self, connection: apsw.Connection, session: Session
     ) -> Iterator[SqliteWriting]:
-        """Open a write transaction; what is not committed at the end is rolled back."""
+        """Open a write transaction; changes that are not committed at the end are rolled back."""
         session.control("BEGIN IMMEDIATE")
         try:
             yield SqliteWriting(session, partial(require_checksums, connection, self._path))

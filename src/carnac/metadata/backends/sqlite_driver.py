@@ -57,24 +57,25 @@ def connect(
 ) -> apsw.Connection:
     """Return a connection to a database file.
 
-    The layer learns from the first page that there are checksums, and only when it is read from the file, not from the
-    log: a connection that was opened on a file without pages may never learn it. It would verify nothing; and the last
-    of all connections, when it closes, moves the pages of the log into the file: without checksums. Nobody gets one.
+    The layer of checksums learns from the first page that the file has checksums, but only when the page is read from
+    the file, not from the log. A connection that was opened on a file without pages may never learn it and would verify
+    nothing. If it were the last to close, it would also move the pages of the log into the file without checksums. So a
+    file without pages is refused.
 
     Args:
-        parameters: Of SQLite's URI, as `mode=ro`.
-        vfs: The layer of SQLite that reads and writes files; None: `CHECKED`; others verify nothing.
-        is_alone: Nobody else may have the file open.
-        patience_ms: How long it waits for others to let go.
-        verifies: Whether a page with a wrong checksum is an error. They are made in any case.
+        parameters: Parameters of SQLite's URI, as `mode=ro`.
+        vfs: Layer of SQLite that reads and writes files; None: `CHECKED`. Others verify nothing.
+        is_alone: Whether no other connection may have the file open.
+        patience_ms: Time that it waits for locks of others.
+        verifies: Whether a page with a wrong checksum is an error. Checksums are written in any case.
         watches: Whether a page of the log that is not what was written is an error.
 
     Raises:
         NotFound: The file has no pages yet.
         Corrupt: Its pages keep no room for checksums, its first page is not what was written, or its log was found
             to be damaged.
-        Unavailable: Others make the file, and take it away again, as often as it is opened.
-        apsw.Error: What SQLite says.
+        Unavailable: Other processes make the file and remove it again as often as it is opened.
+        apsw.Error: Any other error of SQLite.
     """
     register()
     if watches:
@@ -107,7 +108,7 @@ def connect(
 
 
 def _look(connection: apsw.Connection, path: Path, *, watches: bool, is_read_only: bool) -> None:
-    """Read the file's first page: what is in its way shows here, before a transaction begins."""
+    """Read the file's first page, so that obstacles show here, before a transaction begins."""
     # Else a statement whose parameters bound a range is prepared anew whenever it runs: its plan might change.
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
     connection.pragma("schema_version")

@@ -1,10 +1,11 @@
 """The write-ahead log of a SQLite file: each page that is read from it is verified.
 
-Pages in the log have checksums, one chain over all, but SQLite verifies it only when nobody had the file open, as after
-a crash; and the layer of checksums sees the file alone. So here the function that reads a log's file is replaced, of
-one connection at a time, by means of SQLite's that are public and stable: `SQLITE_FCNTL_JOURNAL_POINTER` and
-`sqlite3_io_methods`. Whoever reads a page or moves it into the file is told that it is damaged. SQLite would shorten
-such a log when it is opened next, in silence; so its damage is written down beside it.
+Pages in the log have checksums, one chain over all. SQLite verifies the chain only when no process had the file open,
+as after a crash, and the layer of checksums sees the file alone. So this module replaces the function that reads a
+log's file, for one connection at a time. It uses interfaces of SQLite that are public and stable:
+`SQLITE_FCNTL_JOURNAL_POINTER` and `sqlite3_io_methods`. A connection that reads a damaged page, or moves it into the
+file, gets an error. SQLite would silently shorten a damaged log when it is opened next, so the damage is recorded in a
+file beside it.
 """
 
 from __future__ import annotations

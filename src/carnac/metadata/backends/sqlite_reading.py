@@ -179,7 +179,7 @@ class ReadOnlySqliteDatabase:
             return _BESIDE_OTHERS
         if state.log is None:
             return _UNCHANGING
-        # Whoever keeps the index in its memory may remove an empty log at its end: not where others could begin one.
+        # A reader with the index in its memory may remove an empty log at its end: not where others could begin one.
         return _BESIDE_OTHERS if os.access(self._path.parent, os.W_OK) else _ALONE
 
     def _current(self) -> tuple[ReaderPool[apsw.Connection], _State]:

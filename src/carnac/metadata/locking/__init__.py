@@ -1,4 +1,4 @@
-"""Which task may write where, and which places are taken before anything is written?
+"""Where may a task write, and which places are reserved before anything is written?
 
 `locks` keeps the lockbox of `core.locks` in rows, `pending_rows` the reservations of segments.
 """

@@ -1,7 +1,7 @@
-"""The lockbox on SQL: what a decision reads, and how it is written down, inside one write transaction.
+"""The lockbox on SQL: each decision reads its rows and is written down in one write transaction.
 
-Nothing is kept in memory between transactions, so that any process may die at any moment, and the next one decides the
-same from the same rows.
+Nothing is kept in memory between transactions. So any process may die at any moment, and the next one decides the same
+from the same rows.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ LOCKS = RowForm(
 
 
 class SqlLockView:
-    """The stored locks, inside a transaction (`LockView`). What was read is kept until `forget`."""
+    """The stored locks, inside a transaction (`LockView`). Locks that were read are kept until `forget`."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -139,8 +139,8 @@ def change_locks(
     """Decide an event and write the decision down, inside a write transaction.
 
     Args:
-        view: Of the same transaction; what it has read for one request it need not read for the next, and its owners
-            have been checked.
+        view: View of the same transaction; None: a new one. Locks that it has read for one request are not read again
+            for the next. The caller has checked the owners of the requests.
 
     Raises:
         Revoked: An attempt that is over asks for a lock.

@@ -35,10 +35,10 @@ class Job:
     """Something to do inside a write transaction.
 
     Attributes:
-        work: May raise a CarnacError before its first write; that fails this job and no other.
-        publication: What `work` publishes; None if it does something else.
-        is_durable: Whether what it writes must survive a power cut.
-        error: What the caller gets raised; None if `result` holds what `work` returned.
+        work: Function to run. A CarnacError that it raises before its first write fails this job and no other.
+        publication: Publication that `work` writes; None if it does something else.
+        is_durable: Whether its writes must survive a power cut.
+        error: Exception that is raised in the caller; None if `result` holds the value that `work` returned.
         is_done: Whether `result` or `error` is there.
     """
 
@@ -104,8 +104,9 @@ class CommitQueue:
         """Run `work` in a transaction, return what it returns or raise what it raises, after the commit.
 
         Args:
-            publication: What `work` publishes; those of a group look up together what they need to know.
-            is_durable: Whether what it writes must survive a power cut; else nobody need wait for the disk.
+            publication: Publication that `work` writes. The publications of a group look up together what they need to
+                know.
+            is_durable: Whether its writes must survive a power cut; else the caller need not wait for the disk.
         """
         self._check()
         job = Job(work, publication, is_durable=is_durable)

@@ -1,8 +1,8 @@
-"""What small appends leave to a later commit: sums, the index of live entries, and which commits changed a datasource.
+"""Small appends leave some rows to a later commit: sums, the index of live entries, and the commits of a datasource.
 
-Each page that a commit writes is waited for, and read again by the process that writes next. All of these, the sums of
-schemas and chunks among them, can be told from the rows of the new segments and their entries. So one commit writes
-them for several, and whoever reads them adds what is not settled yet.
+A commit waits for the disk for each page that it writes, and the process that writes next reads the page again. All of
+these rows, the sums of schemas and chunks among them, can be derived from the new segments and their entries. So one
+commit writes them for several, and a reader adds the part that is not settled yet.
 """
 
 from __future__ import annotations

@@ -130,7 +130,7 @@ def _write_append(
 ) -> None:
     """Write what `plan_append` has planned: each segment with one entry of the same number, in a chunk that is there.
 
-    What `_write_any` would write is the same; all others wait while this is done.
+    `_write_any` would write the same rows, but take longer while all other writers wait.
     """
     (change,) = commit.changes
     datasource_id = view.known_datasource(change.datasource)
@@ -309,7 +309,7 @@ class _DatasourceWriter:
         }
 
     def write(self, *, settles: bool) -> None:
-        """Write all of it; what is left to a later commit if it does not settle."""
+        """Write the whole change; without `settles`, sums and index are left to a later commit."""
         session, change = self._session, self._change
         if self._is_new:
             session.run(

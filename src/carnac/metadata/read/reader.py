@@ -74,7 +74,7 @@ def load_chunk_rows(
     """Return the chunks of a query for whole rows of `chunks`, with what these do not count yet.
 
     Args:
-        interval: What the query asks about; None: it asks about no time.
+        interval: Interval that the query asks about; None: it asks about no time.
     """
     where = {} if interval is None else {"start_ms": interval.start_ms, "end_ms": interval.end_ms}
     rows = session.rows(stated, datasource_id=datasource_id, **where)

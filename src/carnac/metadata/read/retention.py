@@ -77,7 +77,7 @@ def plan_kept(
     tagged: set[int],
     oldest_lease: int | None,
 ) -> Kept:
-    """Return the revisions to keep: what is wanted, the newest, the tagged, and all from the oldest lease on.
+    """Return the revisions to keep: the wanted, the newest, the tagged, and all from the oldest lease on.
 
     Raises:
         Invalid: A wanted revision is not retained.
@@ -126,7 +126,7 @@ def require_history(requirements: Iterable[Requirement], oldest: int | None) -> 
     """Refuse requirements about what happened since a revision that is older than all history.
 
     Raises:
-        Conflict: What they ask about may have been forgotten.
+        Conflict: Changes that they ask about may have been trimmed.
     """
     for requirement in requirements:
         if isinstance(requirement, LockHeld | SegmentsVisible | LookupSetBy) or oldest is None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class AllocationRecords(SqlTransactions):
-    """Pending segments. What ends with a task is released by the end of its attempt, what ends with a lease by that."""
+    """Pending segments. Those of a task are released when its attempt ends, those of a lease when the lease ends."""
 
     def allocate(self, requests: Sequence[AllocationRequest]) -> tuple[AllocationReply, ...]:
         """Keep places for segments, and get the locks that they need, all in one transaction.

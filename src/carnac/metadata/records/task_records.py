@@ -24,9 +24,9 @@ class TaskRecords(SqlTransactions):
     """
 
     def change_tasks(self, event: TaskEvent) -> TaskReply:
-        """Let an event happen to the tasks, in one transaction; return what is answered.
+        """Apply an event to the tasks, in one transaction; return the answer.
 
-        What becomes of it is `core.tasks.machine.decide`, at the store's own time. Locks of attempts that end with it
+        `core.tasks.machine.decide` decides the outcome, at the store's own time. Locks of attempts that the event ends
         are released in the same transaction.
 
         Raises:

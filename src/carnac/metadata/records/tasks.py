@@ -1,7 +1,7 @@
-"""Tasks on SQL: what a decision reads, and how it is written down, inside one write transaction.
+"""Tasks on SQL: each decision reads its rows and is written down in one write transaction.
 
-Nothing is kept in memory between transactions, so that any overlord may die at any moment, and the next one decides
-the same from the same rows.
+Nothing is kept in memory between transactions. So any overlord may die at any moment, and the next one decides the same
+from the same rows.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class SqlTaskView:
 
 
 def change_tasks(session: Session, event: TaskEvent, at_ms: int) -> TaskReply:
-    """Let an event happen, inside a write transaction; what it ends gives up its locks and reservations."""
+    """Apply an event inside a write transaction; attempts that it ends lose their locks and reservations."""
     decision = decide_tasks(session, event, at_ms)
     for owner in decision.freed:
         change_locks(session, ReleaseLocks(task_id=owner), at_ms)

@@ -4,8 +4,9 @@ Keys are made by the store, not by the database: an entry, a segment and a datas
 `revision << 20 | ordinal`. So rows of one commit are a range of the primary key, and no statement has to ask the
 database for a key that it made.
 
-`entries` is the log in normal form: the state at revision r is what was added at or before r and not dropped until
-after it. The live ones have indexes of their own: what is long gone costs a live lookup nothing.
+`entries` is the log in normal form. The state at revision r is the entries that were added at or before r and not
+dropped until after it. Live entries have indexes of their own, so that entries that are long gone cost a live lookup
+nothing.
 """
 
 from __future__ import annotations

@@ -74,10 +74,10 @@ def _upgrade(session: Session, version: str | None) -> None:
 
 
 def _find_version(database: Database) -> str | None:
-    """Return the version of the tables; None if it cannot be read: the slow path knows why.
+    """Return the version of the tables; None if it cannot be read (the slow path finds the reason).
 
     Raises:
-        Corrupt: What is there is damaged.
+        Corrupt: The database is damaged.
     """
     try:
         with database.read() as session:

@@ -27,7 +27,7 @@ TABLES = {
     ),
     # `commits.changes`, the other way round; bound: retained revisions, times the datasources that each changed
     "commit_datasources": "datasource_id revision",
-    # what commits superseded, a row for each interval; trim unites those of forgotten commits
+    # intervals that commits superseded, a row for each; trim unites those of forgotten commits
     "covers": "datasource_id revision start_ms end_ms",
     # outlives the commits; bound: the store's batch retention
     "batches": "writer:text batch:text revision at_ms",
@@ -90,7 +90,7 @@ TABLES = {
         "task_id:text number state:text slots runner:text handle:text? holder:text created_at_ms "
         "claimed_at_ms? heartbeat_at_ms lease_ms ended_at_ms? is_settled progress:text? error:text?"
     ),
-    # what attempts did
+    # reports of what attempts did
     "task_reports": "task_id:text number report:text",
     # one row, from the first task on: the highest arrival number given
     "task_numbers": "id* last_number",
@@ -115,14 +115,14 @@ TABLES = {
     "rules": "datasource:text* rules:text",
     # bound: the newest hundred of each such datasource
     "rule_changes": "number* datasource:text rules:text author:text comment:text at_ms",
-    # what is read from streams: every spec that was set, an empty one where a supervisor ended; the newest is in force
+    # specs of reading streams: each that was set, and an empty one where a supervisor ended; the newest is in force
     # bound: the newest hundred of each supervisor
     "supervisor_specs": "number* supervisor_id:text spec:text at_ms",
-    # who may ask processes that serve; set by the operator
+    # users who may ask processes that serve; set by the operator
     "users": "name:text* permission password:text created_at_ms",
     # how datasources are compacted
     "compaction_specs": "datasource:text* spec:text changed_at_ms",
-    # what the controller of compaction knows of chunks; bound: the time chunks that are compacted
+    # chunks as the controller of compaction knows them; bound: the time chunks that are compacted
     "compaction_chunks": (
         "datasource:text start_ms end_ms status:text revision segments judged_by:text reason:text "
         "priority_millionths cost failures retry_at_ms arrived_bytes rewritten_bytes"
@@ -153,10 +153,12 @@ def put(table: str, *keys: str, keeps: tuple[str, ...] = ()) -> Statement:
 
 
 def entries_of(keys: str) -> str:
-    """Return the condition for the entries of segments: only those with another key than the segment's have an index.
+    """Return the condition for the entries of segments.
+
+    Only entries with another key than their segment's have an index.
 
     Args:
-        keys: What follows the column of a segment's key: `= key`, or `IN :keys[]`.
+        keys: Condition that follows the column of a segment's key: `= key`, or `IN :keys[]`.
     """
     return (
         f"((entries.entry_id {keys} AND entries.segment_key = entries.entry_id)"
@@ -173,7 +175,7 @@ UNSETTLED_CHANGES = f"""
     JOIN segments ON segments.segment_key = commits.revision * {1 << ENTRY_BITS}
     WHERE commits.revision > {_SETTLED}
 """
-"""What `commit_datasources` does not know yet, by the first segment of each commit."""
+"""Changes that `commit_datasources` does not know yet, by the first segment of each commit."""
 
 
 def live_entries(select: str, condition: str) -> str:

@@ -1,4 +1,4 @@
-"""One text for both databases: what differs between SQLite and PostgreSQL is written here.
+"""One text for both databases. The differences between SQLite and PostgreSQL are written here.
 
 A statement names its parameters `:name`. `IN :names[]` is membership in an array parameter (`Session.array`), one text
 however many values there are; `IN :pairs[][]` is that of a pair of texts in a JSON array of pairs. The driver of SQLite

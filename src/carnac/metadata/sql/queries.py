@@ -6,7 +6,7 @@ from carnac.metadata.sql import columns as c
 from carnac.metadata.sql.dialects import Statement, of, statement
 
 ENTRY_WIDTH = c.ENTRY.count(",") + 1
-"""Columns of an entry; what a query adds comes after them."""
+"""Number of columns of an entry; columns that a query adds come after them."""
 SEGMENT_COLUMNS = "segments.segment_key, segments.record"
 NUMBER_COLUMNS = "segments.segment_key, segments.digest, segments.rows, segments.size_bytes"
 LATE = """segments.record LIKE '%"late":{%' AND """

@@ -172,7 +172,7 @@ UNSETTLED_SCHEMAS = statement(
     ORDER BY unsettled.first_key
     """
 )
-"""What `schemas` does not count yet, as its rows, with a segment's record in place of the columns."""
+"""Segments that `schemas` does not count yet, as rows of it, with a segment's record in place of the columns."""
 SETTLE_ENTRIES = statement(
     f"""
     UPDATE entries SET is_indexed = 1

@@ -1,4 +1,4 @@
-"""What may be forgotten, and does the store contradict itself?
+"""Which revisions may be forgotten, and does the store contradict itself?
 
-`trimming` forgets revisions and marks segments as trash; `checks` counts rows and recomputes what is derived.
+`trimming` forgets revisions and marks segments as trash; `checks` counts rows and recomputes derived ones.
 """

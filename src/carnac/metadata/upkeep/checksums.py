@@ -50,8 +50,8 @@ class Pages(NamedTuple):
     """The pages of a file.
 
     Attributes:
-        wrong: The numbers of those whose checksums are wrong; the first page is 1.
-        faults: What shows that what is on them is damaged, a sentence each; only looked for if some are wrong.
+        wrong: Numbers of the pages whose checksums are wrong; the first page is 1.
+        faults: Signs of damage, a sentence each. They are looked for only if some pages are wrong.
     """
 
     total: int
@@ -92,12 +92,12 @@ def examine(path: Path) -> Pages:
 
 
 def mend(path: Path) -> Mended:
-    """Give the pages of a store's file the checksums of what is on them, if that is intact; keep a copy of the file.
+    """Give the pages of a store's file the checksums of their contents, if these are intact; keep a copy of the file.
 
     Raises:
-        Corrupt: What is on them is damaged; nothing was changed.
+        Corrupt: The contents of the pages are damaged; nothing was changed.
         Unavailable: Others have the file open, or there is no room for the copy; nothing was changed.
-        ReadOnly: It cannot be written by this process.
+        ReadOnly: This process cannot write the file.
     """
     obstacle = find_obstacle(path)
     if obstacle is not None:

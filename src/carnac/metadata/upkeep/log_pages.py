@@ -37,7 +37,7 @@ class LogPages(NamedTuple):
 
 
 def examine_log(path: Path) -> LogPages | None:
-    """Verify the pages that are in a log alone, which others may write meanwhile; None if they go on too fast.
+    """Verify the pages that are in a log alone, while others may write it; None if they write too fast.
 
     Raises:
         CarnacError: The file or its log cannot be read.
@@ -56,7 +56,7 @@ def examine_log(path: Path) -> LogPages | None:
                     return LogPages(count - moved, _find_damaged(data, moved, count))
     except apsw.Error as error:
         raise translate(error, path) or error from error
-    except FileNotFoundError:  # whoever closed it last has moved all of it
+    except FileNotFoundError:  # the process that closed it last has moved all of it
         return LogPages(0, None)
     return None
 

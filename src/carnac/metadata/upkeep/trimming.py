@@ -156,9 +156,10 @@ def _reasons(session: Session, kept: Kept) -> dict[str, str]:
 
 
 def _restored(session: Session, gaps: Iterable[tuple[int, int]]) -> list[_Cover]:
-    """Return what reverts that are to be forgotten brought back into sight.
+    """Return the intervals that reverts brought back into sight, for reverts that are to be forgotten.
 
-    A commit from before the gap must not be reverted as if it had not been: what came back may have been rewritten.
+    A commit from before the gap must not be reverted as if such a revert had not been made. Entries that it brought
+    back may have been rewritten.
     """
     reverts = [
         row[0]
