@@ -187,6 +187,13 @@ def test_a_file_is_not_taken_for_a_datasource(run: Run, args: list[str], said: s
     assert not run("datasources", "--format", "json").out.strip()
 
 
+def test_a_datasource_is_not_taken_for_a_file(run: Run) -> None:
+    done = run("ingest", "trips", "trips.csv")
+    assert done.code == 2
+    assert "carnac ingest trips.csv --datasource trips" in done.err
+    assert "Spark" not in done.err
+
+
 def test_a_dry_run_of_a_file_starts_no_spark(run: Run) -> None:
     done = run("ingest", "trips.csv", "--time", "dropoff", "--dry-run")
     assert done.code == 0, done.err

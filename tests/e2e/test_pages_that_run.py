@@ -144,7 +144,7 @@ def test_the_tutorial_runs_as_it_stands_and_draws_its_pictures(demo: tuple[Path,
     assert pictures == ["before", "after", "future"]
     for name in pictures:
         committed = ROOT / "docs" / "images" / f"tutorial-{name}.svg"
-        check_same_picture(cwd / f"{name}.svg", committed)
+        check_same_picture(cwd / "demo-output" / f"{name}.svg", committed)
 
 
 def cpu_of_children() -> float:

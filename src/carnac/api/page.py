@@ -55,15 +55,21 @@ def render_page(description: Json) -> str:
         rows.setdefault(tag_of(operation), []).append(_row(method, path, operation))
     title = escape(f"{info['title']} {info['version']}")
     sections = "".join(
-        f"<h2>{escape(tag)}</h2><table>{''.join(lines)}</table>" for tag, lines in rows.items()
+        f'<h2 id="{_anchor(tag)}">{escape(tag)}</h2><table>{"".join(lines)}</table>'
+        for tag, lines in rows.items()
     )
+    contents = " · ".join(f'<a href="#{_anchor(tag)}">{escape(tag)}</a>' for tag in rows)
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{title}</title><style>{_STYLE}</style>"
         f"<h1>{title}</h1><p>{_prose(info['description'])}</p>"
-        f'<p>For programs: <a href="/openapi.json">openapi.json</a></p>{sections}</html>'
+        f'<p>For programs: <a href="/openapi.json">openapi.json</a></p><nav>{contents}</nav>{sections}</html>'
     )
+
+
+def _anchor(tag: str) -> str:
+    return re.sub(r"\W+", "-", tag).lower()
 
 
 def _row(method: str, path: str, operation: Json) -> str:

@@ -166,6 +166,13 @@ def did_you_mean(name: str, known: list[str]) -> str:
     return ""
 
 
+def _is_compared(name: str, text: str) -> bool:
+    """Whether a name is compared with in a statement, as texts are that lack their quotes: `page = Menhir`."""
+    return bool(
+        re.search(rf"(?:[=<>]|\bIN\s*\(|\bLIKE)\s*\"?{re.escape(name)}\b", text, re.IGNORECASE)
+    )
+
+
 def _unknown_name(text: str, columns: Iterable[str]) -> CarnacError | None:
     in_table = _UNKNOWN_IN_TABLE.search(text)
     column = in_table[2] if in_table else None
@@ -181,7 +188,10 @@ def _unknown_name(text: str, columns: Iterable[str]) -> CarnacError | None:
         names = known if set(names) < set(known) else names  # DuckDB tells only the likeliest
         hint = did_you_mean(column, names) if len(names) != 1 else f"; did you mean '{names[0]}'?"
         beside = " (what AS names cannot be used there)" if _NAMED_BY_AS.search(text) else ""
-        return NotFound(f"there is no column '{column}'{beside}{hint}", column=column)
+        quoted = (
+            f"; a text stands in single quotes: '{column}'" if _is_compared(column, text) else ""
+        )
+        return NotFound(f"there is no column '{column}'{beside}{hint}{quoted}", column=column)
     function = _UNKNOWN_FUNCTION.search(text)
     if function is not None:
         near = _HINT.search(text)

@@ -331,7 +331,9 @@ class TestReverting:
         append(store, segment("S1", day(1)))
         deletion = store.publish(replacement(store, day(1), kind=CommitKind.DELETE)).revision
         culprit = store.publish(replacement(store, day(1), segment("R", day(1)))).revision
-        with pytest.raises(Conflict, match=f"commit {culprit} replaced or deleted") as caught:
+        with pytest.raises(
+            Conflict, match=f"commit {culprit} replaced, deleted or reverted"
+        ) as caught:
             store.publish(revert_of(store, deletion))
         assert caught.value.ids["commit"] == culprit
 

@@ -224,6 +224,8 @@ def test_a_check_knows_nothing_of_the_one_before() -> None:
         ("size >", "syntax error"),
         ("size", "type BIGINT, not a condition"),
         ("nosuch = 1", "no column 'nosuch'"),
+        ("colour = 'red'", "no column 'colour'; did you mean 'color'?"),
+        ('color = "red"', "no column 'red'; a text stands in single quotes: 'red'"),
         ("__at_x = 1", "no column '__at_x'"),
         ("true) OR (true", "syntax error"),
         ("true ORDER BY 1", "more than one expression"),

@@ -266,6 +266,11 @@ def test_schemas_are_united_by_name(engine: QueryEngine, storage: DeepStorage) -
             "there is no column 'qqq'; there are __time, carrier, delay, distance",
         ),
         (
+            'SELECT count(*) FROM flights WHERE carrier = "UA"',
+            NotFound,
+            "there is no column 'UA'; there are __time, .*; a text stands in single quotes: 'UA'",
+        ),
+        (
             'SELECT "carier" AS "carier", count(*) AS n FROM flights GROUP BY "carier"',
             NotFound,
             r"there is no column 'carier' \(what AS names cannot be used there\); did you mean 'carrier'\?",

@@ -117,9 +117,21 @@ class TestRevert:
     def test_names_the_commit_that_stands_in_the_way(self, store: Store) -> None:
         append(store, (1, 1))
         store.ingest(spec(mode="replace"), rows_of([(2, hour(1))]))
-        with pytest.raises(Conflict, match="commit 2 changed segment"):
+        stands = r"commit 2 changed segment \w+ of events, which commit 1 had brought; .*: carnac show 2$"
+        with pytest.raises(Conflict, match=stands):
             store.revert(1)
         assert store.head().revision == 2
+
+    def test_happens_once(self, store: Store) -> None:
+        append(store, (1, 1))
+        store.delete("events", interval="2013/2014")
+        store.revert(2)
+        with pytest.raises(Conflict, match=r"commit 3 .* reverted .*; see with: carnac show 3$"):
+            store.revert(2)
+        store.revert(1)
+        with pytest.raises(Conflict, match=r"commit 4 changed .*; see with: carnac show 4$"):
+            store.revert(1)
+        assert store.head().revision == 4
 
     def test_of_what_was_trimmed_or_never_was(
         self, open_store: OpenStore, clock: FakeClock, folder: Path

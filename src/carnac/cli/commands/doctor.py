@@ -311,7 +311,7 @@ def _records(wrong: Sequence[str]) -> Iterator[Check]:
 def _scrubbed(status: ScrubStatus) -> Iterator[Check]:
     """Say when all segment files were read last, and which were damaged."""
     if status.ended_at_ms is None:
-        detail = "not all segment files were read yet; an overlord does, or carnac verify"
+        detail = "no overlord has read all segment files yet; carnac verify reads them at once"
         yield _ok("scrubbing", detail)
     else:
         detail = f"all segment files were read by {second_ms(status.ended_at_ms)} UTC"

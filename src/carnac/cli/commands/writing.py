@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -159,6 +160,10 @@ def _ingest_files(
     if replace:
         raise Invalid(
             "a spec must say what a file replaces; write one: carnac spec new FILE --spec-out SPEC"
+        )
+    if len(paths) > 1 and paths[0].isidentifier() and not Path(paths[0]).exists():
+        raise Invalid(
+            f"'{paths[0]}' is no file; ingest takes files first: carnac ingest {paths[1]} --datasource {paths[0]}"
         )
     name = datasource or datasource_of(paths[0])
     plans: list[LoadPlan] = []

@@ -65,7 +65,7 @@ def plan_any(view: PublishView, publication: Publication, *, revision: int, at_m
     added = 0
     for change in sorted(publication.changes, key=lambda change: change.datasource):
         draft = Draft(ChunkDrafts(view, change, at_ms), revision, added)
-        changes.append(_plan_change(view, change, draft, publication.base_revision or 0))
+        changes.append(_plan_change(view, change, draft, publication))
         added += len(changes[-1].adds)
     return Commit(
         revision=revision,
@@ -91,13 +91,15 @@ def visible_of(entries: Iterable[Entry]) -> IntervalSet:
     return shown
 
 
-def _plan_change(view: PublishView, change: Change, draft: Draft, base: int) -> DatasourceCommit:
+def _plan_change(
+    view: PublishView, change: Change, draft: Draft, publication: Publication
+) -> DatasourceCommit:
     if change.drops:
-        _apply_drops(view, change, draft, base)
+        _apply_drops(view, change, draft, publication)
     if change.takes_over:
         _take_over(view, change, draft)
     else:
-        _join_chunks(view, change, draft, base)
+        _join_chunks(view, change, draft, publication.base_revision or 0)
     adds, drops = draft.finish()
     return DatasourceCommit(
         datasource=change.datasource,
@@ -108,13 +110,13 @@ def _plan_change(view: PublishView, change: Change, draft: Draft, base: int) -> 
     )
 
 
-def _apply_drops(view: PublishView, change: Change, draft: Draft, base: int) -> None:
+def _apply_drops(view: PublishView, change: Change, draft: Draft, publication: Publication) -> None:
     live: dict[str, list[Entry]] = defaultdict(list)
     found = view.entries_of(change.datasource, [drop.segment_id for drop in change.drops])
     for entry in sorted(found, key=lambda entry: (entry.chunk, entry.entry_id)):
         live[entry.segment_id].append(entry)
     for drop in change.drops:
-        _require_visible(view, change.datasource, drop, live[drop.segment_id], base)
+        _require_visible(view, change.datasource, drop, live[drop.segment_id], publication)
         for entry in live[drop.segment_id]:
             remaining = EMPTY if drop.within is None else entry.visible.minus(drop.within)
             if remaining != entry.visible:
@@ -212,8 +214,9 @@ def _require_visible(
     datasource: str,
     drop: Drop | SegmentsVisible,
     live: Sequence[Entry],
-    base: int,
+    publication: Publication,
 ) -> None:
+    base = publication.base_revision or 0
     current, expected = visible_of(live), drop.expected
     if isinstance(drop, Drop) and drop.within is not None:
         current, expected = current.intersect(drop.within), expected.intersect(drop.within)
@@ -222,9 +225,11 @@ def _require_visible(
     brought_back = [entry.added_revision for entry in live if entry.added_revision > base]
     culprit = view.dropped_by(datasource, drop.segment_id, base) or max(brought_back, default=None)
     by = f"commit {culprit}" if culprit is not None else "an earlier commit"
+    changed = f"{by} changed segment {drop.segment_id} of {datasource}"
     raise Conflict(
-        f"{by} changed segment {drop.segment_id} of {datasource} after this writer read it at revision {base}; "
-        f"nothing was published: read again and retry",
+        f"{changed}, which commit {base} had brought; nothing was undone; see with: carnac show {culprit}"
+        if publication.kind is CommitKind.REVERT and culprit is not None
+        else f"{changed} after this writer read it at revision {base}; nothing was published: read again and retry",
         datasource=datasource,
         segment_id=drop.segment_id,
         commit=culprit,
@@ -282,7 +287,7 @@ def _check_requirements(view: PublishView, publication: Publication) -> None:
         if isinstance(requirement, LookupSetBy):
             _check_lookup(view, requirement)
         elif not isinstance(requirement, LockHeld):
-            _check_requirement(view, requirement, publication.base_revision or 0)
+            _check_requirement(view, requirement, publication)
 
 
 def _check_fences(view: PublishView, fences: Sequence[LockHeld]) -> None:
@@ -299,12 +304,14 @@ def _check_fences(view: PublishView, fences: Sequence[LockHeld]) -> None:
 
 
 def _check_requirement(
-    view: PublishView, requirement: SegmentsVisible | ChunksUnchanged | NotCovered, base: int
+    view: PublishView,
+    requirement: SegmentsVisible | ChunksUnchanged | NotCovered,
+    publication: Publication,
 ) -> None:
     datasource = requirement.datasource
     if isinstance(requirement, SegmentsVisible):
         live = view.entries_of(datasource, [requirement.segment_id])
-        _require_visible(view, datasource, requirement, live, base)
+        _require_visible(view, datasource, requirement, live, publication)
     elif isinstance(requirement, ChunksUnchanged):
         culprit = view.changed_after(datasource, requirement.interval, requirement.revision)
         if culprit is not None:
@@ -319,8 +326,8 @@ def _check_requirement(
             culprit = view.covering_after(datasource, piece, requirement.revision)
             if culprit is not None:
                 raise Conflict(
-                    f"commit {culprit} replaced or deleted {datasource} within {piece} after revision "
-                    f"{requirement.revision} and stands in the way; revert it first",
+                    f"commit {culprit} replaced, deleted or reverted {datasource} within {interval_text(piece)} after "
+                    f"commit {requirement.revision} and stands in the way; see with: carnac show {culprit}",
                     datasource=datasource,
                     commit=culprit,
                 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from carnac.core.segments.sql_columns import SQL_TYPE
 from carnac.core.texts import cut, first_line
 from carnac.errors import Invalid
 from carnac.rows.normalise.shape import ORDER_PREFIX
+from carnac.specs.problems import suggest
 
 if TYPE_CHECKING:
     import duckdb
@@ -127,9 +128,14 @@ def _check_nodes(con: Any, expression: Any, predicate: str, names: set[str] | No
                 path = path[1:]
             is_known = folded is None or path[0] in folded
             if not is_known and not _is_lambda(expression, path[0]):
-                raise _invalid(predicate, f"there is no column '{node['column_names'][-1]}'")
+                raise _invalid(predicate, _unknown(str(node["column_names"][-1]), names or ()))
             named.add(path[0])
     return named
+
+
+def _unknown(name: str, names: Iterable[str]) -> str:
+    near = suggest(name, names) or f"; a text stands in single quotes: '{name}'"
+    return f"there is no column '{name}'{near}"
 
 
 def _is_lambda(expression: Any, name: str) -> bool:

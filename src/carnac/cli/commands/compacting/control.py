@@ -71,7 +71,9 @@ def put(
     if session.output.is_json:
         session.output.json(spec.to_json_dict())
     else:
-        session.output.line(f"{spec.datasource} is compacted by itself from now on")
+        session.output.line(
+            f"{spec.datasource} is kept compacted from now on, by an overlord or by carnac compact --auto"
+        )
         for item in spec.ignored:
             session.output.warning(f"{item.path} has no effect: {item.reason}")
     if not is_there:
