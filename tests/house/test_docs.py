@@ -128,5 +128,5 @@ def test_python_on_pages_parses_and_imports_what_is_there() -> None:
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("carnac")
         for alias in node.names
     ]
-    assert len(imports) > 4
+    assert imports
     assert [one for one in imports if not hasattr(importlib.import_module(one[0]), one[1])] == []
