@@ -53,9 +53,8 @@ def plan_reads(
     Each query that a server runs beyond those of the least busy one counts as much as a fair part of this query. When
     all have their part, the server with the least load is chosen.
 
-    Servers keep results of sets of segments, so one more segment should move no other one. Therefore the newest segment
-    is dealt last of its size. The fair part is taken of a total that is rounded up by at most an eighth, so that it
-    changes rarely.
+    Servers keep results of sets of segments, so one more segment should move no other one. So the newest is dealt last
+    of its size, and the fair part, of a total that is rounded up by at most an eighth, changes rarely.
 
     Source: consistent hashing with bounded loads (Mirrokni, Thorup, Zadimoghaddam, 2018).
 
