@@ -1,8 +1,9 @@
-"""The command line: `carnac`. What a person types, and what they read.
+"""The command line: `carnac`, the commands that a person types and the output that they read.
 
 Standard output carries the answer, standard error everything else: notes, progress, errors. With `--json` standard
-output is one JSON document. Exit codes are those of `carnac.errors`; 2 also for a wrong command line, 70 for an error
-inside Carnac, 130 after Ctrl-C, 143 after SIGTERM, 129 after SIGHUP; 10 after any of them if something was published.
+output is one JSON document. Exit codes are those of `carnac.errors`. The code is 2 also for a wrong command line, 70
+for an error inside Carnac, 130 after Ctrl-C, 143 after SIGTERM and 129 after SIGHUP. It is 10 after any of these
+signals if something was published.
 """
 
 from __future__ import annotations

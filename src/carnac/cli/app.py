@@ -174,8 +174,8 @@ def command(
     Args:
         name: As typed, without `carnac`; `lookups set` goes to the group `lookups`.
         examples: Whole lines that work when pasted, given a store with the demo's data.
-        publishes: It publishes what it does; an interruption says whether it has.
-        has_json: It has the option `--json`; what it prints asks `Output.is_json`.
+        publishes: The command publishes its changes; an interruption says whether it has.
+        has_json: The command has the option `--json`; its code asks `Output.is_json` before it prints.
     """
     group, _, leaf = name.rpartition(" ")
     target = _groups[group] if group else app

@@ -62,7 +62,7 @@ def _do(given: Sequence[str], session: Session) -> int:
     except Exception as error:
         if session.interruption.number is None:
             return _explain(error, session)
-        if session.is_debug:  # whatever has become of the interruption on the way
+        if session.is_debug:  # libraries may have made another exception of the interruption
             traceback.print_exception(error, file=sys.stderr)
         return EXIT_INTERRUPTED
     return code
@@ -71,7 +71,7 @@ def _do(given: Sequence[str], session: Session) -> int:
 def _explain(error: Exception, session: Session) -> int:
     """Say what went wrong in one sentence; return the exit code."""
     if isinstance(error, BrokenPipeError | ReaderGone):
-        # Whoever read our output has seen enough.
+        # The reader of our output has seen enough.
         _drop_output()
         return EXIT_BROKEN_PIPE
     if isinstance(error, OSError) and error.errno in NO_SPACE:

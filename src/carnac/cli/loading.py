@@ -1,4 +1,4 @@
-"""Loading rows that no spec describes: what was found in them, and what only a person can say."""
+"""Loading rows that no spec describes: the plan that was found in them, and the questions to a person."""
 
 from __future__ import annotations
 
@@ -182,13 +182,13 @@ def files_of(datasource: str, files: list[str] | None) -> list[str]:
 def ask_and_load(
     session: Session, time: dict[str, object], load: Callable[[dict[str, object] | None], T]
 ) -> T:
-    """Return what `load` does; where it needs an answer and somebody sits at a terminal, ask and do it again.
+    """Return the outcome of `load`; where it needs an answer and somebody sits at a terminal, ask and load again.
 
-    A question whose answer cannot be is asked again, with the reason.
+    A question is asked again, with the reason, if its answer cannot be right.
 
     Raises:
         Ambiguous: Nobody can be asked.
-        WrongTime: What was said on the command line cannot be, or none of `ANSWERS_MAX` answers.
+        WrongTime: An option of the command line cannot be right, or none of `ANSWERS_MAX` answers can.
     """
     from carnac.specs.ingest.inference import Ambiguous, WrongTime
 

@@ -1,4 +1,4 @@
-"""Which module holds which commands: known before any of them is loaded."""
+"""The commands of each module, known before any module is loaded."""
 
 from __future__ import annotations
 

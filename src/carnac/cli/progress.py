@@ -82,11 +82,11 @@ class BarProgress:
 def job_progress(
     session: Session, *, opening: str | None = None, unit: str = "tasks"
 ) -> Iterator[Callable[[JobProgress], None]]:
-    """Yield the listener that a data job tells of its progress.
+    """Yield the listener to which a data job reports its progress.
 
     Args:
-        opening: What goes on until the job tells for the first time.
-        unit: What is counted.
+        opening: Text that is shown until the first report of the job.
+        unit: Name of the things that are counted.
     """
     first = _First(session.clock)
     with _listening(session, opening, unit) as listener:

@@ -139,10 +139,10 @@ def look_at_cluster(session: Session, so: str) -> tuple[ClusterStatus, list[Serv
     """Return a cluster and its historicals, after a warning for each that did not answer.
 
     Args:
-        so: What it means that there is none, for the message.
+        so: Consequence for the message if there is no historical.
 
     Raises:
-        NotFound: There is none.
+        NotFound: There is no historical.
     """
     from carnac.bootstrap.serving.cluster_status import load_cluster_status
 

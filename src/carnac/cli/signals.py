@@ -45,14 +45,14 @@ class Interruption:
         self._mark = len(LEDGER.revisions)
 
     def listen(self) -> None:
-        """Listen from now on; what the process was told to ignore stays ignored (`nohup`)."""
+        """Listen from now on; signals that the process ignores already stay ignored (`nohup`)."""
         for number in _WORDS:
             standard = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
             if signal.getsignal(number) == standard:
                 signal.signal(number, self._raise)
 
     def end(self) -> None:
-        """Raise nothing from now on: what the command did is done, and said."""
+        """Raise nothing from now on: the command has done its work, and has said so."""
         self._is_over = True
 
     def leave(self) -> None:

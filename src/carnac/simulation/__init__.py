@@ -1,4 +1,4 @@
-"""A simulated cluster: what a balancing strategy makes of it, and what its users feel. Pure: a scenario and a seed.
+"""A simulated cluster under a balancing strategy, as its servers and its users see it. Pure: a scenario and a seed.
 
-`scenario` says what there is, `run` lets it happen, `measures` says what came of it.
+`scenario` describes the cluster and its future, `run` lets it happen, `measures` measures the result.
 """

@@ -1,8 +1,8 @@
 """The future of arrivals under compaction: the real planner and task manager, in a simulated world.
 
 Time goes from arrival to arrival and from the end of one task to the next. A task takes as long as its bytes take to
-be read, and a while besides. Only the durations are a model: what is judged, planned, dispatched and shed is decided by
-the code that decides it in a real store.
+be read, and a while besides. Only the durations are a model: the code of a real store judges, plans, dispatches and
+sheds.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pace:
-    """How fast tasks are.
+    """The speed of tasks.
 
     Attributes:
-        bytes_per_s: What one task reads and writes in a second.
-        task_ms: What a task takes besides.
-        period_ms: How often the controller looks for changes.
+        bytes_per_s: Bytes that one task reads and writes in a second.
+        task_ms: Time that a task takes besides.
+        period_ms: Time between two looks of the controller for changes.
     """
 
     bytes_per_s: int = 50 << 20

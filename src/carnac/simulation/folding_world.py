@@ -1,4 +1,4 @@
-"""A store that holds nothing but the sizes and places of segments: what the compaction of a simulation works on."""
+"""A store for the compaction of a simulation, which holds nothing but the sizes and places of segments."""
 
 from __future__ import annotations
 

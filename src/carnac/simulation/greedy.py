@@ -58,13 +58,13 @@ def settle(
     its server is closed.
 
     Args:
-        rows: Which copies. It is fast if those that are nowhere come with others of their source and start.
-        columns: Of all copies.
+        rows: Copies to place. It is fast if those that are nowhere come with others of their source and start.
+        columns: Columns of all copies.
         disks: Free bytes, whether a server is open, and room for a number for each server.
-        limit: After so many changes no further row is looked at.
+        limit: Number of changes after which no further row is looked at.
 
     Returns:
-        How many were placed or moved.
+        How many rows were placed or moved.
     """
     source_of, start_of, segment, size, server_of = columns
     free, is_open, out = disks

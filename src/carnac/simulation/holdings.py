@@ -91,7 +91,7 @@ class Board(ABC):
     """Places, moves and drops copies of one tier by one strategy.
 
     Args:
-        held: What is changed; the board must be the only one that changes it from now on.
+        held: Holdings to change; from now on the board must be the only one that changes them.
     """
 
     def __init__(self, held: Holdings) -> None:

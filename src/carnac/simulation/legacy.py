@@ -33,15 +33,15 @@ MEMORY_MAX_BYTES = 4_000_000_000
 
 
 class Field(NamedTuple):
-    """How many segments of each row start before an instant, on each server.
+    """The number of segments of each row that start before an instant, on each server.
 
     Attributes:
         fine: `[row, place, server]`: starts within the cell's block, before the cell. A block has BLOCK + 1 places: the
             last one is its sum.
         coarse: `[row, block, server]`: starts in earlier blocks.
-        lengths: Of each row, in cells.
-        base: `[source, row]`: what two segments cost each other on that account, before the factors.
-        rows: `[source, 2]`: the two rows that a source's segments are counted in: its kind, and itself.
+        lengths: Length of each row, in cells.
+        base: `[source, row]`: the cost of two segments to each other on that account, before the factors.
+        rows: `[source, 2]`: the two rows that a source's segments are counted in, its kind and itself.
         recent: `[row, 2, server]`: of the segments that ended less than seven days before `now`, the number and the sum
             of their recency. Kept with a step only, where the gap factor of any two of them is 2.
         now: `[1]`: the cell for which `recent` holds.

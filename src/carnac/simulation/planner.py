@@ -24,8 +24,8 @@ from carnac.simulation.scenario import HOUR_MS, Scenario
 class PlannerBoard(Board):
     """Every copy goes where the product's cost index puts it, and moves as the product plans.
 
-    What a coordinator is told by rules, the scenario tells itself: which copies should be held. The rest is what
-    `plan_run` does: `CostIndex.place` for what is loaded, `plan_moves` for decommissioning servers and for what helps.
+    The scenario says which copies should be held, where a coordinator reads its rules. The rest is what `plan_run`
+    does: `CostIndex.place` for loads, `plan_moves` for decommissioning servers and for moves that help.
     """
 
     def __init__(self, held: Holdings, scenario: Scenario) -> None:

@@ -43,9 +43,9 @@ class Film:
     """Some copies of the first tier, followed from hour to hour.
 
     Attributes:
-        share: Which share of all copies on the servers shown is followed.
+        share: Followed share of all copies on the servers shown.
         servers: The servers shown.
-        source, start_ms: Of each copy.
+        source, start_ms: Columns of the followed copies.
         frames: From hour 0 on, one an hour: the server of each copy, -1 where it is not held.
     """
 
@@ -78,7 +78,7 @@ class Outcome:
     """A whole simulation; `before` is hour 0, when the strategies take over.
 
     Attributes:
-        changes: What happens to the servers of the first tier.
+        changes: Changes of the servers of the first tier.
     """
 
     scenario: Scenario

@@ -1,4 +1,4 @@
-"""One tier through the hours: what arrives, leaves, is lost, is loaded again and is moved."""
+"""One tier through the hours, in which copies arrive, leave, are lost, are loaded again and are moved."""
 
 from __future__ import annotations
 

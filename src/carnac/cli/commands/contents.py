@@ -1,4 +1,4 @@
-"""`datasources`, `segments`, `chunks`: what is in a store at a revision, from the metadata alone."""
+"""`datasources`, `segments`, `chunks`: the contents of a store at a revision, from the metadata alone."""
 
 from __future__ import annotations
 

@@ -227,7 +227,7 @@ def _log(session: Session) -> Iterator[Check]:
 
     try:
         log = examine_log(session.settings.store.get_secret_value())
-    except CarnacError:  # what opens the store says so
+    except CarnacError:  # the check that opens the store says so
         return
     if log is None or not log.total:
         return

@@ -67,7 +67,7 @@ def show(
         str, argument("REVISION", "A revision, a time or a tag.", complete=complete_moment)
     ],
 ) -> None:
-    """Show one commit: what it added, dropped and covered in each datasource."""
+    """Show one commit: the segments that it added, dropped and covered in each datasource."""
     session = session_of(ctx)
     with session.open_store() as store:
         commit = store.show(revision)

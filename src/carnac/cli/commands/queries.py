@@ -286,7 +286,7 @@ def _read_statement(text: str | None, file: str | None) -> str:
 
 
 def _json_document(result: Result, rows_max: int | None) -> dict[str, object]:
-    """Return the document; what `--max-rows` left out of it is in `rows_left_out`."""
+    """Return the document; `rows_left_out` counts the rows that `--max-rows` left out of it."""
     from carnac.core.words import unique_names
     from carnac.query.export.values import iterate_rows, to_json_value
 

@@ -1,4 +1,4 @@
-"""`receipt verify` and `why`: what an answer rests on, and what changed it since."""
+"""`receipt verify` and `why`: the foundations of an answer, and the commits that changed it since."""
 
 from __future__ import annotations
 

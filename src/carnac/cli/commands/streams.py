@@ -66,9 +66,9 @@ def move(
     offset: Annotated[str, argument("OFFSET", "Where to go on, as the source writes offsets.")],
     message: Message = "",
 ) -> None:
-    """Have a stream go on from another offset: what it skips is never read, what it repeats is there twice.
+    """Have a stream go on from another offset: rows that it skips are never read, rows that it repeats are there twice.
 
-    It is one commit, and a stream of that writer that runs ends.
+    The command makes one commit, and ends a running stream of that writer.
     """
     session = session_of(ctx)
     with session.open_store() as store:
@@ -93,9 +93,10 @@ def forget(
     yes: Annotated[bool, flag("--yes -y", "Do not ask for confirmation.")] = False,
     message: Message = "",
 ) -> None:
-    """Forget how far a writer has read: a stream of its name begins anew; asks first at a terminal.
+    """Forget how far a writer has read, so that a stream of its name begins anew; asks first at a terminal.
 
-    It is one commit, and a stream of that writer that runs ends. The rows stay: what is read again is there twice.
+    The command makes one commit, and ends a running stream of that writer. The rows stay, so rows that are read again
+    are there twice.
     """
     session = session_of(ctx)
     with session.open_store() as store:

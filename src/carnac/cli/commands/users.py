@@ -1,4 +1,4 @@
-"""`users`, `users set`, `users remove`, `users token`: who may ask a store that is served."""
+"""`users`, `users set`, `users remove`, `users token`: the users of a store that is served."""
 
 from __future__ import annotations
 

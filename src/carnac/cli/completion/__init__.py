@@ -1,1 +1,1 @@
-"""Completion in a shell: what `carnac` answers when Tab is pressed, from the store's metadata alone and at once."""
+"""Completion in a shell: the answers of `carnac` when Tab is pressed, from the store's metadata alone and at once."""

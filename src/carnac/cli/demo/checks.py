@@ -1,4 +1,4 @@
-"""The demo's checks: what the store says against what the source says, counted without Carnac and without Spark."""
+"""The demo's checks of the store against its source, which is counted without Carnac and without Spark."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _totals(store: Store, flights: pa.Table) -> list[DemoCheck]:
 
 
 def _groups(store: Store, flights: pa.Table) -> list[DemoCheck]:
-    """Compare group by group; what is shown is how many groups agree."""
+    """Compare group by group; the checks show how many groups agree."""
     days = _source_groups(flights, ["month", "day"])
     found_days: dict[tuple[object, ...], object] = {
         (row["month"], row["day"]): row["n"]

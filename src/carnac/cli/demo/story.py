@@ -1,4 +1,4 @@
-"""The demo's story, step by step: what it does, what one would type, what came of it, how long it took."""
+"""The demo's story: each step with the command that one would type, its outcome, and the time that it took."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class Story:
     def _open(self) -> Store:
         from carnac.bootstrap.store import open_store
 
-        # Whatever the settings say of other stores: this one keeps its files in its own folder.
+        # This store keeps its files in its own folder; settings of deep storage are for other stores.
         settings = self.session.settings.model_copy(update={"deep_storage": None})
         return open_store(
             self.folder / "store",

@@ -59,7 +59,7 @@ class Asked:
     """A command as it was typed.
 
     Attributes:
-        about: What follows its name; empty: nothing.
+        about: The text after its name; empty: none.
     """
 
     command: DotCommand

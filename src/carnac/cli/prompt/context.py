@@ -43,11 +43,11 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Where the cursor is.
+    """The place of the cursor in a statement.
 
     Attributes:
-        typed: What stands there of the name already, its opening quote included.
-        owner: Of a column: the name before its dot.
+        typed: The part of the name before the cursor, its opening quote included.
+        owner: The name before the dot of a column.
     """
 
     kind: Kind
@@ -141,10 +141,10 @@ def written(name: str) -> str:
 
 
 def matching(context: Context, names: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Return those of the names that begin as it was typed, as they are written, and what each is.
+    """Return the names that begin with the typed text, as a statement has them, each with its description.
 
     Args:
-        names: What each is, by name; names that need quotes get them.
+        names: Descriptions by name; names that need quotes get them.
     """
     prefix = context.prefix.lower()
     found = [(name, words) for name, words in names.items() if name.lower().startswith(prefix)]

@@ -127,8 +127,8 @@ def run_prompt(session: Session, store: Store, *, at: str | None, rows_max: int 
     """Read and run statements until the user leaves.
 
     Args:
-        at: What they are asked at first; None: the newest revision.
-        rows_max: Most rows to show of each; None: all.
+        at: Revision that statements read at first; None: the newest one.
+        rows_max: Most rows to show of each answer; None: all.
     """
     Prompt(session, store, at=at, rows_max=rows_max).run()
 
@@ -191,7 +191,7 @@ class Prompt:
         return FormattedText([("bold" if self._output.is_colored else "", f"{NAME}{where}> ")])
 
     def _do(self, typed: str) -> None:
-        """Do what was typed; whatever goes wrong is said, and the prompt goes on."""
+        """Run the typed command or statements; a failure is shown, and the prompt goes on."""
         if is_dot_command(typed):
             self._try(lambda: self._obey(parse_dot_command(typed)))
             return
@@ -267,14 +267,14 @@ class Prompt:
 
 
 def _keys() -> KeyBindings:
-    """Return what Enter does: what is whole is run, another line follows what is not."""
+    """Return the binding of Enter: a whole statement is run, a line follows one that is not whole."""
     keys = KeyBindings()
 
     @keys.add("enter", filter=has_focus(DEFAULT_BUFFER))
     def enter(event: KeyPressEvent) -> None:
         buffer = event.current_buffer
         if buffer.complete_state is not None and buffer.complete_state.current_completion:
-            buffer.complete_state = None  # what was chosen stays
+            buffer.complete_state = None  # the chosen completion stays
         elif is_whole(buffer.text):
             buffer.validate_and_handle()
         else:

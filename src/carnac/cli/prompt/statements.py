@@ -1,4 +1,4 @@
-"""Where statements end: what was typed, cut at each `;` that is not part of a text, a name or a comment."""
+"""Where statements end: the typed text is cut at each `;` that is not part of a text, a name or a comment."""
 
 from __future__ import annotations
 

@@ -55,8 +55,8 @@ class Faults:
     """Says whether a fault happens now.
 
     Args:
-        kinds: Which of `KINDS` happen at all.
-        stalls_ms: For how long a process may stand still before a transaction.
+        kinds: Those of `KINDS` that happen at all.
+        stalls_ms: Times for which a process may stand still before a transaction.
     """
 
     rng: random.Random

@@ -1,8 +1,8 @@
 """One clock, and strands of which exactly one runs at a time: a seed decides which, and how much time passes.
 
 A strand is a thread of a simulated process. It runs until it waits for something; then it hands over to the one that
-the seed chooses. A process that crashes never runs again: what its strands hold in memory is lost, as is; what they had
-written stays. They are unwound when the simulation ends, and reach nothing meanwhile.
+the seed chooses. A process that crashes never runs again. The memory of its strands is lost, and their writes stay.
+Its strands are unwound when the simulation ends, and reach nothing meanwhile.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class Violation:
 
     Attributes:
         auditor: The auditor that has found it.
-        text: What, as a sentence.
-        at_ms: When, since the simulation began.
+        text: The violation as a sentence.
+        at_ms: Time since the simulation began.
     """
 
     auditor: str
@@ -90,7 +90,8 @@ class Kernel:
 
     Args:
         seed: Decides everything.
-        on_note: Given each line of the trace; None: only its digest is kept. What it raises ends the run.
+        on_note: Function that takes each line of the trace, and whose exception ends the run; None: only the digest of
+            the trace is kept.
     """
 
     def __init__(self, seed: int, *, on_note: Callable[[str], object] | None = None) -> None:
@@ -158,10 +159,10 @@ class Kernel:
         return strand
 
     def run(self, duration_ms: int, *, until: Callable[[], bool] | None = None) -> None:
-        """Let time pass: as much, or until something is so, or something is violated.
+        """Let so much time pass, or less if `until` becomes true or something is violated.
 
         Raises:
-            BaseException: Whatever `on_note` has raised.
+            BaseException: The exception that `on_note` has raised.
         """
         self._end_ms = self.now_ms + duration_ms
         self._is_done = until or (lambda: False)
@@ -223,7 +224,7 @@ class Kernel:
         self.wait(self.now_ms + max(0, duration_ms))
 
     def pause(self, shortest_ms: int = 0, longest_ms: int = 4) -> None:
-        """Let others run for as long as the seed says: what a process has done so far is done, and it may end here."""
+        """Let others run for as long as the seed says. The process may end here, and its work so far is done."""
         strand = self.require()
         if self.befall is not None:
             self.befall(strand.process)

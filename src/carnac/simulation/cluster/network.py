@@ -91,7 +91,7 @@ class Network:
     def _send(
         self, url: str, what: str, work: Callable[[SegmentServer], object], longest_ms: int
     ) -> _Call:
-        """Let a message arrive after a while, or never: what is sent later may come first."""
+        """Let a message arrive after a while, or never; a message that is sent later may arrive first."""
         call = _Call()
         found = self.listening.get(url)
         if found is None:
@@ -121,7 +121,7 @@ class Line:
 
     @property
     def server_id(self) -> str:
-        """Which server it is."""
+        """The id of the server."""
         return self._server_id
 
     def assign(self, segments: Sequence[Segment], *, fence: int, number: int) -> None:

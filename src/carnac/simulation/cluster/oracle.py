@@ -1,7 +1,7 @@
-"""Which rows there must be at each revision, told from what writers wanted and the order in which the log has it.
+"""The rows that there must be at each revision, derived from the changes that writers want and their order in the log.
 
 The oracle knows nothing of segments: a write is rows, an interval or a condition, and takes effect where its commit
-stands in the log. What a commit of compaction does to it is nothing.
+stands in the log. A commit of compaction has no effect on it.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ class Oracle:
         one.revision = commit.revision
         if one.within is None:
             return [Effect(one.datasource, one.rows, ())]
-        # what its writer saw, though it went meanwhile and was brought back
+        # rows that its writer saw, even if they were removed meanwhile and brought back
         rows = self._rows.get(one.datasource, set())
         seen = (
             rows

@@ -125,7 +125,7 @@ class SimulatedFiles(AbstractFileSystem):  # type: ignore[misc]
 
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **named)
-        self.disk = type(self).disk  # whatever is left of a simulation stays in it
+        self.disk = type(self).disk  # strands left over from a simulation keep its own disk
 
     @classmethod
     def _strip_protocol(cls, path: str) -> str:

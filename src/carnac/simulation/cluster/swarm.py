@@ -1,4 +1,4 @@
-"""The concentration of a seed: what everything together would seldom reach, few things often do.
+"""The concentration of a seed on few kinds of faults, which often reach states that all kinds together seldom reach.
 
 Each seed switches kinds of faults and of work on and off, and the fewer are left, the more often they happen. So one
 seed has little but processes that stand still, another nothing but deletes that are reverted and compacted.
@@ -38,20 +38,20 @@ PATIENCE = (1, 1, 1, 8)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Swarm:
-    """What happens under one seed.
+    """The faults and the work of one seed.
 
     Attributes:
         kinds: Faults that happen at all.
-        force: How many times more often than usual they do.
+        force: Factor by which these happen more often than usual.
         verbs: See `USUAL`.
         patience: See `PATIENCE`.
-        is_partial: Whoever asks takes what there is, whenever something cannot be read.
+        is_partial: Queries take a partial answer whenever something cannot be read.
         breaks: How often an operator breaks a lock under which somebody publishes, when he looks.
-        stalls: How many times more often than `force` says processes stand still before they write.
-        has_long_stalls: They stand still until their leases have ended.
-        is_one_machine: Clocks of all processes are one, which is set wrong; leases go by it, and all end at once when
-            the machine does.
-        storage_behind_ms: The clock of deep storage, which is another machine's, is so far behind.
+        stalls: Factor, on top of `force`, by which processes stand still more often before they write.
+        has_long_stalls: Processes stand still until their leases have ended.
+        is_one_machine: All processes share one clock, which is set wrong. Leases go by it, and all processes end at
+            once when the machine does.
+        storage_behind_ms: Delay of the clock of deep storage, which is another machine's.
     """
 
     kinds: frozenset[str]

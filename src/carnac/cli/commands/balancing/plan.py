@@ -1,4 +1,4 @@
-"""`balance plan`: what the next runs of a coordinator will load, move and drop, and what for."""
+"""`balance plan`: the loads, moves and drops of a coordinator's next runs, with their reasons."""
 
 from __future__ import annotations
 

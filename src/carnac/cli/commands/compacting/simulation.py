@@ -1,4 +1,4 @@
-"""`compaction simulate`: what compaction will make of arrivals."""
+"""`compaction simulate`: the future of arrivals under compaction."""
 
 from __future__ import annotations
 

@@ -32,13 +32,13 @@ class Sample:
     """One question and its answer.
 
     Attributes:
-        at_ms: When it was asked, epoch milliseconds.
-        took_ms: Until the whole answer was there.
+        at_ms: Time of the question, epoch milliseconds.
+        took_ms: Time until the whole answer was there.
         question: Index into `QUESTIONS`.
-        revision: That the answer says it is of; None: it failed.
-        is_complete: What the answer says of itself.
-        rows: Of the answer.
-        error: Why it failed, in a sentence; empty if it did not.
+        revision: Revision that the answer names; None: the question failed.
+        is_complete: Whether the answer calls itself complete.
+        rows: Rows of the answer.
+        error: Why the question failed, in a sentence; empty if it did not.
     """
 
     at_ms: int
@@ -51,7 +51,7 @@ class Sample:
 
 
 class Load:
-    """Asks a broker `RATE_PER_S` times a second until it is stopped. What is late is asked as soon as it can be."""
+    """Asks a broker `RATE_PER_S` times a second until it is stopped. A late question is asked as soon as possible."""
 
     def __init__(self, url: str, clock: Clock) -> None:
         self._clock = clock
