@@ -57,10 +57,9 @@ def connect(
 ) -> apsw.Connection:
     """Return a connection to a database file.
 
-    The layer of checksums learns from the first page that the file has checksums, but only when the page is read from
-    the file, not from the log. A connection that was opened on a file without pages may never learn it and would verify
-    nothing. If it were the last to close, it would also move the pages of the log into the file without checksums. So a
-    file without pages is refused.
+    The layer learns from the first page that there are checksums, but only if it reads that page from the file, not
+    from the log. A connection that was opened on a file without pages might verify nothing. As the last one to close,
+    it would move the pages of the log into the file without checksums. So such a file is refused.
 
     Args:
         parameters: Parameters of SQLite's URI, as `mode=ro`.
