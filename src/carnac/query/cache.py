@@ -105,15 +105,15 @@ def default_cache_folder(url: str) -> Path:
 
 
 class FileCache:
-    """A folder of fetched segment files, named by their ids; what is fetched is checked against its record.
+    """A folder of fetched segment files, named by their ids. Each fetched file is checked against its record.
 
-    Several processes may share the folder. The files of running queries stay, whosever they are; of the others, those
-    that were used longest ago go first when `max_bytes` is exceeded.
+    Several processes may share the folder. The files of running queries of all processes stay; of the other files,
+    those that were used longest ago go first when `max_bytes` is exceeded.
 
     Args:
         folder: Created when it is first needed.
-        intact: Checks what is there already, once in this process; what is damaged is fetched again. None: its size is
-            believed.
+        intact: Checks the files that are there already, once in this process; damaged files are fetched again. None:
+            only the size of a file is checked.
 
     Attributes:
         folder: Where the files are.

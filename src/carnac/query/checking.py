@@ -1,7 +1,7 @@
 """The gate: a statement passes only if everything in it is known to be harmless.
 
 An allow-list at every level: kinds of query nodes, of table references, of expressions, of functions, of table
-functions. What is not listed is refused, also when a later version of DuckDB brings it.
+functions. Everything else is refused, also when a later version of DuckDB brings it.
 """
 
 from __future__ import annotations

@@ -176,7 +176,7 @@ def _floored(op: Op, at_us: int, width_us: int) -> Predicate:
     """Return what `floor(__time) op at_us` says of `__time`, where floor takes off less than `width_us`."""
     if width_us == 0:
         return Compare(TIME_COLUMN, op, at_us)
-    if width_us >= _DAY_US:  # what it is compared with may be a date, which has no time of day
+    if width_us >= _DAY_US:  # the other operand may be a date, which has no time of day
         at_us -= at_us % _DAY_US
     lower, upper = Compare(TIME_COLUMN, Op.GE, at_us), Compare(TIME_COLUMN, Op.LT, at_us + width_us)
     if op is Op.EQ:

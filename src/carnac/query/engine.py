@@ -1,11 +1,11 @@
 """The query engine: SQL over the segment files of one revision, on DuckDB.
 
-What happens to a query: DuckDB's parser makes a tree of it; the gate (`checking`) lets it pass; its tables and the
-conditions on them are found (`relations`, `conditions`); of each table the segments that may match are taken
-(`core.pruning`) and become a view on their files (`scans`); the tree, its tables replaced by these views, is printed
-and run. So the text that runs names nothing but views on segment files.
+DuckDB's parser makes a tree of a query, and the gate (`checking`) lets it pass. Its tables and the conditions on them
+are found (`relations`, `conditions`). The segments of each table that may match (`core.pruning`) become a view on their
+files (`scans`). The tree, its tables replaced by these views, is printed and run. So the text that runs names nothing
+but views on segment files.
 
-Behind the gate stands a second wall, what DuckDB itself may do (`running.query`).
+Behind the gate stands a second wall, the limits of DuckDB itself (`running.query`).
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class QueryEngine:
             user's own cache folder (`XDG_CACHE_HOME`, else `~/.cache`).
         cache_bytes: How much that folder may hold, besides the files of running queries.
         threads: None: one for each core.
-        memory_limit_bytes: What DuckDB may use before it spills to disk or gives up; None: 80 % of the machine's. A
+        memory_limit_bytes: Memory that DuckDB may use before it spills to disk or fails; None: 80 % of the machine's. A
             result may take half of it. While queries run the process cannot grow by much more (`limits`).
         timeout_ms: A query that takes longer is stopped; None: no limit.
         verify_reads: Whether this process checks the bytes of each file against its record before it reads it first.
@@ -162,7 +162,7 @@ class QueryEngine:
             form: `csv`, `jsonl`, `parquet` or `arrow`.
 
         Raises:
-            OSError: The target does not take them. Else as `run_query`; what was written by then stays in the target.
+            OSError: The target does not take them. Else as `run_query`; rows written by then stay in the target.
         """
         from carnac.query.export.writing import export
 
@@ -330,10 +330,10 @@ class QueryEngine:
 
         Args:
             timeout_ms: After which it is stopped, from now on until it is closed; None: the engine's own; 0: no limit.
-            keeping: What may be done with kept partial results.
+            keeping: Whether kept partial results are used, and new ones kept.
 
         Raises:
-            TimedOut: It took longer. Else as `run_query`; what is returned raises the same.
+            TimedOut: It took longer. Else as `run_query`; the statement that is returned raises the same.
         """
         return StreamedQuery(
             sql,

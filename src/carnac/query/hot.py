@@ -1,13 +1,13 @@
 """Hot segments: those that are read again and again, kept in memory in DuckDB's own format.
 
 A scan of a Parquet file opens, decompresses and decodes it each time. DuckDB's own tables, compressed in memory too,
-are read in a fraction of that, most of all where a statement wants little of a file. So the segments that a third
-statement reads are loaded in the background, all of one query into one table of a database of its own; the rest is
-read from files. Segments are immutable and their clips are applied by whoever reads: what is kept is never wrong, and
-it is read only once the files were found to be there and intact.
+are read in a fraction of that time, most of all where a statement reads little of a file. So the segments that a third
+statement reads are loaded in the background, all of one query into one table of a database of its own. The other
+segments are read from files. Hot rows are never wrong, because segments are immutable and each statement applies their
+clips. They are read only once the files were found to be there and intact.
 
-What was used longest ago goes first, but not while it is still used: what does not fit then stays in files, so
-statements that go over more than there is room for do not load in circles.
+Segments that were used longest ago go first, but not while they are still used. Segments that do not fit then stay in
+files, so statements over more segments than there is room for do not load in circles.
 """
 
 from __future__ import annotations
@@ -302,7 +302,7 @@ class HotSegments:
             raise
 
     def _over(self, state: _State) -> list[_Batch]:
-        """Return what is to go, so that what is kept fits: what was used longest ago."""
+        """Return the batches that must go so that the others fit: those that were used longest ago."""
         excess = sum(one.size_bytes for one in state.batches) - self._bytes_max
         gone = []
         for batch in sorted(state.batches, key=lambda one: one.used):

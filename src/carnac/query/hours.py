@@ -66,7 +66,7 @@ def _by_hours(cursor: duckdb.DuckDBPyConnection, sql: str) -> str | None:
     groups = [_meant(one, node["select_list"]) for one in node["group_expressions"]]
     of_groups = [one for group in groups for one in walk(group)]
     if sum(map(_is_time, of_groups)) > sum(id(one) in found for one in of_groups):
-        return None  # what is computed from a group's time is no function of its hour
+        return None  # other values of a group's time are no function of its hour
     first = next((hours for _, hours in found.values()), None)
     is_grouped = any(id(one) in found for one in of_groups)
     if is_grouped and any(hours != first for _, hours in found.values()):
@@ -78,13 +78,13 @@ def _by_hours(cursor: duckdb.DuckDBPyConnection, sql: str) -> str | None:
 def _take_hours(
     select: Node, groups: Sequence[Node], found: Mapping[int, tuple[Node, Node]]
 ) -> None:
-    """Put hours in the place of what computes them, in place.
+    """Replace the nodes that compute hours by the column of hours, in place.
 
-    Rows are grouped by the bare column: what is selected is then a cast of each group, not of each row.
+    Rows are grouped by the bare column, so that the select list casts each group and not each row.
 
     Args:
-        groups: What GROUP BY means.
-        found: The nodes that compute hours, and what gives them, by the nodes' ids.
+        groups: Expressions that GROUP BY means.
+        found: The nodes that compute hours, and those that give them, by the former nodes' ids.
     """
     for place, group in enumerate(groups):
         _, hours = found.get(id(group), (None, {}))

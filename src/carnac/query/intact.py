@@ -1,8 +1,8 @@
 """Files that were found to be what their records say: a process reads all bytes of each once before it believes them.
 
-DuckDB checks no checksum of a page, so a flipped bit in a segment file could be another answer, and another segment's
-file of the same size its rows. A file is read anew when it is not the one any more that was checked: its inode, size or
-time of change is another one. What rots on the disk without that is for `carnac verify` and the overlord's scrubbing.
+DuckDB checks no checksum of a page, so a flipped bit in a segment file could change an answer, and another segment's
+file of the same size could give its rows. A file is read anew when its inode, size or time of change is another one
+than when it was checked. `carnac verify` and the overlord's scrubbing find bytes that change on the disk without that.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ _PATTERN = re.compile(
     r"|pattern too large - compile failed)(?:: (.*))?$",
     re.DOTALL,
 )
-"""What RE2 says of a regular expression. Source: `RE2::ErrorCode` and `kErrorStrings` of its `parse.cc`."""
+"""Messages of RE2 about a regular expression. Source: `RE2::ErrorCode` and `kErrorStrings` of its `parse.cc`."""
 
 
 _FORMS = {

@@ -48,8 +48,8 @@ class Scan:
     Attributes:
         columns: Without `__time`.
         used: Those that the statement may need.
-        slices: What is left after pruning.
-        datasource: Empty at a leaf, which is told of slices alone.
+        slices: Slices that are left after pruning.
+        datasource: Empty at a leaf, whose request has slices alone.
     """
 
     view: str
@@ -108,7 +108,7 @@ class Plan:
 
     @property
     def slices(self) -> list[LeafSlice]:
-        """What is left after pruning, of all scans."""
+        """Slices of all scans that are left after pruning."""
         return [piece for scan in self.scans for piece in scan.slices]
 
     @property
@@ -195,7 +195,7 @@ class Planner:
         )
 
     def _open_table(self, node: Node, names: Names) -> tuple[Columns | None, str]:
-        """Return the columns and the name of the datasource that a node means; what is none is a small table."""
+        """Return the columns and the name of the datasource that a node means; any other table is a small table."""
         schema = "" if node["catalog_name"] else str(node["schema_name"]).lower()
         table = str(node["table_name"])
         if schema == INFORMATION_SCHEMA:

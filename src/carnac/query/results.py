@@ -108,7 +108,7 @@ _KINDS: Memo[tuple[str, ...], Sequence[pa.DataType]] = Memo(
 
 
 def explained(cursor: duckdb.DuckDBPyConnection, plan: Plan) -> pa.Table:
-    """Return what EXPLAIN says: what Carnac has to say first, then DuckDB."""
+    """Return the lines of EXPLAIN: Carnac's first, then DuckDB's."""
     rows = cursor.execute(plan.sql, list(plan.parameters)).fetchall()
     gives = None
     if not plan.sql.startswith("EXPLAIN ANALYZE "):
@@ -166,7 +166,7 @@ def batches_of(
                     return
                 except MemoryError:
                     raise
-                except (OSError, pa.ArrowException) as error:  # what DuckDB says amid a stream
+                except (OSError, pa.ArrowException) as error:  # DuckDB's errors amid a stream
                     raise error_of(str(error)) from error
                 yield batch
         finally:

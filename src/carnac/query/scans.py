@@ -50,7 +50,7 @@ class KeptRows:
     """Where the rows of a segment are kept besides its file.
 
     Attributes:
-        number: What they have in `NUMBER_COLUMN`.
+        number: Their value in `NUMBER_COLUMN`.
         of: How many segments the table has.
     """
 
@@ -123,7 +123,7 @@ def scan_sql(
     Args:
         columns: The columns to give, without `__time`, which comes first.
         paths: Where the file of each segment is, by segment id.
-        tables: What the rows of the other segments are called, by segment id.
+        tables: Names of the tables with the rows of the other segments, by segment id.
         kept: Segments whose rows need not be read from files.
         with_hours: Whether `HOUR_COLUMN` is given, too.
     """

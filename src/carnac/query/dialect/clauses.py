@@ -63,7 +63,7 @@ class _Call:
 
 
 def without_clauses(sql: str) -> str:
-    """Return the statement with those words as arguments; what is none of the forms stays, for DuckDB to refuse."""
+    """Return the statement with those words as arguments. Other forms stay, for DuckDB to refuse."""
     if _MAY_HAVE.search(sql) is None:
         return sql
     opened: list[_Call] = []

@@ -1,7 +1,7 @@
 """Calls of Druid's functions become the expressions that mean the same.
 
-What cannot be said for all arguments stays as it is, and is refused with a form to write in its place
-(`specs.druid.sql_functions`). Source of what they mean: Druid's documentation of its SQL functions.
+A call that has no such expression for all arguments stays as it is, and is refused with a form to write in its place
+(`specs.druid.sql_functions`). Source of the meanings: Druid's documentation of its SQL functions.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _SIZES = {
         for name, unit in (("_byte", "B"), ("", ""))
     },
 }
-"""Of `HUMAN_READABLE_…_FORMAT`: what is smaller is printed as it is, with what; then number, unit and its end.
+"""Of `HUMAN_READABLE_…_FORMAT`: bound of numbers that are printed as they are, and their unit; number, unit, its end.
 
 Source: `HumanReadableBytes.format` of Druid. A half is rounded away from zero, as Java prints it.
 """
@@ -77,7 +77,7 @@ PRINTED: Mapping[str, str] = {
     "is_nan": "isnan",
     "sha": "sha1",
 }
-"""What Superset sends in place of functions of one argument: sqlglot 28 prints its own names for them."""
+"""Names that Superset sends in place of functions of one argument: sqlglot 28 prints its own names for them."""
 FORMS: Mapping[tuple[str, int], str] = {
     ("millis_to_timestamp", 1): "make_timestamptz(CAST(_1 AS BIGINT) * 1000)",
     ("timestamp_to_millis", 1): "epoch_ms(_1)",
@@ -193,7 +193,7 @@ def without_druid_calls(cursor: duckdb.DuckDBPyConnection, statement: Node) -> N
         for item in node.get("select_list") or ():
             if not item["alias"] and any(map(_is_druids, walk(item))):
                 item["alias"] = text_of(cursor, item)
-    for node in reversed(list(walk(statement["node"]))):  # what is within a call first
+    for node in reversed(list(walk(statement["node"]))):  # calls within a call first
         form = _form(node) if _is_druids(node) else None
         if form is not None:
             _replace(cursor, node, form)

@@ -10,9 +10,10 @@ A broker's four steps, each a call of `QueryEngine`:
     result = engine.run_final(plan, {leaf.view: [rows, …], …})            # one table or reader for each server
 
 The answer is complete exactly if the reports are whole, miss nothing, and their slices together are those of
-`plan.leaves`. `plan.way` and `plan.reason` say how and why, `plan.basis` what the answer rests on, `plan.limit` what
-may come together: a broker calls `plan.limit.check` while rows come. What cannot be run raises Invalid.
+`plan.leaves`. `plan.way` and `plan.reason` say how and why, `plan.basis` what the answer rests on. `plan.limit` limits
+the rows that come together: a broker calls `plan.limit.check` while they come. A statement that cannot be run raises
+Invalid.
 
-Open `sorting` for what one round is, `groups` and `rows` for how partial answers are made and merged, `gathering` for
-what is sent for everything else.
+Open `sorting` for the conditions of one round, `groups` and `rows` for how partial answers are made and merged,
+`gathering` for the rows that are sent for all other statements.
 """

@@ -1,4 +1,4 @@
-"""Which functions a statement may call so that servers can answer it alone, and how partial aggregates are merged."""
+"""Functions that a statement may call so that servers can answer it alone, and how partial aggregates are merged."""
 
 from __future__ import annotations
 

@@ -292,10 +292,10 @@ class Distributor:
         return found
 
     def _part(self, plan: Plan, select: Select, result: Bound, others: Sequence[_Part]) -> _Part:
-        """Return what is asked for one SELECT, and what the broker makes of it.
+        """Return the request to leaves for one SELECT, and the broker's statement over their rows.
 
         Args:
-            others: What is asked already.
+            others: Parts that are made already.
         """
         view = f"{PART}{len(others)}"
         if select.is_aggregated:
@@ -318,13 +318,13 @@ class Distributor:
         return _Part(select, request, stand, final["node"])
 
     def _bound(self, statement: Node, stands: Sequence[Stand]) -> Bound:
-        """Return what columns a part of the statement gives.
+        """Return the columns that a part of the statement gives.
 
         Args:
-            stands: What it names.
+            stands: Stands that it names.
 
         Raises:
-            NotOneRound: It needs what is outside of it, or what servers give is not what is needed.
+            NotOneRound: The part names something outside of it, or servers give other columns than it needs.
         """
         import duckdb
 

@@ -90,7 +90,7 @@ def leaf_of(view: str, names: Iterable[str], condition: Node | None, *, rows_max
 
 
 def stand_select(columns: Mapping[str, str], sent: Sequence[str]) -> str:
-    """Return the select list that makes a view like the scan's of what was sent; what was not is null.
+    """Return the select list that makes a view like the scan's of the columns that were sent; the others are null.
 
     Args:
         columns: SQL types of all columns of the scan, by name.

@@ -62,7 +62,7 @@ class _Parts:
 
     @property
     def finest(self) -> list[Node]:
-        """What servers group by."""
+        """Expressions that servers group by."""
         return self.groups if self.value is None else [*self.groups, self.value]
 
     def group(self, expression: Node) -> Node | None:
@@ -92,7 +92,7 @@ def split_groups(select: Select, view: str) -> tuple[Node, Node]:
     """Return the statements for servers and for the broker.
 
     Args:
-        view: What the servers' rows are called at the broker.
+        view: Name of the servers' rows at the broker.
 
     Raises:
         NotOneRound: Servers cannot answer it alone.

@@ -1,4 +1,4 @@
-"""The broker's side: what leaves answered becomes the views that the final statement names."""
+"""The broker's side: the answers of leaves become the views that the final statement names."""
 
 from __future__ import annotations
 

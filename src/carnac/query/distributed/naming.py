@@ -126,7 +126,7 @@ def names_of(
         small: Columns of small tables, by the name that they have in the statement.
 
     Raises:
-        NotOneRound: What stands in FROM has columns that are not known, or one name twice.
+        NotOneRound: Columns of a relation in FROM are not known, or two relations have one name.
     """
     tables: dict[str, Mapping[str, str]] = {}
     for relation in scope.relations:

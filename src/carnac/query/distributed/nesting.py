@@ -1,4 +1,4 @@
-"""One statement inside of another: what stands in place of what."""
+"""One statement inside of another: trees with other nodes, tables and names in place of theirs."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Partial aggregates: what each server computes of its rows for an aggregate, and how a broker makes the whole of them.
+"""Partial aggregates: an aggregate's expressions over the rows of each server, and the broker's over the parts.
 
 sum(x)                each server: sum(x)                               the broker: sum(p)
 var_samp(x)           each server: number, mean and squared deviations  the broker: those of the parts together
 count(DISTINCT x)     each server: its groups by x as well               the broker: count(DISTINCT p)
                       or the list of distinct values of each group      the number of distinct values
 arg_max(x, t)         each server: arg_max(x, t), max(t)                the broker: arg_max(p, q)
-approx_quantile(x, q) each server: DuckDB's state                       the broker: what it says of the states together
+approx_quantile(x, q) each server: DuckDB's state                       the broker: that of the states together
 hll_merge(s)          each server: the sketch of its rows               the broker: the sketch of the sketches
 """
 

@@ -28,7 +28,7 @@ def split_rows(select: Select, view: str, width: int) -> tuple[Node, Node]:
     """Return the statements for servers and for the broker.
 
     Args:
-        view: What the servers' rows are called at the broker.
+        view: Name of the servers' rows at the broker.
         width: How many columns the statement gives.
 
     Raises:
@@ -65,7 +65,7 @@ def split_rows(select: Select, view: str, width: int) -> tuple[Node, Node]:
 
 
 def _orders(order: Node, select: Select, width: int, extra: list[Node]) -> list[Node]:
-    """Return what the broker orders by; what is not in the select list is added to `extra`."""
+    """Return the broker's order; expressions that are not in the select list are added to `extra`."""
     node = select.node
     has_star = any(one.get("class") == "STAR" for one in walk(node["select_list"]))
     items = [] if has_star else select.names.selected()

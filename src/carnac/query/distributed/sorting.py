@@ -1,7 +1,7 @@
-"""Whether servers can answer a SELECT alone: what it must be, and why it is not.
+"""Whether servers can answer a SELECT alone: the conditions, and the reason if one of them is not met.
 
-One round is: rows of one datasource, each on exactly one server, with what a row says of itself; or aggregates of them
-of which the parts make the whole. Small tables may be joined to the rows, because each server is given them.
+One round gives rows of one datasource, each on exactly one server, with values that are computed from that row; or
+aggregates of the rows whose parts make the whole. Small tables may be joined to the rows, as each server gets them.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Select:
         node: Its tree.
         view: The scan that it reads.
         small: The small tables that are joined to it, by name.
-        names: What its names mean.
+        names: Names that it knows.
         modifiers: DISTINCT, ORDER BY and LIMIT, by their types.
         count: Gives the whole number that a constant expression is; None: it is none.
     """
@@ -126,10 +126,10 @@ class Select:
 def reading_selects(
     statement: Node, selects: Sequence[tuple[Node, Scope]], views: frozenset[str]
 ) -> list[tuple[Node, Scope]]:
-    """Return the SELECTs in a statement that read scans themselves; all else can be done with what they give.
+    """Return the SELECTs in a statement that read scans themselves; the rest of it needs only the rows that they give.
 
     Raises:
-        NotOneRound: What is read depends on more than them.
+        NotOneRound: The columns of the statement depend on rows.
     """
     for one in walk(statement["node"]):
         kind = one.get("type")
@@ -156,7 +156,7 @@ def select_of_one_round(
     """Return the SELECT that servers can answer, if they can.
 
     Args:
-        scope: What its FROM clause has.
+        scope: Relations of its FROM clause.
         views: Names of scans.
         small: Columns of small tables, by name.
 

@@ -1,4 +1,4 @@
-"""The rows of a query written to a file as they come: what is in memory does not grow with the result."""
+"""The rows of a query written to a file as they come: the memory in use does not grow with the result."""
 
 from __future__ import annotations
 
@@ -222,11 +222,11 @@ def export_merged(
 
 @dataclass(frozen=True, slots=True)
 class _Statement:
-    """What is written.
+    """The statement whose rows are written.
 
     Attributes:
         names: Of its columns; None: those that DuckDB gives.
-        told: What EXPLAIN says, which is written in its place; None: it is no EXPLAIN.
+        told: Lines of EXPLAIN, which are written in place of rows; None: it is no EXPLAIN.
     """
 
     sql: str

@@ -67,7 +67,7 @@ def _memo() -> Memo[Hashable, tuple[Round | None]]:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """A statement in one round: what a leaf is asked, and what is made of its rows."""
+    """A statement in one round: the request to a leaf, and the final statement over its rows."""
 
     request: LeafRequest
     stand: Stand

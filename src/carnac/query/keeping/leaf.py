@@ -50,12 +50,12 @@ class KeptLeaf:
 
     Args:
         pieces: The slices by the statements that they are asked; one at least.
-        keeping: What may be done with kept results.
-        splits: Whether what is read may be kept in several parts.
+        keeping: Whether kept results are used, and new ones kept.
+        splits: Whether rows that are read may be kept in several parts.
 
     Attributes:
-        hits: Slices whose part was kept.
-        read: Those that are to be read.
+        hits: Number of slices whose part was kept.
+        read: Slices that are to be read.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class KeptLeaf:
     def answer(
         self, schema: pa.Schema | None, batches: Iterator[pa.RecordBatch]
     ) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-        """Return the answer: what was kept, then what is read, which is kept once all of it has come.
+        """Return the answer: the kept rows, then those that are read, which are kept once all of them have come.
 
         Args:
             schema: Of the batches that the statement of `statement` gives; None: there was none.

@@ -45,9 +45,9 @@ class LeafTask:
     """A leaf statement that is to run.
 
     Attributes:
-        edge: The end of time of which it wants the rows; None: it wants others.
-        scan: What it reads.
-        pieces: What of it is taken and kept; empty: nothing.
+        edge: The end of time whose rows alone it needs; None: it needs others.
+        scan: Scan that it reads.
+        pieces: Pieces of the scan whose results are taken and kept; empty: none.
         size: Of its answer.
     """
 
@@ -63,7 +63,7 @@ class LeafRunner:
     """Runs leaf statements.
 
     Attributes:
-        kept: What is kept of them.
+        kept: Results of them that are kept.
     """
 
     files: ScanFiles

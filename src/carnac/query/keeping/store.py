@@ -23,7 +23,7 @@ MEMORY_SHARE = 4
 SLICE_BYTES = 200
 """Approximate size of a kept slice."""
 TAKEN_MAX = 32
-"""Results of one statement that are put together at most; what the others have is read again, and kept as one."""
+"""Results of one statement that are put together at most; the slices of others are read again, and kept as one."""
 LARGE_MAX = 10_000
 """Statements whose results are known to be too large."""
 
@@ -183,7 +183,7 @@ class WholeAnswer:
     """The answer of one statement over one set of slices.
 
     Attributes:
-        table: What is kept of it; None: nothing.
+        table: The kept answer; None: it is not kept.
         rows: Of the segments.
         populates: Whether it may be kept.
     """

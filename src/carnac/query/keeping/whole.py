@@ -1,7 +1,7 @@
-"""Whole answers that are kept: what a statement gave over one set of segments, for whoever asks it of the same set.
+"""Whole answers that are kept: the rows of a statement over one set of segments, for the next one over the same set.
 
 Not every answer is made of parts: exact quantiles, windows and joins need all rows in one place. As long as no segment
-comes or goes, what they gave is right all the same.
+comes or goes, their answers stay right all the same.
 """
 
 from __future__ import annotations

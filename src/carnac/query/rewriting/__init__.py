@@ -1,1 +1,1 @@
-"""What a statement says, written as what DuckDB computes with less work: buckets of time, sketches, short lists."""
+"""Parts of statements rewritten so that DuckDB computes them with less work: buckets of time, sketches, short lists."""

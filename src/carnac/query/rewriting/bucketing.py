@@ -5,7 +5,7 @@ is UTC here: ten times what the same costs for a TIMESTAMP, which is arithmetic.
 the same microseconds inside of these functions, and a bucket becomes a TIMESTAMPTZ again. A bucket whose width is
 constant and has no months is the number of the bucket times its width, and GROUP BY takes the number alone: DuckDB
 knows how many numbers there may be, and finds each group by its place. Times from year 1 to 9999, which are those that
-a store has, give the same values and types. Whatever else stands there, `__time AT TIME ZONE …` say, keeps its rules.
+a store has, give the same values and types. Other operands, `__time AT TIME ZONE …` say, keep their rules.
 
 In WHERE only parts are rewritten: DuckDB makes ranges of time of the other conditions, and skips row groups by them.
 """
@@ -167,10 +167,10 @@ def _is_time(node: Node, scope: Scope) -> bool:
 def _rewrite_all(
     found: Iterable[tuple[Node, Node]], constants: Constants, numbers: dict[int, Node]
 ) -> None:
-    """Rewrite what was found, in place.
+    """Rewrite the nodes that were found, in place.
 
     Args:
-        numbers: Filled: what GROUP BY may take in place of a bucket, by the id of the bucket's node.
+        numbers: Is filled with the numbers that GROUP BY may take in place of buckets, by the id of the bucket's node.
     """
     for node, operand in list(found):
         new, number = _rewritten(node, operand, constants)

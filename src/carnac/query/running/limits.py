@@ -50,12 +50,12 @@ def may_grow_bytes(memory_limit_bytes: int) -> int:
 
 
 class _Usage(NamedTuple):
-    """What a process has of data, the stacks of its threads apart: they grow in number beside queries, and not by them.
+    """The data of a process without the stacks of its threads, whose number grows beside queries and not by them.
 
     Attributes:
-        data_bytes: Mapped.
-        unused_bytes: Of these, what is not in memory.
-        stacks_bytes: Of all threads together, mapped.
+        data_bytes: Mapped bytes.
+        unused_bytes: Those of them that are not in memory.
+        stacks_bytes: Mapped bytes of the stacks of all threads.
     """
 
     data_bytes: int
@@ -89,7 +89,7 @@ class _Ceilings:
             if self.before is None:
                 self.before = resource.getrlimit(resource.RLIMIT_DATA)
             if owner not in self.held:
-                # what earlier queries gave back to the allocator is used again without being asked for
+                # memory that earlier queries gave back to the allocator is used again without new mappings
                 spare = min(max(0, now.unused_bytes - self.unused_bytes), grow_bytes * 3 // 4)
                 self.held[owner] = (now.data_bytes + grow_bytes - spare, set())
             self.held[owner][1].add(holder)
@@ -105,7 +105,7 @@ class _Ceilings:
                 return
             del self.held[owner]
             now = _usage() if self.held else _Usage(0, 0, 0)
-            # what it leaves mapped does not take the room of what goes on, nor that of the process
+            # memory that it leaves mapped takes no room of queries that go on, nor of the process
             for other, (ceiling, holders) in self.held.items():
                 self.held[other] = max(ceiling, now.data_bytes + OVERHEAD_BYTES), holders
             self._set(now.stacks_bytes)
@@ -133,10 +133,11 @@ _CEILINGS = _Ceilings()
 def memory_held(owner: object, grow_bytes: int) -> Iterator[Callable[[], None]]:
     """Let the process grow by no more than that until the block ends, also if it is entered several times at once.
 
-    Give what ends it earlier, for what goes on unattended: else nothing in the process could grow meanwhile.
+    Give a function that ends the limit earlier, for a query that goes on unattended: else nothing in the process could
+    grow meanwhile.
 
     Args:
-        owner: Whose limit it is.
+        owner: Owner of the limit.
     """
     if not _is_enforced():
         yield lambda: None

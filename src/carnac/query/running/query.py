@@ -40,7 +40,7 @@ NARROWED_SLICES = 100_000
 """Maximum slices of these together."""
 
 _Edge: TypeAlias = tuple[TimeEdge, tuple[tuple[str, str], ...], tuple["SliceKey", ...]]
-"""What a statement wants, the types of columns that it names, and what it reads."""
+"""The rows that a statement needs, the types of columns that it names, and the slices that it reads."""
 
 
 def _narrowings() -> Memo[_Edge, Sequence[LeafSlice]]:
@@ -113,7 +113,8 @@ class ScanFiles:
     ) -> Scan:
         """Return the scan without the files that hold none of the rows that are wanted (see `newest`).
 
-        What was found is kept: neither segments nor conditions change, and looking costs as much as the statement.
+        The narrowed slices are kept: neither segments nor conditions change, and the search costs as much as the
+        statement.
         """
         if edge is None:
             return scan
@@ -152,7 +153,7 @@ def settings_of(
     """Return the statements that set a new connection.
 
     Args:
-        folders: What it may read.
+        folders: Folders that it may read.
         spill_folder: None: nothing is spilt.
         threads, memory_limit_bytes: None: as DuckDB has them.
     """
@@ -181,15 +182,15 @@ _TOLD_MAX = int(GRACE_MS / 1000 / INTERRUPT_S)
 
 @dataclass(slots=True, eq=False)
 class RunningQuery:
-    """A query that runs: what DuckDB does for it, and what is done for it before.
+    """A query that runs, from its preparation to the end of DuckDB's work for it.
 
     Attributes:
-        connection: Whose cursor it has.
+        connection: Connection that its cursor belongs to.
         limit_ms: After which it is stopped; None: never.
         query_id: Of the statement that it answers, or a part of it; None: it cannot be cancelled by one.
         thread: The thread that has begun it.
-        told: How often it was told to stop, `INTERRUPT_S` apart.
-        is_cancelled: Nobody wants its answer.
+        told: How often it was interrupted, `INTERRUPT_S` apart.
+        is_cancelled: Nobody waits for its answer.
         release: Ends the limit of memory that holds for it.
     """
 
@@ -222,9 +223,9 @@ class RunningQuery:
         return self.told > _TOLD_MAX
 
     def insist(self) -> None:
-        """Stop it, again and again until it is over: DuckDB forgets what comes between two statements.
+        """Stop it, again and again until it is over: DuckDB forgets an interrupt between two statements.
 
-        Returns at once. What is over is left alone.
+        Returns at once. A query that is over is left alone.
         """
         if self._interrupt_unless_over():
             threading.Thread(target=self._go_on, name="carnac-query-cancel", daemon=True).start()

@@ -1,1 +1,1 @@
-"""Which tables and columns there are, and what the columns of an answer are called."""
+"""Tables and columns of a revision, and names of the columns of an answer."""

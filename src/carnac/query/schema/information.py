@@ -1,6 +1,6 @@
-"""The tables of `information_schema`: what clients ask to learn which tables and columns there are.
+"""The tables of `information_schema`, from which clients learn which tables and columns there are.
 
-Columns have Druid's names, in its order. What a store has no word for is null.
+Columns have Druid's names, in its order. Values that a store does not have are null.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which table a name in FROM means: a datasource, a lookup, or a table about tables."""
+"""Tables that names in FROM mean: a datasource, a lookup, or a table about tables."""
 
 from __future__ import annotations
 

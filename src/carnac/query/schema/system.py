@@ -1,7 +1,7 @@
 """The tables of `sys`: segments, servers and tasks, under Druid's names and in its order of columns.
 
-Flags are 0 and 1. What nobody has asked the historicals for is null. Unlike every other table these show what is now:
-a statement that names one has no answer to be had again.
+Flags are 0 and 1. Values that nobody has asked the historicals for are null. Unlike every other table these show the
+present state: the answer of a statement that names one cannot be had again.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ def _aggregate(out: Printer, node: Node, name: str, after: str) -> str:
     """Return an aggregate or one over a window.
 
     Args:
-        after: What follows each call: a filter, a window.
+        after: Text after each call: a filter, a window.
     """
     args, kind = arguments(node), out.kind(node)
     kinds = [out.kind(one) for one in args]

@@ -1,4 +1,4 @@
-"""The functions that a statement on Spark may call, and how Spark says the same. What is not listed is refused."""
+"""The functions that a statement on Spark may call, and how Spark says the same. Other functions are refused."""
 
 from __future__ import annotations
 

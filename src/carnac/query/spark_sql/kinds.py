@@ -1,4 +1,4 @@
-"""Types of DuckDB in Spark: what they are called, how a value becomes one of another type, and literals."""
+"""Types of DuckDB in Spark: their names, how a value becomes one of another type, and literals."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Spark's SQL says the same as DuckDB's for the functions that are listed (`functions`); reading raw text takes many
 others. So the expressions over the rows of one table, and the conditions on them, are computed where these rows are
-read. Spark joins, groups, sorts and limits what comes out. What an outer join may put nulls in place of stays above it.
+read. Spark joins, groups, sorts and limits the results. Values that an outer join may replace by nulls stay above it.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ class Selects:
 
         Args:
             ctes: The common table expressions around it.
-            known: What those are called in Spark, by their names in lower case.
+            known: Names of those in Spark, by their own names in lower case.
             names: Of its columns.
         """
         for entry in node["cte_map"]["map"]:

@@ -1,4 +1,4 @@
-"""Which type each expression of a SELECT has, as DuckDB binds it; and what it makes of constants."""
+"""Types of the expressions of a SELECT as DuckDB binds them, and the values that it makes of constants."""
 
 from __future__ import annotations
 

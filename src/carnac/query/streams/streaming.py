@@ -1,4 +1,4 @@
-"""A statement whose rows are handed over as they come: what is in memory does not grow with the result."""
+"""A statement whose rows are handed over as they come: the memory in use does not grow with the result."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class StreamedQuery:
         shown: Makes the views of a plan and keeps their files.
 
     Attributes:
-        basis: What its answer rests on.
+        basis: Basis of its answer: statement, revision, segments and lookups.
         kept: Of how many segments partial results were taken; known once it is started.
     """
 
@@ -86,19 +86,19 @@ class StreamedQuery:
             yield batch
 
     def cancel(self) -> None:
-        """Stop what runs: whoever waits for rows gets Unavailable. Returns at once. Idempotent."""
+        """Stop the statement: a thread that waits for rows gets Unavailable. Returns at once. Idempotent."""
         if not self._query.stop.is_set():
             self._query.insist()
 
     def close(self) -> None:
-        """Stop what runs, and let go of files and memory: at once, or as soon as it heeds that. Idempotent."""
+        """Stop the statement, and let go of files and memory, at once or as soon as it has stopped. Idempotent."""
         self._is_left.set()
         if not self._turn.acquire(blocking=False):
             self.cancel()
-            return  # whoever computes closes it
+            return  # the thread that computes closes it
         try:
             if self._source is not None and not self._is_read:
-                self.cancel()  # what computes ahead ends before its rows can be let go
+                self.cancel()  # threads that compute ahead end before its rows can be let go
                 self._source.close()
             self._query.end()
             self._rows = iter(())
