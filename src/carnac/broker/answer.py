@@ -38,7 +38,7 @@ class BrokerAnswer:
         self._is_over = False
 
     def batches(self) -> Iterator[object]:
-        """Yield `pyarrow.RecordBatch`es, once; closed at the end. What fails is raised as by `Broker.run`."""
+        """Yield `pyarrow.RecordBatch`es, once; closed at the end. Raises the errors of `Broker.run`."""
         try:
             for batch in self._execution.batches():
                 self._meter.add(batch)

@@ -49,7 +49,7 @@ class Member:
         self._epoch, self._number = "", 0
         self._states: dict[str, HoldState] = {}
         self._used_bytes = 0
-        self._others = 0  # what it ran for others when it was heard last
+        self._others = 0  # statements of others in its last answer
         self._asked = 0
         # at a time: since the last answer, and since the one before
         self._most_asked = self._most_before = 0
@@ -94,7 +94,7 @@ class Member:
             self._states[one.segment_id] = one.state
         self._epoch, self._number = answer.epoch, answer.number
         self._used_bytes = answer.used_bytes
-        # what has ended here may run there for a moment
+        # a leaf that has ended here may run there for a moment
         mine = max(self._most_asked, self._most_before)
         self._others = max(0, answer.running - mine)
         self._most_asked, self._most_before = self._asked, self._most_asked

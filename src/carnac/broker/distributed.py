@@ -308,7 +308,7 @@ class DistributedExecution:
                 return self._merged({})
 
     def _send_along(self) -> None:
-        """Ask for what goes along with the plan; what cannot be read of it is among the lacks."""
+        """Ask for the tables that go along with the plan; slices of them that cannot be read are among the lacks."""
         self._scatters, self._requests = [], []
         self._plan = self._plan_given(self._plan)
 
@@ -360,7 +360,7 @@ class DistributedExecution:
     # ------------------------------------------------------------------------------------------------ part by part
 
     def _streamed(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """Yield rows as leaves report them: what was yielded counts, and is never asked for again."""
+        """Yield rows as leaves report them; rows that were yielded count, and are never asked for again."""
         self._send_along()
         if self._lacks:
             raise unreadable(self._lacks)

@@ -129,11 +129,11 @@ class Membership:
         """Give the revision that a query is planned on, which counts it until the block ends.
 
         Args:
-            at: None: the planning revision.
+            at: Revision, time or tag; None: the planning revision.
 
         Raises:
             NotFound: There is no such revision.
-            Unavailable: The broker was not heard for a whole lease: what it would read may be gone.
+            Unavailable: The broker was not heard for a whole lease, so the files that it would read may be gone.
         """
         said_at_ms = self._said_at_ms
         if said_at_ms is None or is_over(said_at_ms, self._record.lease_ms, self._clock.now_ms()):

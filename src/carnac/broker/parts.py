@@ -26,15 +26,15 @@ _lock = threading.Lock()
 
 
 class Part:
-    """The rows that one leaf gives for one request. Of the thread that asks it, then of the one that merges.
+    """The rows that one leaf gives for one request. Used by the thread that asks it, then by the one that merges.
 
     Args:
         may_spill: Whether more than `HELD_BYTES_MAX` goes to a file.
 
     Attributes:
-        rows: So far.
-        size_bytes: Of these, as Arrow has them in memory.
-        report: What the leaf said at their end.
+        rows: Rows so far.
+        size_bytes: Size of these rows, as Arrow has them in memory.
+        report: Report of the leaf at the end of its rows; None before that.
     """
 
     def __init__(self, *, may_spill: bool) -> None:

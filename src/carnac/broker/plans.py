@@ -45,7 +45,7 @@ class PlanCache:
     ) -> Distribution:
         """Return the plan of a statement at a revision, made if it is not known.
 
-        A plan that depends on the time or on chance is made each time. What `make` raises is raised.
+        A plan that depends on the time or on chance is made each time. Errors of `make` are raised.
         """
         key = _key_of(statement, revision)
         if key is None:

@@ -76,11 +76,11 @@ class QueryRecord:
 
     Attributes:
         asked_at_ms: When it arrived, epoch milliseconds, UTC.
-        waited_ms: In the queue.
-        duration_ms: From its arrival to its end, waiting included.
-        facts: What its answer says; None: it came to none.
-        rows: Handed over.
-        size_bytes: Of these rows, as Arrow has them in memory.
+        waited_ms: Time in the queue.
+        duration_ms: Time from its arrival to its end, waiting included.
+        facts: Facts that its answer states; None: there was no answer.
+        rows: Rows handed over.
+        size_bytes: Size of these rows, as Arrow has them in memory.
         error: One sentence; empty if it did not fail.
     """
 

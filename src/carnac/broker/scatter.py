@@ -1,6 +1,6 @@
 """Leaf requests dealt out to historicals, asked again of others when one fails, and counted once.
 
-What a leaf has sent counts when its report is whole, and not before: a leaf that dies in the middle leaves nothing. A
+The rows of a leaf count when its report is whole, and not before: a leaf that dies in the middle leaves nothing. A
 segment that one server cannot read is asked of the others, one by one; when none is left it is missing.
 """
 
@@ -56,7 +56,7 @@ class Lack:
     """A slice that no server can read.
 
     Attributes:
-        reason: What the last one said.
+        reason: Error of the last server that was asked.
     """
 
     view: str
@@ -107,12 +107,12 @@ class Scatter:
     """One statement's requests, until all are answered. `stop` is for any thread, the rest for one.
 
     Args:
-        part_bytes: So much is asked of one server before another one is.
+        part_bytes: Bytes that are asked of one server before another one is asked.
         is_kept: Whether the answer is kept at the broker.
 
     Attributes:
-        reads: What leaves have reported, for the proof.
-        lacks: What no server can read.
+        reads: Reads that leaves have reported, for the proof.
+        lacks: Slices that no server can read.
         cold, kept: Segments that leaves read from deep storage, and that they had partial results of.
         servers: Ids of those whose rows count.
         is_whole: There is one part, and it is the answer of the statement.

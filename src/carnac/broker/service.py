@@ -46,13 +46,13 @@ class Broker:
     """Answers statements. Safe for threads. A statement waits in a fair queue while too many run.
 
     Args:
-        store_id: Whose log receipts name.
-        executor: Plans and runs them.
-        queue: Where they wait for their turn.
-        timeout_ms: Of a statement that does not say its own; 0: no limit.
-        spark: Plans and runs those that are for Spark; None: there are none.
-        is_spark_auto: Whether those are for Spark, too, of which too much would come together.
-        listeners: Told of each statement when it is over.
+        store_id: Store whose log receipts name.
+        executor: Plans and runs the statements.
+        queue: Where statements wait for their turn.
+        timeout_ms: Limit of a statement that does not say its own; 0: no limit.
+        spark: Plans and runs statements that are for Spark; None: there are none.
+        is_spark_auto: Whether statements of which too much would come together are for Spark, too.
+        listeners: Functions that are notified of each statement when it is over.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Statements on Spark, over the files of one revision: whoever asks for it, and what is too much for a broker."""
+"""Statements on Spark, over the files of one revision: those that ask for it, and those too large for a broker."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 RENEWALS_IN_LEASE = 3
 ROUND_PERIOD_MS = 100
-"""How soon a publish is seen. What servers have loaded is seen at once."""
+"""How soon a publish is seen. Loads of servers are seen at once."""
 LOOK_PERIOD_MS = 500
 """How often one that does not lead looks whether the one that does has resigned, or died."""
 DROP_PERIOD_MS = 10_000
@@ -74,12 +74,12 @@ class Coordinator:
         leader_id: Random, new with each start.
         holder: This process, for people.
         connect: Reaches a historical.
-        disconnect: Lets go of what `connect` gave.
-        delete: Deletes what drop rules match; None: nothing does.
+        disconnect: Lets go of a connection that `connect` made.
+        delete: Deletes what drop rules match; None: nothing is deleted.
         has_threads: Whether it talks to historicals from threads of their own; else in its rounds.
 
     Attributes:
-        loops: What must turn.
+        loops: Loops that must turn.
     """
 
     def __init__(
@@ -283,7 +283,7 @@ class Coordinator:
         self.fleet.exchange()
         fence = self.fence
         if fence is not None and fence != self._fence:
-            self._begin(fence)  # whatever revoked the fence before: this one is newer
+            self._begin(fence)  # newer than any coordinator's fence that revoked the one before
         elif self.fleet.is_revoked:
             self._led = None
 
@@ -324,7 +324,7 @@ class Coordinator:
     def _roll(self) -> None:
         fence = self._fence_in_use()
         if fence is None or (len(self.fleet) and not self.log.is_current):
-            return  # what servers hold may be newer than what is known of the log: nothing of it may go
+            return  # servers may hold segments that are newer than the log as known here: none may go
         try:
             self.rolling.run_round(fence)
         except Revoked:

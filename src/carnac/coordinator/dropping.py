@@ -32,7 +32,7 @@ class DropRules:
     def run_round(self) -> tuple[int, ...]:
         """Delete what rules of operators drop now; return the revisions.
 
-        What is wrong with one datasource does not keep the others from it.
+        A failure of one datasource does not stop the others.
         """
         if not self._rules.texts():
             return ()

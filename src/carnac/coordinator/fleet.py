@@ -34,7 +34,7 @@ class Away:
     """A server that has gone and may be back soon.
 
     Attributes:
-        view: What it held.
+        view: View of the server when it was there.
         since_ms: When it was missed first, epoch milliseconds, UTC.
     """
 
@@ -43,11 +43,11 @@ class Away:
 
 
 class Fleet:
-    """The links. What changes them is of the deciding thread; others read copies, under `mutex`.
+    """The links. The deciding thread alone calls methods that change them; others read copies, under `mutex`.
 
     Args:
         connect: Reaches a historical; asked again after it failed.
-        disconnect: Lets go of what `connect` gave.
+        disconnect: Lets go of a connection that `connect` made.
         has_threads: See `Link`.
         on_news: Called from any thread when there is something to take in.
         grace_ms: How long a server that has gone is waited for.

@@ -25,9 +25,9 @@ class LogView:
     """Follows the log from a revision that is told, or in use, to its head.
 
     Attributes:
-        live: What the newest revision needs, by id.
-        fresh: Ids of live segments that came since somebody took note of it.
-        is_current: Whether the last `follow` reached the head. Where it did not, servers may hold what came since.
+        live: Segments that the newest revision needs, by id.
+        fresh: Ids of live segments that came since the last `take_fresh`.
+        is_current: Whether the last `follow` reached the head. If not, servers may hold segments that came since.
     """
 
     def __init__(self, metadata: MetadataStore) -> None:
@@ -40,7 +40,7 @@ class LogView:
 
     @property
     def lives(self) -> SegmentLives:
-        """Which revisions need which segment; after `follow`."""
+        """The revisions that need each segment; after `follow`."""
         if self._lives is None:
             return SegmentLives()
         return self._lives

@@ -1,7 +1,7 @@
-"""One historical as the coordinator knows it: what it said that it holds, and what it was told since.
+"""One historical as the coordinator knows it: its last inventory, and the orders that were sent since.
 
 Orders are sent and inventories are asked for in threads of the link's own, where it has some, so that a server that
-hangs keeps nobody waiting. What they bring is taken in by `absorb`, in the thread that decides.
+hangs keeps nobody waiting. `absorb` takes in the answers, in the thread that decides.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 ASK_WAIT_MS = 500
 """How long a server waits with its answer for something to change."""
 ASK_PAUSE_MS = 10
-"""Between two questions: what changes together is told together."""
+"""Pause between two questions, so that one answer has changes that come together."""
 ASK_AGAIN_MS = 500
 """After a question that was not answered."""
 SEND_AGAIN_MS = 500
@@ -70,10 +70,10 @@ class Link:
     """A historical that is alive. All methods but `send`, `ask` and those of reading are of the deciding thread.
 
     Args:
-        record: As it was found in the metadata store.
-        server: What reaches it.
-        numbers: Of orders, growing; of all links of a coordinator, so that one that comes after another to the same
-            server goes on where that has ended.
+        record: Record of the historical, as it was found in the metadata store.
+        server: Connection to the historical.
+        numbers: Growing numbers of orders, one sequence for all links of a coordinator, so that a later link to the
+            same server goes on where the earlier one has ended.
         disconnect: Lets go of `server`.
         has_threads: Whether it sends and asks by itself; else `send` and `ask` are called.
         on_news: Called from any thread when there is something to take in.
@@ -133,13 +133,13 @@ class Link:
                 loop.start()
 
     def end(self) -> None:
-        """Give no order any more; what is on its way may arrive yet. Idempotent."""
+        """Give no order any more; orders on their way may still arrive. Idempotent."""
         with self._mutex:
             self._is_closing.set()
             self._outbox.clear()
 
     def close(self) -> None:
-        """Ask and send nothing more; what is on its way breaks off. Idempotent."""
+        """Ask and send nothing more; calls on their way break off. Idempotent."""
         self.end()
         safely(
             _log,
@@ -176,10 +176,10 @@ class Link:
             self._on_news()
 
     def send(self) -> None:
-        """Send what is to be told, in order; what cannot be sent is noted and sent again if it must be.
+        """Send the waiting orders in turn; an order that fails is noted, and is sent again if it must be.
 
-        An order gets its number when it is sent, also when it is sent again: the first one, if it comes later than
-        that, is refused.
+        An order gets a number each time it is sent. So the server refuses the first sending if it arrives after the
+        second one.
         """
         while True:
             with self._mutex:
@@ -209,7 +209,7 @@ class Link:
     # ------------------------------------------------------------------------------------------------- orders
 
     def greet(self, fence: int) -> None:
-        """Let it hear the fence of whoever leads now; what was to be told before is not."""
+        """Tell it the fence of the coordinator that leads now; orders that wait are dropped."""
         with self._mutex:
             self._outbox.clear()
             self._sent.clear()

@@ -74,13 +74,13 @@ class Memory:
 
 
 class Planner:
-    """Plans and orders loads and moves. What may be unloaded is decided by the rollout (`rolling`).
+    """Plans and orders loads and moves. The rollout (`rolling`) decides what may be unloaded.
 
     Args:
-        throttles: Of runs.
+        throttles: Throttles of runs.
 
     Attributes:
-        is_ready: Whether runs may be had: they are machine code. Until then what is new is placed by room alone.
+        is_ready: Whether the machine code of runs is ready. Until then new segments are placed by room alone.
         last: The last run's plan; None before the first one.
         retries: Failed loads that may be let go now.
     """
@@ -175,7 +175,7 @@ class Planner:
         )
 
     def _place_by_room(self, facts: ClusterFacts, fence: int) -> None:
-        """Have loaded what nobody holds; what has no place then is cold, so that no revision waits for it."""
+        """Have segments loaded that nobody holds; those without room are cold, so that no revision waits for them."""
         from carnac.core.balancing.live.readiness import plan_by_room
 
         placed = plan_by_room(facts)

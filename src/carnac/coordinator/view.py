@@ -1,6 +1,6 @@
 """The coordinator's knowledge for its API: which server holds what, what is loading, why, and for how long.
 
-Safe for threads: what the deciding thread changes is copied, everything else is read from the metadata store.
+Safe for threads: objects that the deciding thread changes are copied, all else is read from the metadata store.
 """
 
 from __future__ import annotations
@@ -322,7 +322,7 @@ class ClusterView:
         )
 
     def activity(self) -> dict[str, Any]:
-        """Return what the coordinator does now, as JSON: what is told and waited for, what moves, and what keeps it."""
+        """Return what the coordinator does now, as JSON: the told revision, waits, moves, blockers and failures."""
         coordinator = self._coordinator
         rollout, plan = coordinator.rolling.last, coordinator.planner.last
         told = self._metadata.told()

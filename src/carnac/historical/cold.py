@@ -33,8 +33,8 @@ class ColdFile:
     """A file in deep storage as Arrow reads it; one place in it at a time, as of an open file. For one query.
 
     Attributes:
-        segment: Whose file it is.
-        error: What went wrong when it was read, since an engine may say it in words of its own; None: nothing.
+        segment: Segment of the file.
+        error: The first failure to read the file, as an engine may raise it in words of its own; None: none.
         has_rows_read: More than its footer was read.
     """
 

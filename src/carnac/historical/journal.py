@@ -1,8 +1,8 @@
 """The journal of a historical's folder: which segments are assigned to it, and whose files were checked.
 
-One line for each thing that happened, with a checksum before it, in one file that a start reads at once. A line counts
-from when it is on the disk. One that a power cut has torn, or that has rotted, is passed over: what it said is said
-again by the coordinator, which compares what is held with what is wanted.
+One file, which a start reads at once, has a line for each event, with a checksum before it. A line counts from when it
+is on the disk. A line that a power cut has torn, or that has rotted, is passed over. The coordinator orders its content
+again, since it compares the segments that are held with those that are wanted.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Store(Struct, array_like=True, tag="store", gc=False):
 
 
 class Assigned(Struct, array_like=True, tag="assigned", frozen=True, gc=False):
-    """A segment is to be held: what of its record says which file is its, and what is in it."""
+    """A segment is to be held; the fields of its record name its file and the content of that."""
 
     segment_id: str
     datasource: str
@@ -88,13 +88,13 @@ class Contents:
     """The state that the lines of a journal add up to.
 
     Attributes:
-        assigned: By segment id, in the order in which they were assigned.
-        loaded: By segment id.
-        store_id: Whose segments they are; empty: no line says.
-        order: Fence and number of the newest that was taken.
-        format: How the lines are written.
-        lines: As many the journal has.
-        is_damaged: Some of them are torn or have rotted, and were passed over.
+        assigned: Assigned segments by id, in the order in which they were assigned.
+        loaded: Loaded segments by id.
+        store_id: Store of the segments; empty: no line says.
+        order: Fence and number of the newest order that was taken.
+        format: Format of the lines.
+        lines: Number of lines in the journal.
+        is_damaged: Some lines are torn or have rotted, and were passed over.
     """
 
     assigned: dict[str, Assigned] = field(default_factory=dict)
@@ -136,10 +136,10 @@ class Contents:
 
 
 class Journal:
-    """The journal at a path. One at a time writes; its callers see to that.
+    """The journal at a path. Its callers make sure that one at a time writes.
 
     Args:
-        store_id: Whose segments the folder is for; a new one is for this store from now on.
+        store_id: Store of the segments in the folder; a new folder belongs to this store from now on.
 
     Raises:
         Invalid: The folder has segments of another store.
@@ -183,7 +183,7 @@ class Journal:
             self._is_torn = False
             os.fdatasync(self._file)
         except OSError as error:
-            self._is_torn = True  # what follows begins a line of its own
+            self._is_torn = True  # the next write begins a line of its own
             raise cannot("write", self._path, error) from error
         self.contents.lines += len(lines)
         for line in lines:

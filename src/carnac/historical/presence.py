@@ -25,8 +25,8 @@ class Presence:
     """The heartbeats of a historical.
 
     Args:
-        record: What it says of itself.
-        grace_ms: How long statements that run may go on once it leaves.
+        record: Record of the historical, as others find it.
+        grace_ms: How long running statements may go on once the historical leaves.
     """
 
     def __init__(
@@ -64,9 +64,9 @@ class Presence:
                 self._records.put_server(self._record)
 
     def leave(self) -> None:
-        """Say that it is about to stop, take nothing new, end what runs, and say goodbye. Idempotent.
+        """Say that the historical is about to stop, take nothing new, let statements end, and remove its record.
 
-        What still runs after the grace period is left to whoever closes the historical.
+        Statements that still run after the grace period are left to the caller that closes the historical. Idempotent.
         """
         with self._mutex:
             if self._has_left:

@@ -49,23 +49,23 @@ _log = logging.getLogger(__name__)
 class Historical:
     """A historical in this process (port `SegmentServer`). Safe for threads.
 
-    Its folder holds the files that it has loaded, a journal of what is assigned to it, and its id: a process that
-    starts over the folder, whatever became of the one before, is the same server with the same segments.
+    Its folder holds the files that it has loaded, a journal of its assigned segments, and its id. So a process that
+    starts over the folder, however the one before ended, is the same server with the same segments.
 
     Args:
-        folder: Made if it is not there; of one process at a time.
+        folder: Folder of one process at a time; made if it is not there.
         storage: Where segment files are.
         engine: Runs the statements.
-        store_id: Whose segments they are.
-        checks: Of files that this process has not read yet; None: they are believed by their sizes.
-        capacity_bytes: Of the files that it holds. What is assigned beyond is refused, segment by segment.
+        store_id: Store of the segments.
+        checks: Checks of files that this process has not read yet; None: their sizes are trusted.
+        capacity_bytes: Capacity for the files that it holds. Segments assigned beyond that are refused, one by one.
         load_threads: Segments that are loaded at a time.
-        load_bytes_per_s: Of all loads together; 0: no limit.
-        back_off_ms: Before the second attempt at a load; less in tests.
+        load_bytes_per_s: Limit of all loads together; 0: no limit.
+        back_off_ms: Pause before the second attempt at a load; less in tests.
 
     Attributes:
-        server_id: Which server it is: the one whose folder it has.
-        capacity_bytes: As it was given.
+        server_id: Id of the server, which its folder holds.
+        capacity_bytes: Capacity as it was given.
 
     Raises:
         Invalid: Another process serves from the folder, or it holds segments of another store.
@@ -203,12 +203,12 @@ class Historical:
         self._engine.cancel(query_id)
 
     def scrub(self, bytes_max: int) -> None:
-        """Read some of the files that it holds, the next ones after those of the last time, to find what has rotted.
+        """Read some of the files that it holds, the next ones after those of the last time, to find rotted ones.
 
-        What is damaged is loaded again.
+        Damaged files are loaded again.
 
         Args:
-            bytes_max: As many are read, or one file; 0: none.
+            bytes_max: Number of bytes to read, in one file at least; 0: nothing is read.
         """
         for segment_id in self._shelf.loaded_after(self._scrubbed):
             if bytes_max <= 0 or self._is_draining:
@@ -234,14 +234,14 @@ class Historical:
             return True
 
     def drain(self) -> None:
-        """Take nothing new from now on; what runs goes on. Idempotent."""
+        """Take nothing new from now on; running statements go on. Idempotent."""
         with self._changed:
             self._is_draining = True
 
     def wait_until_idle(self, timeout_ms: int) -> bool:
         """Wait until no leaf statement runs; return whether that is so."""
         with self._changed:
-            for _ in range(max(1, timeout_ms // IDLE_LOOK_MS)):  # what is thrown away tells nobody
+            for _ in range(max(1, timeout_ms // IDLE_LOOK_MS)):  # an abandoned leaf notifies nobody
                 if self._changed.wait_for(lambda: not self._running, IDLE_LOOK_MS / 1000):
                     return True
         return False

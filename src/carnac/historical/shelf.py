@@ -36,10 +36,10 @@ class Item:
     """A segment that is assigned.
 
     Attributes:
-        record: Which file is its.
+        record: Record of the assignment, which names the file.
         state: How it is held.
         error: One sentence if it failed.
-        checked: Which file had the right bytes when it was read; None: none was read.
+        checked: Identity of the file that had the right bytes when it was read; None: no file was read.
     """
 
     record: Assigned
@@ -66,13 +66,13 @@ class Item:
 class Shelf:
     """The segments of a historical, in memory and in its folder. Safe for threads.
 
-    What is promised is on the disk first: assignments and removals when the calls return, a file before it counts as
-    loaded. A file that a query reads stays until it has ended, whatever is said meanwhile.
+    Promises are on the disk before they are made: assignments and removals when the calls return, a file before it
+    counts as loaded. A file that a query reads stays until the query has ended, even if it is unassigned meanwhile.
 
     Args:
-        folder: Of the segment files; made if it is not there.
-        capacity_bytes: Of all files that are held or on their way.
-        epoch: Of the numbers of its inventories.
+        folder: Folder of the segment files; made if it is not there.
+        capacity_bytes: Capacity for all files that are held or on their way.
+        epoch: Epoch of the numbers of its inventories.
 
     Raises:
         Unavailable, Corrupt: As `Journal`.
@@ -272,7 +272,7 @@ class Shelf:
         return Loaded(segment_id)
 
     def fail(self, item: Item, error: str) -> None:
-        """Give up loading a segment, and say why. What it would have taken is free again."""
+        """Give up loading a segment, and say why. Its bytes are free again."""
         with self._writing, self._changed:
             if self._is_wanted(item):
                 item.state, item.error = HoldState.FAILED, error

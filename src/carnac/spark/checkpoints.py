@@ -1,7 +1,7 @@
 """Spark's checkpoint of a stream, made from offsets and read for them: files of lines, as `OffsetSeqLog` writes them.
 
-A checkpoint whose batch 0 is planned and committed has Spark go on from the offsets of that batch. What else it may
-hold (state of operators, logs of a source's own) cannot be made from offsets: see `stream_plans`.
+A checkpoint whose batch 0 is planned and committed has Spark go on from the offsets of that batch. Other parts of a
+checkpoint (state of operators, logs of a source's own) cannot be made from offsets: see `stream_plans`.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ _WRITE = "-XX:ArchiveClassesAtExit"
 def archive_path(java: JavaRuntime, environ: Mapping[str, str]) -> Path:
     """Return where the archive for a Java and this PySpark is, or would be.
 
-    In `XDG_CACHE_HOME`, else `.cache` in the home directory: whoever clears that loses nothing but time.
+    It is in `XDG_CACHE_HOME`, else in `.cache` in the home directory. Clearing that costs nothing but time.
     """
     caches = Path(environ.get("XDG_CACHE_HOME") or Path(environ.get("HOME") or "~") / ".cache")
     spark = version("pyspark")
@@ -45,7 +45,7 @@ def use_archive(
 ) -> dict[str, str]:
     """Return Spark's settings with the archive, if there is one; options that are set already go before it.
 
-    Whoever writes one starts from nothing: Java does not add to an archive.
+    A process that writes an archive does not use one, as Java cannot add to an archive.
     """
     path = archive_path(java, environ)
     if _WRITE in config.get(JAVA_OPTIONS, "") or not path.is_file():

@@ -1,4 +1,4 @@
-"""What Spark has for programs of users, left out where only Carnac's own jobs run.
+"""The parts of Spark for programs of users, left out where only Carnac's own jobs run.
 
 Spark looks for extensions in all jars that it has, and its own machine learning is one: it has Scala read half of its
 own types to register two functions that no SQL text can name, which takes a fifth of the processor time of a short job.
@@ -53,7 +53,7 @@ def without_machine_learning(context: SparkContext) -> Iterator[None]:
 
 
 def take_no_numpy(gateway: Any) -> None:
-    """Have the way to a JVM take no numbers and arrays of NumPy; what it made before may."""
+    """Have the way to a JVM take no numbers and arrays of NumPy; objects that it made before may take them."""
     from pyspark.sql.types import NumpyArrayConverter, NumpyScalarConverter
 
     client = gateway._gateway_client  # noqa: SLF001 - a gateway of pinned threads has no public one

@@ -1,8 +1,8 @@
 """Failures on their way from a Spark task to the caller: same type, same sentence.
 
-What Spark makes of an exception in a Python worker is a Java exception with a traceback as text. So a task that fails
-for a reason that a retry cannot mend *returns* its failure, and one that may be mended raises `TaskFailure`, whose text
-holds the failure in a form that the driver finds again in whatever Spark wraps around it.
+Spark turns an exception in a Python worker into a Java exception with a traceback as text. So a task that fails for a
+reason that a retry cannot mend *returns* its failure. A task that a retry may mend raises `TaskFailure`, whose text
+holds the failure in a form that the driver finds again in any text that Spark wraps around it.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ def go_on() -> None:
 def hold_signals(hasten: Callable[[], bool] | None = None) -> Iterator[Held]:
     """Keep signals back while the block talks to Spark; inside of another one it is the same.
 
-    Whatever the block ends in, what the signal does goes before it: a job that was cancelled fails.
+    The exception of the signal goes before any outcome of the block, as a job that was cancelled fails.
 
     Args:
         hasten: Makes the block end soon, called at the second signal; returns whether there was something to do. If

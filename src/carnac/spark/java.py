@@ -46,8 +46,8 @@ class JavaRuntime:
     """A Java that Spark can start.
 
     Args:
-        home: What `JAVA_HOME` has to be; `home/bin/java` is what Spark runs.
-        version: As the runtime prints it, for example `17.0.15`.
+        home: The value for `JAVA_HOME`; Spark runs `home/bin/java`.
+        version: Version as the runtime prints it, for example `17.0.15`.
         source: Where it was found.
         jdk_home: The real runtime behind the launcher; None if `home` is the real one.
     """
@@ -153,7 +153,7 @@ def prepare_java(environ: MutableMapping[str, str] | None = None) -> JavaRuntime
     Call it before the first Spark session; later calls change nothing.
 
     Args:
-        environ: What to read and to change; None is this process's environment.
+        environ: Environment to read and to change; None is this process's.
 
     Raises:
         Unavailable: There is no Java 17 or newer.

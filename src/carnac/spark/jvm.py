@@ -40,7 +40,7 @@ LAST_WORDS_S = 5
 """How long a JVM whose driver ends is waited for, if how it ends matters."""
 SETTLED = ("/bin/sh", "-c", 'trap "" INT; exec nice -n "$0" "$@"')
 """Begins a command that gives way to others, by so much as follows, and does not hear Ctrl-C."""
-_LENGTH = struct.Struct("!ii")  # what it tells: the port, how long the password is, the password
+_LENGTH = struct.Struct("!ii")  # the JVM's message: port, length of password, password
 
 _environ = threading.Lock()
 
@@ -61,16 +61,16 @@ def open_gateway(
     niceness: int = 0,
     polls_max: int = START_POLLS_MAX,
 ) -> Any:
-    """Start a JVM, if `spark-submit` has not, and return the way to it; it ends when this process does.
+    """Start a JVM, if `spark-submit` has not, and return the way to it. The JVM ends when this process does.
 
     Args:
-        log_path: What it prints is appended to this file.
-        held: A signal that arrives ends it, before it is up.
-        niceness: By how much it gives way to other processes, and so do those that it starts.
-        polls_max: How often it is looked at, every `POLL_S`, before it counts as one that does not start.
+        log_path: File to which the output of the JVM is appended.
+        held: A signal that arrives ends the JVM, before it is up.
+        niceness: By how much the JVM, and processes that it starts, give way to other processes.
+        polls_max: Number of looks at the JVM, every `POLL_S`, before it counts as one that does not start.
 
     Raises:
-        Unavailable: It does not start, or a signal has arrived.
+        Unavailable: The JVM does not start, or a signal has arrived.
     """
     from pyspark.java_gateway import launch_gateway
 
@@ -155,7 +155,7 @@ def exit_code_of(process: subprocess.Popen[bytes] | None) -> int | None:
         return None
     if process.stdin is not None:
         with contextlib.suppress(OSError):
-            process.stdin.close()  # what it ends at
+            process.stdin.close()  # the JVM ends when its input does
     with contextlib.suppress(subprocess.TimeoutExpired):
         return process.wait(LAST_WORDS_S)
     return None

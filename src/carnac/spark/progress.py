@@ -90,7 +90,7 @@ class Phase:
     """The progress of a phase.
 
     Attributes:
-        name: What it does, in a word or two.
+        name: Its work in a word or two.
         total: Number of its tasks; None if Spark alone knows.
         stop_when: Looks at the tally; an error that it returns cancels the job and is raised.
     """

@@ -66,7 +66,7 @@ BUSY_S = 0.1
 
 _log = logging.getLogger(__name__)
 _CODE = re.compile(r"^\[[A-Z0-9_.]+\]\s*|\s*SQLSTATE: \w+.*$", re.DOTALL)
-"""What Spark puts around its sentences."""
+"""The codes that Spark puts around its sentences."""
 _LOCAL_MASTER = re.compile(r"local(?:\[(\*|\d+)(?:,(\d+))?\])?")
 _DEFAULTS = {
     "spark.app.name": "carnac",
@@ -94,7 +94,7 @@ _KEPT_LOGS: set[Path] = set()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkSettings:
-    """Which Spark to use.
+    """The Spark to use.
 
     Attributes:
         master: As Spark takes it: `local[*]`, `spark://…`, `yarn`, `k8s://…`.
@@ -160,9 +160,9 @@ class SparkHolder:
         return str(self.log_path)
 
     def scratch(self, job_id: str) -> str:
-        """Return a temporary folder, not made yet, for tasks of a job: they remove it themselves.
+        """Return a temporary folder, not made yet, for tasks of a job, which remove it themselves.
 
-        What is left on this machine of tasks that were killed is removed when Spark stops: until then they may live.
+        Files on this machine of tasks that were killed are removed when Spark stops, as the tasks may live until then.
         """
         self._jobs.add(job_id)
         return str(Path(tempfile.gettempdir()) / f"{SCRATCH}{job_id}")
@@ -219,8 +219,8 @@ class SparkHolder:
     def wait_for_cores(self, is_busy: Callable[[], bool]) -> None:
         """Wait until tasks that were cancelled have ended; if they do not, end the JVM, which was started here.
 
-        Spark ends a task where it looks whether it should, and a join of all with all never does. Nobody gets the
-        session meanwhile; what runs beside it fails where the JVM ends.
+        A task of Spark ends where it looks whether it should, and a join of all with all never looks. Nobody gets the
+        session meanwhile. Jobs that run beside the task fail if the JVM ends.
         """
         with self._lock, hold_signals(self.end_jvm):
             for _ in range(CANCELLED_LOOKS):
@@ -230,7 +230,7 @@ class SparkHolder:
             if process is None or not self._is_ours:
                 _log.warning("the cancelled job runs on in a Spark that was not started here")
                 return
-            self.jvms_ended += 1  # before it ends: whoever fails of that looks here
+            self.jvms_ended += 1  # before it ends: a job that fails of that looks here
             self.end_jvm()
             _log.warning("Spark starts anew: what was cancelled ran on")
             try:
@@ -261,7 +261,7 @@ class SparkHolder:
             self._is_ours = False
             return active
         self._is_ours, self._is_ending = True, False
-        # What is wrong with an expression, we say ourselves, in one sentence.
+        # Carnac itself says in one sentence why an expression is wrong.
         logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
         if self.settings.remote:
             return self._connect(self.settings.remote)
@@ -335,7 +335,7 @@ class SparkHolder:
     def _ship(self) -> Path:
         """Return the package for executors on other machines; they fetch it when they start: it stays till the end."""
         archive = self._shipped.enter_context(_package_archive())
-        atexit.register(self._shipped.close)  # what ends without closing leaves nothing behind
+        atexit.register(self._shipped.close)  # a process that fails to close leaves nothing
         return archive
 
     def _config(self, local: str | None, java: JavaRuntime) -> dict[str, str]:
@@ -388,7 +388,7 @@ def _forget_jvm() -> None:
     process = _jvm()
     if process is not None and process.stdin is not None:
         with contextlib.suppress(OSError):
-            process.stdin.close()  # what it ends at
+            process.stdin.close()  # the JVM ends when its input does
     SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - pyspark has no public word for it
     SparkContext._active_spark_context = None  # noqa: SLF001
     SparkSession._instantiatedSession = SparkSession._activeSession = None  # noqa: SLF001

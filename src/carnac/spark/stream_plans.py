@@ -1,4 +1,4 @@
-"""What a streaming DataFrame reads, and whether offsets alone say how far it has come."""
+"""The sources of a streaming DataFrame, and whether offsets alone say how far it has come."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class PublishBatch(Protocol):
     """Publishes the batches of a stream.
 
     Attributes:
-        writer: Whose position that moves.
+        writer: Writer whose position the batches move.
     """
 
     writer: str
@@ -97,7 +97,7 @@ class Stream:
 
         Raises:
             Conflict: Another process has moved the position of its writer; nothing was published twice.
-            CarnacError: What else ended it. Started again, it goes on behind the last batch that was published.
+            CarnacError: Another failure ended the stream. Started again, it goes on behind the last published batch.
         """
         try:
             ended = True
