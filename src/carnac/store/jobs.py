@@ -1,7 +1,7 @@
 """The work of each type of task on a store. It is done once, however often it is tried.
 
-What a task publishes, it publishes as batch `task id` of the writer `task`, unless its spec names its own: if an
-attempt dies after that, the next one finds it done.
+A task publishes as batch `task id` of the writer `task`, unless its spec names its own. If an attempt dies after its
+publication, the next one finds the work done.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ _log = logging.getLogger(__name__)
 
 
 class OutdatedPlan(Conflict):
-    """The segments that a task was given are gone: whoever planned it plans anew; to try it again is no use."""
+    """The segments that a task was given are gone. Its planner plans anew, since another try would fail, too."""
 
     retryable = False
 
 
 class PlanWithoutRoom(DiskFull):
-    """There is no room for the segments that a task was given: whoever planned it lets their time chunks rest first."""
+    """There is no room for the segments that a task was given. Its planner lets their time chunks rest first."""
 
     retryable = False
 
@@ -248,12 +248,12 @@ def _compaction(report: CompactionReport, *, is_planned: bool) -> Mapping[str, o
     """Return the report; a compaction of which nothing could be done, or that met damage, did not succeed.
 
     Args:
-        is_planned: The task was given its groups.
+        is_planned: Whether the task was given its groups.
 
     Raises:
         Corrupt: A segment's file is damaged, whatever was committed beside it.
-        Conflict: All groups lost their inputs: plan again.
-        PlanWithoutRoom: There was no room for what the task was given.
+        Conflict: All groups lost their inputs; plan again.
+        PlanWithoutRoom: There was no room for the segments that the task was given.
         CarnacError: A group failed for another reason of its own, and none was committed.
     """
     errors = [one.error for one in report.groups if one.error is not None]

@@ -30,10 +30,10 @@ class Reading:
     """A revision that stays readable for now.
 
     Attributes:
-        head: The revision.
-        is_held: Whether its files have been protected without a gap since the reading began. False after the lease
-            ran out, for example because the machine slept, and always where none can be written: what is missing then
-            is nobody's fault.
+        head: Number and time of the revision.
+        is_held: Whether its files have been protected without a gap since the reading began. False after the lease ran
+            out, for example because the machine slept, and always where no lease can be written. A file that is missing
+            then is no sign of damage.
     """
 
     head: Head
@@ -176,7 +176,7 @@ class LeaseKeeper:
                 self._metadata.release_lease(reader.lease_id)
 
     def close(self) -> None:
-        """Release what is kept for the next reader or append, and stop the thread. Idempotent.
+        """Release the leases that are kept for the next reader or append, and stop the thread. Idempotent.
 
         Raises:
             Unavailable: The database does not answer; the lease ends by itself.
@@ -188,7 +188,7 @@ class LeaseKeeper:
             reader, self._reader = self._reader, None
             if reader is not None:
                 self._gaps += 1
-                with suppress(DiskFull):  # what was read is whole; it ends by itself
+                with suppress(DiskFull):  # the rows were read whole, and the lease ends by itself
                     self._metadata.release_lease(reader.lease_id)
 
     def _renew(self) -> None:

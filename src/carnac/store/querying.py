@@ -38,10 +38,11 @@ READ_ATTEMPTS_MAX = 3
 class RevisionCatalog:
     """The `Catalog` port over a metadata store, at one revision.
 
-    What was read of a revision is kept with the metadata store: it does not change, and the next query asks for it.
+    Values that were read of a revision are kept with the metadata store. They never change, and the next query uses
+    them.
 
     Args:
-        held: Returns what historicals have loaded; None: nobody asks them.
+        held: Function that returns the segments that historicals have loaded; None: historicals are not asked.
     """
 
     def __init__(
@@ -189,9 +190,9 @@ class OnSpark:
     def _pieces(
         self, sql: str, catalog: RevisionCatalog, parameters: Parameters
     ) -> Iterator[tuple[SparkPlan, Iterator[pa.RecordBatch]]]:
-        """Give a plan and the rows that Spark makes of it; none for EXPLAIN.
+        """Yield a plan and the rows that Spark makes of it; none for EXPLAIN.
 
-        What the rows raise leaves the block, whoever takes them.
+        An error that the rows raise leaves the block, even if their consumer raises another one.
         """
         asked = SparkAsked(reason="Spark was asked for", parameters=parameters)
         plan = self.engine.plan_spark(sql, catalog, asked)

@@ -136,10 +136,10 @@ class StoreReading:
         Args:
             text: JSON: a receipt as HTTP gives it or `carnac sql --receipt` writes it, with `statement`, and
                 `parameters` if there are any.
-            name: What it is called in messages.
+            name: Name of the receipt for messages.
 
         Raises:
-            Invalid: It is no receipt, or its statement is wrong.
+            Invalid: The text is no receipt, or its statement is wrong.
             NotFound: Its revision is not kept any more.
         """
         from carnac.store.receipts import load, verify
@@ -163,7 +163,7 @@ class StoreReading:
 
         Raises:
             Invalid: The statement or the order of the revisions is wrong; there are too many commits between them.
-            NotFound: As `sql`; what is between the revisions is not kept any more.
+            NotFound: As `sql`; the commits between the revisions are not kept any more.
         """
         from carnac.store.why import WhyFinder
 
@@ -308,7 +308,7 @@ class StoreReading:
     ) -> LateLedger:
         """Return the late ledger: how late rows were when they were appended, and whether they are folded yet.
 
-        It counts input rows that are visible at the revision; what was replaced or deleted is in it no more.
+        It counts input rows that are visible at the revision, without rows that were replaced or deleted.
 
         Raises:
             NotFound: There is no such revision, or no such datasource at it.
@@ -355,21 +355,21 @@ class StoreReading:
         return Listing(found)
 
     def show(self, at: int | str | datetime | None = None) -> Commit:
-        """Return one commit, whole: what it added and dropped, its offsets, lookups and proof."""
+        """Return one whole commit: the entries that it added and dropped, its offsets, lookups and proof."""
         return self._history.commit(as_moment(at))
 
     def changes(self, *, after: int, limit: int = 1000) -> tuple[Commit, ...]:
-        """Return the commits after a revision, oldest first, `limit` at most: what a reader needs to follow the store.
+        """Return the commits after a revision, oldest first, `limit` at most, for a reader that follows the store.
 
         Raises:
-            NotFound: One of them was trimmed: the reader has to start anew.
+            NotFound: One of the commits was trimmed; the reader has to start anew.
         """
         return Listing(self._metadata.changes(after=after, limit=limit))
 
     def position(self, writer: str) -> Mapping[str, str]:
         """Return the offset that a writer has reached in each of its sources; empty if it has read none.
 
-        What is reverted, deleted or trimmed is not read again: the position stays.
+        The position stays when rows are reverted, deleted or trimmed, so the writer does not read them again.
         """
         found = self._metadata.position(writer).values()
         return {one.source: one.offset for one in found}

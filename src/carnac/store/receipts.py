@@ -32,10 +32,10 @@ class ReceiptCheck:
     """The result of deriving a receipt again.
 
     Attributes:
-        receipt: As it was given.
-        derived: What the log says now.
-        findings: What differs, a sentence each; none: the receipt holds.
-        notes: What could not be compared, and why, a sentence each.
+        receipt: Receipt as it was given.
+        derived: Receipt that the log gives now.
+        findings: Differences, a sentence each; none: the receipt holds.
+        notes: Parts that could not be compared, and why, a sentence each.
     """
 
     receipt: Receipt

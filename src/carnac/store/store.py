@@ -1,4 +1,4 @@
-"""The public face of a store: what `carnac.open` returns."""
+"""The public face of a store: the class that `carnac.open` returns."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ class Store(StoreReading, Closing):
     Reading never starts Spark; `ingest`, `delete(where=…)`, `compact` and `read_spark` do, when they first need it.
     Safe to use from many threads; a forked child opens a store of its own.
 
-    What is called the same means the same everywhere:
+    Arguments of the same name mean the same everywhere:
 
     - `at`: None for the newest revision, a number, a time such as `2013-05-01T12:00` or an aware `datetime` (the last
-      revision published by then), or the name of a tag. One that is not there, or was trimmed, is `NotFound`.
+      revision published by then), or the name of a tag. A revision that is not there, or was trimmed, is `NotFound`.
     - `interval`: a `carnac.Interval` or ISO 8601, `start/end` or `start/period`, UTC, end excluded. None: all of time.
     - `guard`: the locks of the task that writes, checked when it publishes. None: no lock is asked for.
-    - `batch`: (writer, batch). Published again under the same pair, nothing changes.
+    - `batch`: (writer, batch). A second publication under the same pair changes nothing.
     - `message`: for people who read the log. `on_progress`: called from a thread of its own while a job runs.
 
     Every method may raise `Unavailable` (metadata store, deep storage or Spark does not answer: retry later) and
@@ -146,21 +146,21 @@ class Store(StoreReading, Closing):
         Args:
             spec: An `IngestSpec`, a mapping, or JSON or YAML text, Carnac's or Druid's; with `writer` and `batch` it is
                 published once. Or the name of a datasource: rows are read as by `append`.
-            rows: A Spark, pandas or Polars DataFrame, or an Arrow table; beside a name also paths of files. None: what
-                `input` of the spec names.
+            rows: A Spark, pandas or Polars DataFrame, or an Arrow table; beside a name also paths of files. None: the
+                `input` of the spec.
             time: As for `append`; only beside the name of a datasource.
             allow_type_change, allow_missing: As in `tuningConfig`: a column may change its type so that queries break;
                 a declared column that no row has is null. Else both are errors.
             on_plan: Called once, with what is about to be done, before any row is written.
-            offsets: The part of a source that the rows are: published once, and only if it starts from the writer's
-                `position`. The position moves though there are no rows to add; with `maxParseExceptions` in the spec
-                also if no row could be read.
+            offsets: The part of a source that the rows are. It is published once, and only if it starts from the
+                writer's `position`. The position moves even if there are no rows to add; with `maxParseExceptions` in
+                the spec also if no row could be read.
 
         Raises:
             Invalid, NotFound: The spec is wrong or does not fit the data, or an input does not exist.
             AllRejected: No row could be read.
-            Conflict: What a replacement replaces was changed meanwhile: retry. Or `offsets` start elsewhere than the
-                position of their writer; an append without offsets never raises it.
+            Conflict: Segments to be replaced were changed meanwhile (retry), or `offsets` start elsewhere than the
+                position of their writer. An append without offsets never raises it.
         """
         from carnac.store.writing.loading import plan_ingest
 
@@ -197,14 +197,14 @@ class Store(StoreReading, Closing):
         guard: WriteGuard | None = None,
         offsets: OffsetRange | None = None,
     ) -> WriteOutcome:
-        """Append up to 1,000,000 rows and 256 MB in one commit, in this process: what `ingest` does, without Spark.
+        """Append up to 1,000,000 rows and 256 MB in one commit, as `ingest` does, but in this process, without Spark.
 
         Args:
             rows: An Arrow table or batch, a pandas or Polars DataFrame, a list of dicts, or paths of files.
             spec: As for `ingest`, without input; one of native form may leave out the datasource. None: as the
                 datasource was loaded before, else as the rows show.
             time: Column of the time, or parts of a `timestampSpec`. None: as loaded before, else as the rows show.
-            writer, batch: Both or neither: published again under the same pair, nothing changes.
+            writer, batch: Both or neither. A second publication under the same pair changes nothing.
             allow_type_change, allow_missing: As for `ingest`.
             on_plan, offsets: As for `ingest`.
 
@@ -243,11 +243,11 @@ class Store(StoreReading, Closing):
             events: A streaming DataFrame without state, whose sources have offsets that mean the same everywhere.
             writer: The name of the stream, for good.
             time, allow_type_change, allow_missing: As for `ingest`.
-            trigger: A time such as `10 seconds` between batches; `available-now`: what is there, then it ends. None:
-                each batch follows the one before it.
+            trigger: A time such as `10 seconds` between batches; `available-now`: the stream reads the rows that are
+                there, then ends. None: each batch follows the one before it.
 
         Raises:
-            Invalid: The spec or the stream cannot be used; what is refused says what to do instead.
+            Invalid: The spec or the stream cannot be used; the message says what to do instead.
         """
         from carnac.store.writing.streaming import BatchPublisher
 
@@ -315,12 +315,12 @@ class Store(StoreReading, Closing):
         """Rewrite groups of segments to the same rows; each group is proved and committed alone.
 
         Args:
-            batch: Of the whole: a group that was published under it before is not done again.
+            batch: Batch of the whole; a group that was published under it before is not done again.
             on_group: Called when a group has ended, from any thread.
 
         Raises:
-            Invalid: Two groups share an id. What goes wrong with one group is in its report.
-            Unavailable: As everywhere; what was committed stays.
+            Invalid: Two groups share an id. The error of a single group is in its report.
+            Unavailable: As everywhere; groups that were committed stay.
         """
         from carnac.store.compacting.compactor import run_groups
 
@@ -346,7 +346,7 @@ class Store(StoreReading, Closing):
 
         Args:
             segments: Ids of visible segments, for a minor compaction of just these; None: all of the chunks.
-            target: What they become; None: as they are, in segments of the usual size.
+            target: Form of the new segments; None: rows as they are, in segments of the usual size.
 
         Raises:
             NotFound: There is no such datasource, or a named segment is not visible.
@@ -369,11 +369,11 @@ class Store(StoreReading, Closing):
     ) -> CompactionReport:
         """Compact the time chunks of an interval, or just the segments that are named, whether they need it or not.
 
-        Arguments as for `plan_compaction`. What compacts by itself is told by `carnac.open_compaction`.
+        Arguments as for `plan_compaction`. Automatic compaction is the subject of `carnac.open_compaction`.
 
         Raises:
             NotFound: There is no such datasource, or a named segment is not visible.
-            Unavailable: As everywhere; what was committed stays.
+            Unavailable: As everywhere; groups that were committed stay.
         """
         groups = self.plan_compaction(
             datasource, interval=interval, segments=segments, target=target

@@ -34,7 +34,7 @@ class SystemRows:
     """The sources of the tables of `sys`.
 
     Args:
-        held: What historicals have loaded, by server; None: nobody has asked them.
+        held: Segments that historicals have loaded, by server; None: historicals were not asked.
     """
 
     catalog: Catalog
@@ -166,7 +166,7 @@ def _segment(
         entry.partition_id,
         None if copies is None else copies.get(segment.segment_id, 0),
         segment.rows,
-        *(1, 1, 1, 0, 0),  # what is of the revision is active, and can be read wherever it is
+        *(1, 1, 1, 0, 0),  # segments of the revision are active, and can be read wherever they are
         _json(shard_spec(entry, partitions[entry.chunk])),
         _json(dimensions),
         _json(metrics),

@@ -1,8 +1,8 @@
 """Compaction: groups are looked up, rewritten on Spark, proved, and published one by one.
 
-A group conflicts only if one of its own inputs is no longer what it read; what was appended meanwhile is carried
-forward by the publish. While groups run, new commits are watched: a group whose input has vanished is cancelled at
-once, and only that one. What it wrote is removed and reported as wasted.
+A group conflicts only if one of its own inputs is no longer what it read. The publication carries forward segments that
+were appended meanwhile. While groups run, new commits are watched. A group whose input has vanished is cancelled at
+once, and only that one. Its files are removed and reported as wasted.
 """
 
 from __future__ import annotations

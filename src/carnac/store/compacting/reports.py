@@ -31,17 +31,18 @@ class GroupReport(Shown):
     """The outcome of a group.
 
     Attributes:
-        group: As it was given.
-        outcome: What became of it.
-        revision: Of its commit; None if there is none.
+        group: Group as it was given.
+        outcome: How the group ended.
+        revision: Revision of its commit; None if there is none.
         segments_in: Inputs that were read.
         segments_out: Segments published.
         rows_in: Rows that the inputs showed, as far as they were read; 0 if they were not.
         rows_out: Rows published.
-        bytes_in: Of the inputs' files, hidden parts included.
-        bytes_out: Of the published files.
-        bytes_wasted: Of files and staged parts that were written and then removed because the group did not commit.
-        error: Why it did not commit; None if it did, or if there was nothing to do.
+        bytes_in: Size of the inputs' files, hidden parts included.
+        bytes_out: Size of the published files.
+        bytes_wasted: Size of files and staged parts that were written and then removed because the group did not
+            commit.
+        error: Reason why it did not commit; None if it did, or if there was nothing to do.
     """
 
     group: CompactionGroup

@@ -1,4 +1,4 @@
-"""The store as a run of compaction groups sees it: what groups read, what becomes of what they wrote."""
+"""The store as a run of compaction groups sees it: inputs of groups, publication and removal of their outputs."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionStore:
-    """Looks up what groups read, publishes what they became, removes what they wrote in vain.
+    """Looks up inputs of groups, publishes their outputs, removes outputs that are not published.
 
     Attributes:
-        segment_granularity: Of a datasource, for rows that fall where no chunk is.
+        segment_granularity: Segment granularity of a datasource, for rows that fall where no chunk is.
     """
 
     metadata: MetadataStore
@@ -103,7 +103,7 @@ class CompactionStore:
         return published.revision
 
     def remove_files(self, segments: Sequence[Segment]) -> None:
-        """Remove files that will not be published; what is left is for garbage collection."""
+        """Remove files that will not be published; garbage collection deletes those that cannot be removed now."""
         for segment in segments:
             with suppress(CarnacError):
                 self.deep_storage.delete(segment.path)

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 class Gathered:
-    """What was read since the last publication.
+    """Messages that were read since the last publication.
 
     Attributes:
-        reached: By partition: the offset that is read next.
-        size_bytes: Of the values.
-        count: Messages.
-        nulls: Messages without a value, which are no rows.
+        reached: Offset to read next, by partition.
+        size_bytes: Size of the values.
+        count: Number of messages.
+        nulls: Number of messages without a value, which are no rows.
     """
 
     def __init__(self, envelope: Envelope | None) -> None:
@@ -34,7 +34,7 @@ class Gathered:
         self.nulls = 0
 
     def add(self, polled: Polled) -> None:
-        """Take what a call to Kafka brought. Each message is some microseconds of a backlog: nothing is done twice."""
+        """Take the messages of a call to Kafka. Nothing is done twice, since a backlog repeats it for each message."""
         envelope, reached = self._envelope, self.reached
         place: Partition | None = None
         values: list[bytes] = []

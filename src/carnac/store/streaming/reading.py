@@ -1,7 +1,8 @@
 """One attempt at reading a stream, for as long as a task is given.
 
-It begins at the position in the log and keeps none of its own. What it publishes moves the position in the same
-transaction, and only if it is where the attempt began: a second one under the same name publishes nothing.
+It begins at the position in the log and keeps none of its own. A publication moves the position in the same
+transaction, and only if the position is where the attempt began. So a second attempt under the same name publishes
+nothing.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Counts:
-    """What an attempt has done, by Druid's names for it."""
+    """Counts of the work of an attempt, by Druid's names."""
 
     processed: int = 0
     processedBytes: int = 0  # noqa: N815 - Druid's name
@@ -70,7 +71,7 @@ class Counts:
     commits: int = 0
 
     def as_json(self) -> Mapping[str, int]:
-        """Return them by name."""
+        """Return the counts by name."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
@@ -78,8 +79,8 @@ class StreamReading:
     """Reads some partitions of a stream into a store.
 
     Args:
-        group: Which of the supervisor's tasks this is, from 0.
-        on_progress: Told how far it is; raises if it has no right to go on.
+        group: Number of the task among those of the supervisor, from 0.
+        on_progress: Called with the progress; raises if the attempt has no right to go on.
     """
 
     def __init__(

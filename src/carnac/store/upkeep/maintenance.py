@@ -178,9 +178,9 @@ class Maintenance:
     def verify(self, *, on_progress: Callable[[int, int], None] | None = None) -> Iterator[Finding]:
         """Check every segment that a retained revision names, hold the timeline against the log, and look for orphans.
 
-        Every file must be there, with the recorded size, checksum and number of rows. The versions and update groups
-        of live entries must show what the log shows. No file without a record may be older than the safety period.
-        What is in the trash is nobody's any more and is not looked at.
+        Every file must be there, with the recorded size, checksum and number of rows. The versions and update groups of
+        live entries must show what the log shows. No file without a record may be older than the safety period.
+        Segments in the trash belong to no revision any more and are not looked at.
         """
         suspects = self._suspects(self._clock.now_ms())
         known = self._metadata.known_paths()
@@ -344,8 +344,8 @@ def remove_leftovers(
 ) -> tuple[StoredFile, ...]:
     """Delete the files of an attempt that no commit has ever named; return them.
 
-    The attempt must have lost its right to publish before: what it has not published by now it never will, and what it
-    has published has a record. What it writes from now on, if it lives, is left to garbage collection.
+    The attempt must have lost its right to publish before. So it will publish no more, and files that it has published
+    have a record. Files that it writes from now on, if it lives, are left to garbage collection.
     """
     removed: list[StoredFile] = []
     for file in _files_of(deep_storage, datasource, mark):

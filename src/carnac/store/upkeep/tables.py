@@ -1,4 +1,4 @@
-"""What garbage collection deletes of the files of Iceberg's tables: those that are of no revision any more."""
+"""Garbage among the files of Iceberg's tables: those that belong to no revision any more."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def table_garbage(
 ) -> Iterator[StoredFile]:
     """Yield the files of tables that no kept revision needs, and that were written before `old_ms`.
 
-    A file that is deleted while somebody comes to need it is written again by whoever loads the table next.
+    If a file is deleted while a client comes to need it, the next load of the table writes it again.
     """
     files = list(storage.list_files(FOLDER))
     kept: dict[int, bool] = {}

@@ -37,8 +37,8 @@ class Finding:
 
     Attributes:
         kind: `missing`, `size`, `checksum`, `rows`, `unreadable`, `orphan`; `entry`: the two views of the log disagree.
-        path: Of the file, relative to the root of deep storage.
-        detail: What is wrong, as a sentence.
+        path: Path of the file, relative to the root of deep storage.
+        detail: The fault, as a sentence.
     """
 
     kind: str

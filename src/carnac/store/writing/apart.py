@@ -30,10 +30,10 @@ class LoadApart:
     """A load that has begun. Picklable.
 
     Attributes:
-        layout: Into which time chunks its rows go.
-        newest_ms: Of the newest row before it; None: none of its rows can be late.
-        base: The revision that it found.
-        leases: A writer's, and for a replacement a reader's of what it replaces.
+        layout: Time chunks into which its rows go.
+        newest_ms: Time of the newest row before it; None: none of its rows can be late.
+        base: Revision that it found.
+        leases: A writer's lease, and for a replacement a reader's lease on the segments that it replaces.
     """
 
     plan: LoadPlan
@@ -44,7 +44,7 @@ class LoadApart:
 
     @property
     def spec(self) -> IngestSpec:
-        """What it does."""
+        """The spec of the load."""
         return self.plan.spec
 
 

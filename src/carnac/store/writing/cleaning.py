@@ -1,7 +1,8 @@
 """Folding the overshadow history of a datasource: the clean task of the segment locking proposal, as metadata only.
 
-What an entry overshadows is one hop, so chains grow with every minor compaction, and servers that follow announced
-segments carry them. Entered anew under a new major version, the same segments name nothing any more. No file is read.
+An entry names the entries one hop below it that it overshadows. So chains grow with every minor compaction, and servers
+that follow announced segments carry them. The same segments, entered anew under a new major version, name nothing any
+more. No file is read.
 """
 
 from __future__ import annotations

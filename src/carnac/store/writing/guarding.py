@@ -1,4 +1,4 @@
-"""Writes under the locks of a task: what is locked before inputs are read, and what a publication requires."""
+"""Writes under the locks of a task: locks on inputs before they are read, and requirements of a publication."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def lock_inputs(
     *,
     granularity: Granularity | None = None,
 ) -> None:
-    """Get the locks on what a write is going to replace; without a guard nobody asks for any.
+    """Get the locks on the segments that a write is going to replace; without a guard, none.
 
     Args:
-        entries: What is visible there now.
-        where: What is replaced.
-        granularity: Of the time chunks that take the place; None: they stay as they are.
+        entries: Segments that are visible there now.
+        where: Time that is replaced.
+        granularity: Granularity of the new time chunks; None: the chunks stay as they are.
     """
     if guard is None:
         return

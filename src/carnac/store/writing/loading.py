@@ -30,10 +30,10 @@ class LoadPlan:
     """A load, ready to run.
 
     Attributes:
-        rows: None where the spec names files.
-        inferred: What the data showed; None: the spec was given or declared.
-        is_remembered: The spec is that of an earlier load.
-        offsets: The part of a source that the rows are; None: nobody says.
+        rows: Rows in memory; None where the spec names files.
+        inferred: Spec that was inferred from the data; None: the spec was given or declared.
+        is_remembered: Whether the spec is that of an earlier load.
+        offsets: Part of a source that the rows are; None: unknown.
     """
 
     spec: IngestSpec
@@ -53,13 +53,13 @@ def plan_load(
     writer: str | None = None,
     batch: str | None = None,
 ) -> LoadPlan:
-    """Return what a load is to do.
+    """Return the plan of a load.
 
     Args:
         rows: Rows in memory, or the path of a file, or a list of paths; or the `pyarrow.Schema` of rows that are
             elsewhere.
-        spec: None: what the datasource declares, else what the data shows.
-        time: For what the data shows: the column of the time, or a `timestampSpec` of which fields may be left out.
+        spec: Spec of the load; None: the one that the datasource declares, else one inferred from the data.
+        time: Hint for the inference: the column of the time, or a `timestampSpec` of which fields may be left out.
 
     Raises:
         Ambiguous: The data shows too little: a person must choose.

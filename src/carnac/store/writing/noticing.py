@@ -58,7 +58,7 @@ class Met:
 
 
 def allowed_for(allowed: tuple[bool, bool], *, is_remembered: bool) -> Allowed:
-    """Return what a load may do: what an earlier one declared, and nobody for this one, may be missing."""
+    """Return the exceptions for a load. Fields that only an earlier load declared may be missing."""
     type_change, missing = allowed
     return Allowed(
         type_change=type_change, missing=missing or is_remembered, keeps_types=is_remembered

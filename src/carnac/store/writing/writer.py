@@ -417,7 +417,7 @@ class Writer:
 
     @contextmanager
     def _reading_for(self, spec: IngestSpec, lease: Lease) -> Iterator[int]:
-        """Yield the base revision; what a job will look up there stays, however long it takes."""
+        """Yield the base revision; segments that a job will look up there stay, however long it takes."""
         if spec.mode == "append" and spec.input.type != "query":
             yield lease.revision
             return
@@ -455,6 +455,6 @@ class Writer:
 
     def _remove_files(self, segments: Sequence[Segment]) -> None:
         for segment in segments:
-            # what is left is an orphan, which garbage collection removes
+            # files that are left are orphans, which garbage collection removes
             with suppress(CarnacError):
                 self._deep_storage.delete(segment.path)
