@@ -1,8 +1,8 @@
 """Ids as texts: how they are spelled, and how those of one attempt at a task are known.
 
 An id has 26 lower-case letters and digits: the time in milliseconds, then 80 bits that make it unique (the layout of a
-ULID). What an attempt makes bears the attempt's *mark* in 50 of those bits. So the files of one that died are found
-without a record of them: nobody writes one before a file is written.
+ULID). The ids that an attempt makes bear its *mark* in 50 of those bits. So the files of an attempt that died are found
+without a record of them: no record is written before a file is.
 """
 
 from __future__ import annotations

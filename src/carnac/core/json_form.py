@@ -1,7 +1,7 @@
 """The JSON form of Carnac's values: the names of the Python API, in snake_case.
 
 Instants are ISO 8601 in UTC with milliseconds, and their names lose `_ms`; intervals are `start/end`; sets of intervals
-are lists; durations keep `_ms`; sizes are bytes. What a program reads here does not change within a major release.
+are lists; durations keep `_ms`; sizes are bytes. The form that programs read does not change within a major release.
 """
 
 from __future__ import annotations

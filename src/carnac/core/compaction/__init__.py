@@ -1,4 +1,4 @@
-"""Compaction: what should be folded, when, and into what. Pure.
+"""Compaction: the segments to fold, the time to do it, and the result. Pure.
 
-Source: "Compaction Notes". `plan` says which tasks there should be, `control` which of them run now.
+Source: "Compaction Notes". `plan` decides which tasks there should be, `control` which of them run now.
 """

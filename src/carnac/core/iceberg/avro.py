@@ -41,7 +41,7 @@ def encode_file(schema: Record, records: Sequence[Record], metadata: Mapping[str
 
     Args:
         schema: Of the records. Its unions are null and one other type.
-        metadata: What the header says besides schema and codec.
+        metadata: Entries of the header besides schema and codec.
     """
     body = bytearray()
     for record in records:

@@ -1,7 +1,7 @@
-"""Which files are named by which manifest: those of a time chunk, or of chunks beside each other, by what they show.
+"""Groups of files that one manifest names: those of a time chunk, or of chunks beside each other, by their partitions.
 
-A group is named by a digest of all that its manifests say. So what a commit leaves as it is keeps its manifests, and
-nobody has to look into one.
+A group is named by a digest of all that its manifests say. So files that a commit leaves as they are keep their
+manifests, and no manifest has to be read.
 """
 
 from __future__ import annotations
@@ -123,8 +123,8 @@ def plan_groups(
 ) -> tuple[Group, ...]:
     """Return the groups of a state of a datasource, in order of time.
 
-    Chunks of an hour are put together by days, those of a day by months, longer ones by years: what is appended to
-    today leaves the manifests of other months as they are.
+    Chunks of an hour are put together by days, those of a day by months, longer ones by years. So an append to today
+    leaves the manifests of other months as they are.
 
     Args:
         files: In order of time chunk and partition id.

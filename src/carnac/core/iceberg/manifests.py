@@ -188,7 +188,7 @@ def _bound(column: Column, value: Scalar, *, zero: float) -> bytes:
     """Return a bound as Iceberg writes it.
 
     Args:
-        zero: What stands for both zeros, of which the negative one is the lesser there, and neither one here.
+        zero: The zero to write for both: the negative zero is the lesser one in Iceberg, and here they are equal.
     """
     match column.type:
         case ColumnType.LONG:

@@ -1,4 +1,4 @@
-"""The metadata of a table: what a catalog answers, from the snapshots that it has."""
+"""The metadata of a table: the answer of a catalog, made from the snapshots that the table has."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Which lock a task asks for, and at which priority.
+"""The lock that a task asks for, and its priority.
 
 Source: "Task Locking & Priority"; the names of the context are Druid's (`forceTimeChunkLock`, `taskLockType`,
-`priority`, `taskLockTimeout`). Where nothing is said we depart from Druid, which always locks time chunks then: appends
-take an APPEND lock, everything else locks the segments that it replaces, and nobody waits for other people's work.
+`priority`, `taskLockTimeout`). Without a setting, Druid always locks time chunks. We depart from that: appends take an
+APPEND lock, all other tasks lock the segments that they replace, and nobody waits for other people's work.
 """
 
 from __future__ import annotations
@@ -72,9 +72,9 @@ def choose_lock(
     """Return the lock that a task asks for.
 
     Args:
-        is_append: It adds rows and takes none away.
-        changes_granularity: It makes time chunks of another size than those that it replaces.
-        force_time_chunk_lock: What the service says where the task says nothing.
+        is_append: Whether it adds rows and takes none away.
+        changes_granularity: Whether it makes time chunks of another size than those that it replaces.
+        force_time_chunk_lock: Setting of the service, for a task without one.
 
     Raises:
         Invalid: The lock type does not fit what the task does.

@@ -1,4 +1,4 @@
-"""Changes to the lockbox while an event is being decided: what is stored, with what the event has changed so far.
+"""The lockbox while an event is being decided: the stored locks, with the changes that the event has made so far.
 
 Locks are looked at in order of arrival, whatever order they are stored in, so that every store decides the same.
 """

@@ -34,7 +34,7 @@ class RequestLock:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseLocks:
-    """A task gives locks back, or takes requests back; what it does not have is no error.
+    """A task gives locks back, or takes requests back. Ids that it does not have are no error.
 
     Attributes:
         lock_ids: None: all of the task's.

@@ -1,16 +1,16 @@
-"""The lockbox as a state machine: `decide(view, event, at_ms=…)` says what becomes of an event.
+"""The lockbox as a state machine: `decide(view, event, at_ms=…)` returns the decision about an event.
 
 A request is granted when no lock of another group keeps it out, or when it may preempt all that do (a higher priority,
-none of them publishing), and no request before it wants the same. Else it waits. What waits is looked at again
-whenever something around it ends, in order of the queue: by priority, then arrival. So a wide request is not starved by
-a stream of narrow ones that come later.
+none of them publishing), and no request before it wants the same. Else it waits. Waiting requests are looked at again
+whenever something around them ends, in order of the queue: by priority, then arrival. So a stream of narrow requests
+that come later does not starve a wide one.
 
 Waiting never closes a circle (LK-4): a new request that would is refused, nothing is changed, and its task starts anew,
-without its locks. So the one that asked last yields, and those that wait are served. One that nothing held keeps out
-need not wait for those that wait for its own task: it passes them. Priorities are never changed.
+without its locks. So the task that asked last yields, and those that wait are served. A request that no held lock keeps
+out need not wait for those that wait for its own task: it passes them. Priorities are never changed.
 
-Leases: what belongs to a task that was not heard of for a whole lease ends when an event comes upon it, or with
-`ExpireLocks`, whichever is first. As long as nobody came upon it, a late sign of life keeps it: nobody was waiting.
+Leases: locks and requests of a task that was not heard of for a whole lease end when an event meets them, or with
+`ExpireLocks`, whichever is first. Until then a late sign of life keeps them: nobody was waiting.
 """
 
 from __future__ import annotations
@@ -178,7 +178,7 @@ def _enter(draft: LockDraft, request: Lock) -> LockReply:
 def _serve(draft: LockDraft, request: Lock, weighing: Weighing) -> Lock:
     """Grant a waiting request whose turn it is; return how it stands."""
     is_first = weighing.may_enter(request) and not weighing.ahead
-    # What has just ended may let those in that are before it, and may preempt its group: they come first.
+    # Locks that have just ended may let requests in that are before it, and may preempt its group: they come first.
     may_join = weighing.is_covered and not draft.has_freed and not _is_waiting(draft, request)
     return draft.grant(request, weighing) if is_first or may_join else request
 
@@ -279,9 +279,9 @@ def _break(draft: LockDraft, event: BreakLock) -> Standing:
 
 
 def _settle(draft: LockDraft) -> bool:
-    """Look again at what waited for what has ended, in order of the queue, until nothing more follows.
+    """Look again at requests that waited for ended locks, in order of the queue, until nothing more follows.
 
-    What a grant ends was of lower priority, and so is what waits for that: no grant is taken back in here.
+    Locks that a grant ends are of lower priority, and so are requests that wait for them: no grant is taken back here.
 
     Returns:
         Whether there was anything to look at.

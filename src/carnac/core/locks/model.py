@@ -76,7 +76,7 @@ class Lock:
         priority: Of the task. A higher one preempts, and is before it in the queue.
         fence: Given when it is granted; a lock granted later has a higher one. 0 before.
         is_publishing: In its publishing section, where nobody preempts it.
-        holder: Which process on which machine, for people.
+        holder: Process and machine, for people.
         heartbeat_at_ms: Last sign of life of the task.
         lease_ms: How long after it the lock counts as somebody's.
         waits_until_ms: When a waiting one gives up.
@@ -121,10 +121,10 @@ BESIDE: Mapping[LockType, frozenset[LockType]] = {
     LockType.APPEND: frozenset({LockType.APPEND, LockType.REPLACE}),
     LockType.REPLACE: frozenset({LockType.APPEND}),
 }
-"""Which types tasks of different groups may hold on the same (time, partition id). Symmetric.
+"""Types that tasks of different groups may hold on the same (time, partition id). Symmetric.
 
-An append never conflicts with a replacement, whatever their intervals: publish settles where its rows go. (Druid wants
-the append's interval inside of the replacement's, since it copies what was appended to new segment ids.)
+An append never conflicts with a replacement, whatever their intervals: publish settles where its rows go. (Druid needs
+the append's interval inside of the replacement's, since it copies the appended rows to new segment ids.)
 """
 
 

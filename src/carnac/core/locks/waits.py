@@ -5,8 +5,8 @@ request takes the place of as soon as nothing else keeps it out, or as soon as t
 section waits for nobody. So nobody waits for their end, and each wait is for an equal or higher priority.
 
 Waits come into being only with a new request: of the requesting task for those before it, and of lower-ranked waiting
-ones for it. What happens later (grants in order of the queue, releases, revocations) only takes waits away or leaves
-them. So it is enough to look when a task asks, and to look only for circles through that task.
+ones for it. Later events (grants in order of the queue, releases, revocations) only take waits away or leave them. So
+it is enough to look when a task asks, and to look only for circles through that task.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class LockPicture:
     """A lock, for people.
 
     Attributes:
-        waits_for: What a waiting one waits for.
+        waits_for: The locks that a waiting one waits for.
         waiters: The waiting ones that wait for it, in order of the queue.
     """
 

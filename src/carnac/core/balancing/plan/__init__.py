@@ -1,4 +1,4 @@
-"""Which segments should be loaded, dropped and moved now? `coordination.plan_run` decides one run of a coordinator.
+"""The loads, drops and moves of segments. `coordination.plan_run` decides one run of a coordinator.
 
 `cluster.py` is the input, and `plans.py` the output. `rules.py` and `replication.py` decide on the replicas, `loads.py`
 on their servers, `rerouting.py` on servers that would load them sooner, and `moves.py` on moves. `leaving.py` decides

@@ -1,5 +1,5 @@
-"""What is known of time chunks between two plans, and which tasks run now.
+"""The findings about time chunks that are kept between two plans, and the choice of the tasks that run now.
 
-`states` and `survey` remember what was judged, `backlog` holds what waits, `manager` is the queue within its capacity,
-`conductor` puts them together, `flow` tells whether compaction keeps up.
+`states` and `survey` keep the findings, `backlog` holds the chunks that wait, `manager` is the queue within its
+capacity, `conductor` puts them together, `flow` tells whether compaction keeps up.
 """

@@ -1,12 +1,12 @@
-"""The controller without its hands: what to look at next, what starts now, what is to be remembered.
+"""The decisions of the controller: the chunks to look at next, the tasks to start now, the states to store.
 
-A shell, or a simulation, gives it what it asks for, in rounds:
+A shell, or a simulation, gives it the input that it asks for, in rounds:
 
-    reach   which target chunks are affected by what has changed, and by the time that has passed
-    look    their live chunks → which of them are due for analysis
+    reach   changes, and the time that has passed → the target chunks that they affect
+    look    their live chunks → those of them that are due for analysis
     judge   their segments → new states, to be stored
-    start   what runs now, and what was shed
-    end     what became of a run
+    start   the tasks that run now, and those that were shed
+    end     the outcome of a run
 
 Nothing waits for anything else: a round may start one task, and the next round comes when something has changed or a
 task has ended.
@@ -60,7 +60,7 @@ class _Watch:
     now_ms: int = 0
     again: set[Interval] = field(default_factory=set)
     ripe_ms: dict[Interval, int] = field(default_factory=dict)
-    """By coarse chunk that reaches into what is too new: where what is too new must begin for more of it to be due."""
+    """By coarse chunk that reaches past `skip_from_ms`: the `skip_from_ms` from which on more of it is due."""
     due: Sequence[ChunkSummary] = ()
     gone: list[ChunkState] = field(default_factory=list)
     is_stale: bool = False
@@ -130,13 +130,13 @@ class Conductor:
     def watch(
         self, datasource: str, settings: CompactionSettings, states: Iterable[ChunkState] = ()
     ) -> None:
-        """Watch a datasource from now on, or under new settings; what waits is planned anew."""
+        """Watch a datasource from now on, or under new settings. Its waiting tasks are planned anew."""
         self.unwatch(datasource)
         self._watches[datasource] = _Watch(survey=Survey(datasource, settings, states))
         self._known[datasource] = {}
 
     def unwatch(self, datasource: str) -> None:
-        """Watch a datasource no more; what runs goes on, what waits does not."""
+        """Watch a datasource no more. Its running tasks go on, and its waiting ones are removed."""
         self._watches.pop(datasource, None)
         self._known.pop(datasource, None)
         waiting = [one for one in self.queue.waiting if one.datasource == datasource]
@@ -177,7 +177,7 @@ class Conductor:
         """Return the chunks whose segments are to be judged, and states that are known without that.
 
         Args:
-            reached: What `reach` returned.
+            reached: Time that `reach` returned.
             live: All live chunks that overlap it.
         """
         watch = self._watches[datasource]

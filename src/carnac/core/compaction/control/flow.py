@@ -56,7 +56,7 @@ class Flow:
         self._since_ms: int | None = None
 
     def note_look(self, at_ms: int) -> None:
-        """Note that it was looked for arrivals; what had come before the first look is a backlog, and no arrival."""
+        """Note a look for arrivals. Work that was there before the first look is a backlog, and no arrival."""
         if self._since_ms is None:
             self._since_ms = at_ms
 

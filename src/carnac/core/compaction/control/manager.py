@@ -1,4 +1,4 @@
-"""Which tasks run: a priority queue within a capacity of tasks and of cost. A pure state machine.
+"""The queue of tasks, by priority, and the capacity of tasks and of cost that can run. A pure state machine.
 
 Source: "Compaction Notes", "Task Manager" and "Controller". Whenever a task ends, the next ones start: nothing waits
 for a wave to end. A queue that is longer than its maximum sheds the tasks of lowest priority; their chunks are
@@ -95,10 +95,11 @@ def change_queue(
 ) -> TaskQueue:
     """Return the queue without some tasks and with others, in the order in which they should start.
 
-    A queue is much longer than its changes: each has its place found, and what lies between is left as it is.
+    A queue is much longer than its changes. So the place of each change is found, and the tasks between are left as
+    they are.
 
     Args:
-        removed: What does not wait, because it has started, is no matter.
+        removed: Tasks to take out; those that have started, and so do not wait, are ignored.
     """
     kept = _without(queue.waiting, removed)
     waiting: list[CompactionTask] = []

@@ -1,4 +1,4 @@
-"""How far compaction is: what waits, what is done and what is left alone, in bytes, segments and time chunks."""
+"""The progress of compaction: bytes, segments and time chunks that wait, are done or are left alone."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def progress_of(
     """Return the progress.
 
     Args:
-        chunks: What is visible, by time chunk.
-        states: What was found when chunks were judged; a state may be of several time chunks, or of a part of one.
+        chunks: Tallies of the visible segments, by time chunk.
+        states: Findings of the last analysis; a state may be of several time chunks, or of a part of one.
         skip_from_ms: Chunks that end later are too new.
     """
     known = [one for one in states if one.status is not ChunkStatus.EMPTY]

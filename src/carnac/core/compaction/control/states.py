@@ -2,8 +2,8 @@
 
 Source: "Compaction Notes", "Segment State": empty, stable, unstable, deferred, with a version number and the number of
 segments. "If either differ from the actual state of the cluster, the time chunk needs re-analysis." The version number
-is the revision of the last commit that changed the chunk; what the chunk was judged by is kept as well, because other
-settings or another age rule make another chunk of it.
+is the revision of the last commit that changed the chunk. A fingerprint of settings and target is kept as well, because
+other settings or another age rule make another chunk of it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class ChunkSummary(NamedTuple):
     Attributes:
         revision: The newest of the live chunks that overlap it.
         segments: Entries of those live chunks.
-        target: What the chunk should be like.
+        target: Target that the chunk should meet.
         extent: How the chunk came about. A coarse one is known in parts: each has a state of its own.
     """
 

@@ -65,7 +65,7 @@ class Survey:
             state.chunk for state in self.states.values() if state.status is ChunkStatus.DEFERRED
         }
         self._divided: dict[int, tuple[ChunkSummary, int]] = {}
-        """By where a coarse chunk starts: what was seen of it, and where it was too new, when it was divided last."""
+        """By start of a coarse chunk: its summary, and the `skip_from_ms`, of its last division."""
         self._carried: Counter[Interval] = Counter()
         """Bytes that compaction has written into chunks of which nothing is known yet: it made them of a coarse one."""
         self._conflicts: Counter[Interval] = Counter()
@@ -90,7 +90,8 @@ class Survey:
     ) -> list[ChunkSummary]:
         """Return the chunks that have to be analysed, in order of time.
 
-        What is too new, cut or in the hands of a task is not due yet, nor what rests after a failure and is as it was.
+        Chunks that are too new, cut or in the hands of a task are not due yet. Neither is an unchanged chunk that rests
+        after a failure.
 
         Args:
             busy: Chunks of running tasks.
@@ -408,9 +409,9 @@ class Survey:
 
 
 def _rests_on(known: ChunkState, summary: ChunkSummary, now_ms: int) -> bool:
-    """Whether a chunk that failed and has changed since rests on: what came to it mends nothing, what went may.
+    """Whether a chunk that failed and has changed since rests on. Added segments mend nothing, removed ones may.
 
-    What goes of a coarse chunk goes from other parts of it.
+    Segments that a coarse chunk loses are lost by other parts of it.
     """
     is_smaller = summary.segments < known.segments and summary.extent is not _COARSE
     return known.rests(now_ms) and not is_smaller

@@ -1,4 +1,4 @@
-"""From judged chunks to tasks: what belongs together, small ones combined, large ones split.
+"""From judged chunks to tasks: chunks that belong together, small ones combined, large ones split.
 
 Source: "Compaction Notes", "create a new list of candidate tasks" and "rewrite the candidate list". A candidate is a
 run of chunks that share segments; it is cut at chunk boundaries where it costs too much; where it is small it is put

@@ -1,4 +1,4 @@
-"""Which segments of a chunk to rewrite: as few as serve, where each byte that is written buys the most.
+"""The segments of a chunk to rewrite: as few as serve, where each byte that is written buys the most.
 
 A choice has a *benefit* (segments that the chunk loses, and segments that become as the target asks for) and a *cost*
 (`CostModel`). Only choices count after which the chunk is stable. Of them the one with the most benefit per cost is
@@ -46,10 +46,10 @@ class Choice(NamedTuple):
     """Segments of a chunk that become others.
 
     Attributes:
-        segments: What is rewritten, smallest first.
+        segments: Segments to rewrite, smallest first.
         segments_out: How many are expected to come out.
         benefit: Segments that the chunk loses, and segments that become as the target asks for.
-        gain: What the benefit is worth, in bytes of the cost model: so many segments of the target's size.
+        gain: Value of the benefit in bytes of the cost model: so many segments of the target's size.
         cost: Of the cost model, in bytes.
         size_bytes: Bytes that are read.
         rows: Rows that are read.
@@ -149,7 +149,7 @@ def choose(
     choice = options.choice(frugal)
     if options.may(choice):
         return choice
-    # what must be rewritten is not given up for the rest
+    # the forced segments are not given up for the rest
     return options.choice(options.option(0)) if forced else None
 
 
@@ -254,7 +254,7 @@ class _Options:
         return best, frugal
 
     def grown(self, option: _Option) -> _Option:
-        """Return the option or a larger one: what is folded takes the next segment along once it is worth it."""
+        """Return the option or a larger one: the fold takes the next segment along once it is worth that."""
         k, gathered, rows, out = option
         free, fixed, mixture = self._free, len(self._forced), self._mixture
         count = None if mixture is None else self._count(mixture, k)
@@ -314,7 +314,7 @@ class _Options:
         return [one for one in free if input_groups.get(id(one.layout), UNKNOWN) not in vain]
 
     def may(self, choice: Choice) -> bool:
-        """Whether writing it keeps the bound; what must be rewritten anyway does not count."""
+        """Whether writing it keeps the bound. Segments that must be rewritten anyway do not count."""
         bound = self._settings.write_amplification_max
         if choice.write_amplification <= bound:
             return True

@@ -1,8 +1,8 @@
 """Coarse time chunks in parts that one group each can do.
 
 A year of events that is to become hours is one chunk to look at, and thousands to write. So it is divided where rows
-may be: by segments, not by the calendar, in halves until each part costs no more than a task may. What has no
-segments is in no part. Times that somebody cares for, such as where chunks begin to be too new, are borders of parts.
+may be: by segments, not by the calendar, in halves until each part costs no more than a task may. Time without segments
+is in no part. Instants that a caller gives, such as the one from which on chunks are too new, are borders of parts.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def divide_coarse(
     starts: Iterable[int] = (),
     ends: Iterable[int] = (),
 ) -> list[TimeChunk]:
-    """Return the chunks in order of time, each coarse one in parts; what comes of it is a function of its segments.
+    """Return the chunks in order of time, each coarse one in parts, which are a function of its segments.
 
     Args:
         starts: Instants before which parts end, with the bucket that holds such an instant inside.

@@ -1,4 +1,4 @@
-"""Compaction groups as JSON, for the specs of tasks. Names are camelCase; what is None or empty is left out."""
+"""Compaction groups as JSON, for the specs of tasks. Names are camelCase; a field that is None or empty is left out."""
 
 from __future__ import annotations
 

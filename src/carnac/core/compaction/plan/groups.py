@@ -1,7 +1,7 @@
-"""Compaction groups: what a planner asks for and a job does.
+"""Compaction groups, the units of work that a planner asks for and a job does.
 
-A group is the unit of everything: it is read by one task where it fits, proved, and committed alone. Its inputs are
-segments, not instants, so that what is appended meanwhile is none of its business.
+One task reads a group where it fits, and each group is proved and committed alone. Its inputs are segments, not
+instants, so that rows that are appended meanwhile do not concern it.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class GroupKind(StrEnum):
     """How much of a time chunk a group takes.
 
     `MINOR` takes a set of segments: its outputs join their chunks under the next minor version, and all other
-    segments stay as they are, ids and all. `MAJOR` takes what its interval shows: the outputs' chunks get a new major
-    version, chunks in their way are carved, and what was appended meanwhile is carried over.
+    segments stay as they are, ids and all. `MAJOR` takes all that its interval shows: the outputs' chunks get a new
+    major version, chunks in their way are carved, and rows that were appended meanwhile are carried over.
     """
 
     MINOR = "minor"
@@ -57,15 +57,15 @@ class CompactionTarget:
 
     Attributes:
         target_rows: Rows that a segment aims at.
-        target_bytes: Bytes that a segment file aims at (dynamic partitioning only); what is reached first counts. None:
-            rows alone decide.
+        target_bytes: Bytes that a segment file aims at (dynamic partitioning only); the target that is reached first
+            counts. None: rows alone decide.
         partitioning: How the rows of a chunk are divided into segments.
         sort_by: Columns that order the rows in a segment; None: as most inputs are ordered. Range dimensions go first.
         segment_granularity: Canonical text; the rows of a major group go to its buckets. None: chunks stay as they are
             (the group's interval is the chunk).
         query_granularity: Canonical text; times are truncated to it where it is coarser. Lossy. None: times stay.
         dimensions: The dimensions to keep, in file order. Lossy if one is left out. None: all.
-        metrics: What raw rows are rolled up to; `input` names a column of theirs. Lossy. None: raw rows stay raw.
+        metrics: Metrics that raw rows are rolled up to; `input` names a column of theirs. Lossy. None: they stay raw.
         filter: A condition in Spark SQL about one row, as the inputs have it, or one of Druid's filters as JSON; rows
             for which it is not true are left out. Lossy. None: all rows stay.
         allow_lossy: Without it, a step that cannot be undone is refused.
@@ -90,13 +90,13 @@ class CompactionGroup(NamedTuple):
         group_id: Unique in its plan; reports name it.
         datasource: Of all inputs.
         kind: Minor: just these segments. Major: all that the interval shows.
-        interval: Minor: the time chunk of the segments. Major: what the outputs take over, a whole number of buckets of
-            the target's segment granularity if it has one, else one time chunk. Only what segments show inside of it is
-            read and replaced.
+        interval: Minor: the time chunk of the segments. Major: the time that the outputs take over, a whole number of
+            buckets of the target's segment granularity if it has one, else one time chunk. Only rows that segments show
+            inside of it are read and replaced.
         segment_ids: The inputs; for a major group, all that show something in the interval as the planner saw it. A
             segment that is gone when the job begins makes the group a conflict. Empty: all that the interval shows when
             the job begins.
-        target: What their rows become.
+        target: Form that their rows are to get.
         rows: About how many rows the inputs show; work is shared out by it.
         size_bytes: Of the inputs' files.
         revision: That the planner saw; None if it does not matter.

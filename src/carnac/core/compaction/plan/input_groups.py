@@ -1,10 +1,10 @@
-"""Which segments a rewrite can put together: its input groups.
+"""Input groups: segments that a rewrite can put together.
 
 Raw rows and rolled-up rows never share a segment, nor do rows whose metrics mean different things or whose times were
-truncated otherwise. So a rewrite of a mixture writes segments for each input group, and the planner must not expect
-fewer: it would rewrite them again, and find as many. What counts is what rows become: raw rows that the target rolls up
-are of one group with those that have been rolled up like that before. A segment joins the first group that takes it;
-groups grow, and what one group did not take it never takes, so segments that a rewrite wrote fall into the same groups
+truncated otherwise. So a rewrite of a mixture writes segments for each input group. A planner that expected fewer would
+rewrite them again, and find as many. The rows after the rewrite decide: raw rows that the target rolls up are of one
+group with those that have been rolled up like that before. A segment joins the first group that takes it. Groups grow,
+and a group that did not take a segment never takes it later. So segments that a rewrite wrote fall into the same groups
 again.
 """
 

@@ -23,7 +23,7 @@ class SegmentLayout:
         dimensions: Columns that are no metrics, in file order; of raw rows all columns.
         metrics: All other columns; none of raw rows.
         filtered_by: The condition that all rows have passed.
-        cut_for: What it was cut for by a rewrite and is too large for nevertheless.
+        cut_for: Sizes and partitions that a rewrite cut it for, if it is too large for them nevertheless.
         kin: With which others it can be put together. None: not known; with all, where these are of one input group.
     """
 

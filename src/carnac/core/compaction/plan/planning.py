@@ -2,8 +2,8 @@
 
     segments of a timeline → spans → chunks → scores → candidates → tasks → colours
 
-`plan_compaction` is a function of its arguments. What it plans again after everything it planned was done is nothing
-(CP-1); tasks that may run at the same time share no segment (CP-2).
+`plan_compaction` is a function of its arguments. Once everything that it planned is done, it plans nothing more (CP-1).
+Tasks that may run at the same time share no segment (CP-2).
 """
 
 from __future__ import annotations
@@ -114,13 +114,13 @@ class CompactionPlan(Shown):
 
     Attributes:
         datasource: Its name.
-        revision: That was looked at.
+        revision: Revision that was looked at.
         chunks: All chunks that have segments, in order of time.
         tasks: In order of time.
         spans: The time that segments hold without a gap.
         tasks_by_chunk: Id of the task that rewrites something of a chunk.
-        standings: What else there is to say of chunks: how they stand with the controller.
-        notes: What is probably a mistake in the settings, one sentence each.
+        standings: Standing of chunks with the controller, beside their scores.
+        notes: Probable mistakes in the settings, one sentence each.
     """
 
     datasource: str

@@ -1,4 +1,4 @@
-"""The score of a time chunk: what should be done with it, how urgently, and why.
+"""The score of a time chunk: the action that it needs, its urgency, and the reason.
 
 Source: "Compaction Notes", the third step, "a set of rules". A rule takes a chunk and what is known besides, and
 returns a score, or None to leave it to the next rule; the last one always scores.
@@ -42,8 +42,8 @@ class Score(NamedTuple):
 
     Attributes:
         reason: Why, for people; one clause without a full stop.
-        priority: Of `compact`, 0..1: the benefit by what it costs; else 0.
-        choice: Of `compact`: what is rewritten.
+        priority: Of `compact`, 0..1: the benefit by its cost; else 0.
+        choice: Of `compact`: the segments to rewrite.
         may_join: Of `no opinion`: whether the chunk goes along if a neighbour with which it shares a segment is
             compacted.
     """

@@ -30,9 +30,9 @@ class CompactionTask(Shown):
         groups: In order of time.
         chunks: The time chunks of the groups, in order.
         segments_out: How many segments are expected to come out.
-        gain: What the segments that go, or become as asked for, are worth, in bytes of the cost model.
+        gain: Value of the segments that go, or become as asked for, in bytes of the cost model.
         cost: In bytes of the cost model.
-        chunk_costs: What of it each of the chunks costs, in their order; empty: not known.
+        chunk_costs: Part of the cost that each of the chunks has, in their order; empty: not known.
         color: Red: starts at once. Black: waits for `after`.
         after: Ids of the tasks of its plan that must have ended before, because they share a segment with it.
         order: Sorts the queue: datasource's priority, own priority, newest first, name.
@@ -57,7 +57,7 @@ class CompactionTask(Shown):
 
     @property
     def priority(self) -> float:
-        """0..1: what it is good for, by what it costs besides."""
+        """Share of the gain in the sum of gain and cost, 0..1."""
         return self.gain / (self.gain + self.cost)
 
     @property
