@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from carnac.core.quoting import quote_for_spark
 from carnac.core.segments.schema import unite_columns
-from carnac.core.segments.segment import TIME_COLUMN, ColumnType, Segment
+from carnac.core.segments.segment import ELEMENT_TYPES, TIME_COLUMN, ColumnType, Segment
 from carnac.core.time.intervals import IntervalSet
 from carnac.errors import Invalid
 from carnac.ports import SegmentInput
@@ -41,12 +41,6 @@ SPARK_TYPE: Mapping[ColumnType, str] = {
     ColumnType.QUANTILES: "binary",
 }
 """Spark's names for column types."""
-
-_SCALAR_TYPE: Mapping[ColumnType, str] = {
-    ColumnType.STRING_ARRAY: "string",
-    ColumnType.LONG_ARRAY: "bigint",
-    ColumnType.DOUBLE_ARRAY: "double",
-}
 
 _NO_FILE_SYSTEM = re.compile(r"Class [\w.$]*FileSystem not found|No FileSystem for scheme")
 
@@ -158,8 +152,8 @@ def _cast(column: Column, own: ColumnType, wanted: ColumnType) -> Column:
 
     if own is wanted:
         return column
-    if wanted in _SCALAR_TYPE and own not in _SCALAR_TYPE:
-        inner = column.cast(_SCALAR_TYPE[wanted])
+    if wanted in ELEMENT_TYPES and own not in ELEMENT_TYPES:
+        inner = column.cast(SPARK_TYPE[ELEMENT_TYPES[wanted]])
         return F.when(column.isNotNull(), F.array(inner))
     return column.cast(SPARK_TYPE[wanted])
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from carnac.core.quoting import quote
-from carnac.core.segments.segment import ColumnType, Scalar
+from carnac.core.segments.segment import ELEMENT_TYPES, ColumnType, Scalar
 from carnac.rows.normalise.shape import RowShape
 
 BUCKET_COLUMN = "__bucket"
@@ -217,7 +217,6 @@ def values_at(rows: pa.RecordBatch, index: int, dimensions: tuple[str, ...]) -> 
     return tuple(rows.column(name)[index].as_py() if name in names else None for name in dimensions)
 
 
-_JSON = {ColumnType.STRING_ARRAY, ColumnType.LONG_ARRAY, ColumnType.DOUBLE_ARRAY}
 _REAL = {ColumnType.DOUBLE, ColumnType.FLOAT}
 _NULL = "~"
 
@@ -238,7 +237,11 @@ def _key(name: str, kind: ColumnType) -> str:
     column = quote(name)
     if kind is ColumnType.DOUBLE_ARRAY:
         column = f"list_transform({column}, lambda e: CASE WHEN e = 0 THEN 0 ELSE e END)"
-    text = f"CAST(to_json({column}) AS VARCHAR)" if kind in _JSON else f"CAST({column} AS VARCHAR)"
+    text = (
+        f"CAST(to_json({column}) AS VARCHAR)"
+        if kind in ELEMENT_TYPES
+        else f"CAST({column} AS VARCHAR)"
+    )
     if kind in _REAL:
         text = f"CASE WHEN {column} = 0 THEN '0.0' ELSE {text} END"
     return (

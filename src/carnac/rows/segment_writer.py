@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from carnac.core.segments.segment import TIME_COLUMN, Column, ColumnType
+from carnac.core.segments.segment import TEXT_TYPES, TIME_COLUMN, Column, ColumnType
 from carnac.core.segments.sql_columns import element_of, field_ids
 from carnac.errors import Corrupt
 from carnac.rows.output import OutputFile
@@ -61,7 +61,6 @@ _ENCODING = {
     ColumnType.FLOAT: "BYTE_STREAM_SPLIT",
 }
 """Encodings of columns that have no dictionary."""
-_WORDS = {ColumnType.STRING, ColumnType.JSON}
 
 Columns: TypeAlias = tuple[tuple[str, ColumnType], ...]
 
@@ -206,7 +205,7 @@ class SegmentWriter:
                 continue
             kind = column.type
             is_ready = kind.equals(field.type) or (
-                pa.types.is_dictionary(kind) and self._types[field.name] in _WORDS
+                pa.types.is_dictionary(kind) and self._types[field.name] in TEXT_TYPES
             )
             arrays.append(column if is_ready else column.cast(field.type))
         return pa.Table.from_arrays(arrays, names=self.schema.names)
@@ -312,7 +311,7 @@ def _united(columns: list[pa.ChunkedArray], kind: ColumnType | None) -> pa.Array
         array = columns[0].chunk(0)
     else:
         array = _concatenated([chunk for column in columns for chunk in column.chunks])
-    if kind not in _WORDS:
+    if kind not in TEXT_TYPES:
         return array
     if not pa.types.is_dictionary(array.type):
         return array.dictionary_encode()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from carnac.core.quoting import quote
-from carnac.core.segments.segment import TIME_COLUMN, ColumnType
+from carnac.core.segments.segment import ELEMENT_TYPES, TIME_COLUMN, ColumnType
 from carnac.core.texts import first_line
 from carnac.errors import Corrupt, Invalid
 from carnac.rows.cutting import (
@@ -130,11 +130,7 @@ def sort_order(shape: RowShape, first: tuple[str, ...] = ()) -> tuple[str, ...]:
     for name in first:
         if name not in types:
             raise Invalid(f"rows cannot be partitioned by '{name}', which is no dimension")
-        if types[name] in {
-            ColumnType.STRING_ARRAY,
-            ColumnType.LONG_ARRAY,
-            ColumnType.DOUBLE_ARRAY,
-        }:
+        if types[name] in ELEMENT_TYPES:
             raise Invalid(
                 f"rows cannot be partitioned by range of '{name}', which holds several values in some rows;"
                 " use hashed partitions or another dimension"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from carnac.core.segments.schema import unite_types
-from carnac.core.segments.segment import TIME_COLUMN, Column, ColumnType
+from carnac.core.segments.segment import ELEMENT_TYPES, TIME_COLUMN, Column, ColumnType
 from carnac.core.segments.sql_columns import HIDDEN_PREFIX, element_of, field_ids
 from carnac.errors import Invalid
 
@@ -22,11 +22,6 @@ PRIMITIVE: Mapping[ColumnType, str] = {
     ColumnType.QUANTILES: "binary",
 }
 """Iceberg's names for the types of columns that hold one value."""
-_ELEMENT: Mapping[ColumnType, str] = {
-    ColumnType.STRING_ARRAY: "string",
-    ColumnType.LONG_ARRAY: "long",
-    ColumnType.DOUBLE_ARRAY: "double",
-}
 TIME_TYPE = "timestamptz"
 """Microseconds, UTC: as the files have it."""
 _PROMOTED = {("float", "double")}
@@ -84,7 +79,7 @@ def table_schema(files: Iterable[Iterable[Column]]) -> TableSchema:
 
 def _ids_of(columns: Mapping[str, ColumnType]) -> Mapping[str, int]:
     names = [TIME_COLUMN, *columns]
-    names += [element_of(name) for name, kind in columns.items() if kind in _ELEMENT]
+    names += [element_of(name) for name, kind in columns.items() if kind in ELEMENT_TYPES]
     ids = field_ids(names)
     without = [name.partition("\0")[0] for name in names if name not in ids]
     if without:
@@ -107,7 +102,7 @@ def _require_promoted(name: str, stored: Iterable[ColumnType], kind: ColumnType)
 
 
 def _shape(kind: ColumnType) -> str:
-    return PRIMITIVE.get(kind) or f"list of {_ELEMENT[kind]}"
+    return PRIMITIVE.get(kind) or f"list of {PRIMITIVE[ELEMENT_TYPES[kind]]}"
 
 
 def _type_of(name: str, kind: ColumnType, ids: Mapping[str, int]) -> object:
@@ -116,6 +111,6 @@ def _type_of(name: str, kind: ColumnType, ids: Mapping[str, int]) -> object:
     return {
         "type": "list",
         "element-id": ids[element_of(name)],
-        "element": _ELEMENT[kind],
+        "element": PRIMITIVE[ELEMENT_TYPES[kind]],
         "element-required": False,
     }

@@ -27,6 +27,7 @@ from carnac.core.pruning.predicates import (
 )
 from carnac.core.segments.partitioning import HASH_FUNCTION, hash_bucket, holds_values
 from carnac.core.segments.segment import (
+    NUMBER_TYPES,
     TIME_COLUMN,
     Column,
     ColumnType,
@@ -41,7 +42,7 @@ MAX_COMBINATIONS = 256
 
 _FLOAT32_MARGIN = 2.0**-22
 _FLOAT32_TINY = 2.0**-126
-_NUMBERS = {ColumnType.LONG, ColumnType.DOUBLE, ColumnType.FLOAT, ColumnType.BOOLEAN}
+_NUMBERS = NUMBER_TYPES | {ColumnType.BOOLEAN}
 _EXACT_DOUBLE = 2**53
 
 

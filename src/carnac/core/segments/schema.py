@@ -9,15 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from carnac.core.segments.segment import Column, ColumnType
+from carnac.core.segments.segment import ELEMENT_TYPES, Column, ColumnType
 from carnac.errors import Invalid
 
 _NUMERIC = (ColumnType.BOOLEAN, ColumnType.LONG, ColumnType.FLOAT, ColumnType.DOUBLE)
-_ARRAY_OF = {
-    ColumnType.STRING_ARRAY: ColumnType.STRING,
-    ColumnType.LONG_ARRAY: ColumnType.LONG,
-    ColumnType.DOUBLE_ARRAY: ColumnType.DOUBLE,
-}
 
 
 def unite_columns(schemas: Iterable[Iterable[Column]]) -> Mapping[str, ColumnType]:
@@ -50,8 +45,9 @@ def unite_types(name: str, first: ColumnType, second: ColumnType) -> ColumnType:
             f"give one of them another name",
             column=name,
         )
-    if first in _ARRAY_OF or second in _ARRAY_OF:
-        inner = unite_types(name, _ARRAY_OF.get(first, first), _ARRAY_OF.get(second, second))
+    if first in ELEMENT_TYPES or second in ELEMENT_TYPES:
+        elements = (ELEMENT_TYPES.get(kind, kind) for kind in (first, second))
+        inner = unite_types(name, *elements)
         return _array_of(inner)
     if first in _NUMERIC and second in _NUMERIC:
         return _widest_number(first, second)

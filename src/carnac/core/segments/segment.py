@@ -45,6 +45,17 @@ class ColumnType(StrEnum):
         return self in {ColumnType.HLL, ColumnType.THETA, ColumnType.QUANTILES}
 
 
+TEXT_TYPES = frozenset({ColumnType.STRING, ColumnType.JSON})
+"""Types of columns that hold texts."""
+NUMBER_TYPES = frozenset({ColumnType.LONG, ColumnType.DOUBLE, ColumnType.FLOAT})
+ELEMENT_TYPES: Mapping[ColumnType, ColumnType] = {
+    ColumnType.STRING_ARRAY: ColumnType.STRING,
+    ColumnType.LONG_ARRAY: ColumnType.LONG,
+    ColumnType.DOUBLE_ARRAY: ColumnType.DOUBLE,
+}
+"""Types of lists, with the types of their elements."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
     """A column of a segment file other than `__time`, with statistics over the file's rows for pruning.

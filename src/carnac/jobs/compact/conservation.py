@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 
 from carnac.core.log.commits import ConservationProof
-from carnac.core.segments.segment import TIME_COLUMN, ColumnType, MetricKind
+from carnac.core.segments.segment import TEXT_TYPES, TIME_COLUMN, ColumnType, MetricKind
 from carnac.rows.normalise.shape import ROWS_COLUMN, RowShape
 from carnac.rows.row_hash import MASK, RowSums, add_hashes, blocks, column_hash
 from carnac.rows.value_codes import filled, mix, numpy_of
@@ -113,7 +113,7 @@ class Side:
                         by_key = ((keys >> np.uint64(12)) | _HALF).view(np.float64)
                     slack = FLOAT_SLACK if metric.type is ColumnType.FLOAT else 1.0
                     self._add_doubles(metric.name, by_key, column, slack)
-            elif metric.kind in {MetricKind.MIN, MetricKind.MAX} and not _is_text(metric.type):
+            elif metric.kind in {MetricKind.MIN, MetricKind.MAX} and metric.type not in TEXT_TYPES:
                 self._add_bound(metric.name, metric.kind, column)
         total = int((keys * whole).sum(dtype=np.uint64))
         self.row_hash = (self.row_hash + total) & MASK
@@ -190,7 +190,3 @@ def _factor_of(name: str) -> np.uint64:
 
 def _whole(column: Any) -> Codes:
     return numpy_of(filled(column, 0)).astype(np.int64, copy=False).view(np.uint64)
-
-
-def _is_text(kind: ColumnType) -> bool:
-    return kind in {ColumnType.STRING, ColumnType.JSON}

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from carnac.core.segments.segment import TIME_COLUMN, ColumnType
+from carnac.core.segments.segment import NUMBER_TYPES, TEXT_TYPES, TIME_COLUMN, ColumnType
 from carnac.core.time.intervals import Interval
 from carnac.jobs.compact.read import micros, read_tables, within
 from carnac.jobs.compact.task import MEMORY_COPIES, GroupTask, bytes_in_memory
@@ -38,8 +38,7 @@ SKEW = 2
 SAMPLE_INPUTS, SAMPLE_GROUPS, SAMPLE_ROWS = 8, 128, 160_000
 """How much is looked at to choose the cuts of a column whose values records say too little of: row groups all over the
 largest inputs, since rows may be sorted by that very column."""
-_WORDS = {ColumnType.STRING, ColumnType.JSON}
-_NUMBERS = {ColumnType.LONG, ColumnType.DOUBLE, ColumnType.FLOAT, ColumnType.BOOLEAN}
+_NUMBERS = NUMBER_TYPES | {ColumnType.BOOLEAN}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +111,7 @@ def is_cuttable(task: GroupTask) -> bool:
     ranges = task.range_dimensions
     if ranges and all(name in shape.absent for name in ranges):
         return False
-    return column == TIME_COLUMN or dict(shape.segment_columns)[column] in _WORDS | _NUMBERS
+    return column == TIME_COLUMN or dict(shape.segment_columns)[column] in TEXT_TYPES | _NUMBERS
 
 
 def _buckets(task: GroupTask) -> tuple[int, ...]:
@@ -163,7 +162,7 @@ def _sample_rows(task: GroupTask) -> int:
 def _sample(task: GroupTask, column: str) -> Any:
     """Return some values of a column, not null, in order, as edges are."""
     kind = dict(task.input_group.shape.segment_columns)[column]
-    found = [np.empty(0, object if kind in _WORDS else np.uint64)]
+    found = [np.empty(0, object if kind in TEXT_TYPES else np.uint64)]
     inputs = [
         (task.plan(unit), source)
         for unit in task.input_group.units

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from carnac.core.quoting import quote
-from carnac.core.segments.segment import TIME_COLUMN, ColumnType, Segment
+from carnac.core.segments.segment import TEXT_TYPES, TIME_COLUMN, ColumnType, Segment
 from carnac.core.segments.sql_columns import SQL_TYPE
 from carnac.core.texts import first_line
 from carnac.core.time.granularity import NONE, parse_granularity
@@ -48,7 +48,6 @@ READ_AT_ONCE_BYTES = 32 << 20
 """A file that is no larger is read once, to be checked and to be decoded."""
 HELD_ROWS = 16_384
 """Hidden rows of a file that is no larger may keep all of it in memory, until they are measured."""
-_WORDS = {ColumnType.STRING, ColumnType.JSON}
 EXACT_COLUMN = "__exact"
 Columns = tuple[tuple[str, ColumnType], ...]
 
@@ -99,7 +98,7 @@ def read_tables(
     segment = source.segment
     own = {column.name: column.type for column in segment.columns}
     present = [name for name, _ in plan.columns if name in own]
-    words = [name for name in present if own[name] in _WORDS]
+    words = [name for name in present if own[name] in TEXT_TYPES]
     clipped = is_clipped(source)
     is_far = plan.is_survey and local_root(plan.output_url) is None
     with segment_file(plan.output_url, segment, is_survey=plan.is_survey) as opened:
@@ -306,13 +305,13 @@ def conformed(plan: ReadPlan, table: pa.Table, own: Mapping[str, ColumnType]) ->
 def _as_arrow(column: pa.ChunkedArray, kind: ColumnType) -> pa.ChunkedArray:
     if pa.types.is_dictionary(column.type):
         return column
-    if kind in _WORDS:
+    if kind in TEXT_TYPES:
         return column.cast(pa.string()).dictionary_encode()
     return column if column.type == ARROW_TYPE[kind] else column.cast(ARROW_TYPE[kind])
 
 
 def _nulls(count: int, kind: ColumnType) -> pa.Array:
-    if kind in _WORDS:
+    if kind in TEXT_TYPES:
         return pa.nulls(count, pa.string()).dictionary_encode()
     return pa.nulls(count, ARROW_TYPE[kind])
 

@@ -25,6 +25,7 @@ from carnac.core.compaction.plan.input_groups import (
 from carnac.core.compaction.plan.notes import filter_of
 from carnac.core.segments.schema import unite_columns
 from carnac.core.segments.segment import (
+    NUMBER_TYPES,
     TIME_COLUMN,
     ColumnType,
     Metric,
@@ -37,7 +38,6 @@ from carnac.ports import SegmentInput
 from carnac.rows.normalise.shape import DimensionShape, RowShape
 
 Columns: TypeAlias = tuple[tuple[str, ColumnType], ...]
-_NUMERIC = frozenset({ColumnType.LONG, ColumnType.DOUBLE, ColumnType.FLOAT})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -284,8 +284,8 @@ def _check_numbers(metrics: Sequence[Metric], known: Mapping[str, ColumnType]) -
         if metric.input is None:
             continue
         held = known[metric.input]
-        needs = metric.type in _NUMERIC or metric.kind is MetricKind.QUANTILES
-        if needs and held not in {*_NUMERIC, ColumnType.BOOLEAN}:
+        needs = metric.type in NUMBER_TYPES or metric.kind is MetricKind.QUANTILES
+        if needs and held not in {*NUMBER_TYPES, ColumnType.BOOLEAN}:
             raise Invalid(
                 f"metric {metric.name} calculates with column {metric.input}, which holds {held}, not numbers; "
                 f"declare the column's type where it is ingested"

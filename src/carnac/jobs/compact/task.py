@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from carnac.core.compaction.plan.groups import CompactionTarget
-from carnac.core.segments.segment import ColumnType, Segment
+from carnac.core.segments.segment import TEXT_TYPES, Segment
 from carnac.core.time.intervals import Interval
 from carnac.errors import Corrupt
 from carnac.jobs.compact.conservation import Side
@@ -162,7 +162,7 @@ def bytes_in_memory(input_group: InputGroup) -> int:
     """Return about how many bytes the rows of a input group take in memory."""
     width = 8
     for _, kind in input_group.shape.segment_columns:
-        width += 4 if kind in {ColumnType.STRING, ColumnType.JSON} else 8
+        width += 4 if kind in TEXT_TYPES else 8
     return sum(
         source.segment.rows * width + COMPRESSION_FACTOR * source.segment.size_bytes
         for source in input_group.inputs

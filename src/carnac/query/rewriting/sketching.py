@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from carnac.core.segments.segment import ColumnType
+from carnac.core.segments.segment import ELEMENT_TYPES, ColumnType
 from carnac.errors import Invalid
 from carnac.ports.memo import Memo
 from carnac.query.syntax import (
@@ -87,7 +87,6 @@ _VALUE_TYPE = {
     ColumnType.LONG_ARRAY: "BIGINT",
     ColumnType.DOUBLE_ARRAY: "DOUBLE",
 }
-_ARRAYS = {ColumnType.STRING_ARRAY, ColumnType.LONG_ARRAY, ColumnType.DOUBLE_ARRAY}
 
 
 def names_sketches(sql: str) -> bool:
@@ -187,7 +186,7 @@ def _build(
     else:
         column = types.get(_column_name(args[0]), ColumnType.STRING)
         wanted = "DOUBLE" if kind == "quantiles" else _VALUE_TYPE.get(column, "VARCHAR")
-        if column in _ARRAYS:
+        if column in ELEMENT_TYPES:
             values = call("flatten", [_listed(node, args[0])])
         else:
             values = _listed(node, cast(args[0], wanted), is_distinct=kind != "quantiles")

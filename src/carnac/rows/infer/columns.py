@@ -22,7 +22,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from carnac.core.quoting import quote, quote_text
-from carnac.core.segments.segment import TIME_COLUMN, ColumnType
+from carnac.core.segments.segment import NUMBER_TYPES, TIME_COLUMN, ColumnType
 from carnac.rows.normalise.projection import make_macros
 from carnac.rows.normalise.timestamps import text_time, typed_time
 from carnac.rows.read.columnar import describe
@@ -195,7 +195,7 @@ class _Column:
     @property
     def is_number(self) -> bool:
         """Whether its type is one of numbers."""
-        return self._type in {ColumnType.LONG, ColumnType.DOUBLE, ColumnType.FLOAT}
+        return self._type in NUMBER_TYPES
 
     @property
     def cell(self) -> str:

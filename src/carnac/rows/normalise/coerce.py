@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from carnac.core.quoting import quote_text
-from carnac.core.segments.segment import ColumnType
+from carnac.core.segments.segment import ELEMENT_TYPES, NUMBER_TYPES, ColumnType
 from carnac.core.segments.sql_columns import SQL_TYPE
 from carnac.errors import Invalid
 from carnac.rows.normalise.changes import Change
@@ -40,12 +40,6 @@ FieldKind = Literal["absent", "text", "json", "typed"]
 SEVERAL_MARK = "several values: "
 """Marks rows in which a string column has several values; never seen outside of the reader."""
 
-_ELEMENT: dict[ColumnType, ColumnType] = {
-    ColumnType.STRING_ARRAY: ColumnType.STRING,
-    ColumnType.LONG_ARRAY: ColumnType.LONG,
-    ColumnType.DOUBLE_ARRAY: ColumnType.DOUBLE,
-}
-_NUMBERS = {ColumnType.LONG, ColumnType.DOUBLE, ColumnType.FLOAT}
 Cut = tuple[Change, str]
 """What a value lost, and whether it did, as a condition."""
 EXACT = {ColumnType.DOUBLE: 1 << 53, ColumnType.FLOAT: 1 << 24}
@@ -199,7 +193,7 @@ def coerce_cell(field: Field, target: Target, *, list_delimiter: str | None = No
 def _of_text(x: str, target: Target, list_delimiter: str | None) -> Cell:
     kind = target.type
     delimiter = None if list_delimiter is None else quote_text(list_delimiter)
-    if kind in _ELEMENT:
+    if kind in ELEMENT_TYPES:
         texts = f"CASE WHEN {x} IS NOT NULL THEN "
         texts += f"[{x}] END" if delimiter is None else f"string_split({x}, {delimiter}) END"
         return _list_cell(texts, target)
@@ -255,7 +249,7 @@ def _of_json(j: str, target: Target, number: str | None = None) -> Cell:
         return Cell(value=f"CASE WHEN json_type({j}) <> 'NULL' THEN CAST({j} AS VARCHAR) END")
     if kind is ColumnType.STRING_ARRAY:
         return _list_cell(f"_json_strings({j})", target)
-    if kind in _ELEMENT:
+    if kind in ELEMENT_TYPES:
         return _list_cell(f"_json_numbers({j})", target)
     text = f"json_extract_string({j}, '$')" if kind.is_sketch else number or f"_json_number({j})"
     cut = _cut_text(text, kind, target.out)
@@ -285,7 +279,7 @@ def _of_typed(field: Field, target: Target) -> Cell:
     listed = _LIST.fullmatch(sql_type)
     if listed is not None:
         return _of_list(x, listed[1], target)
-    if kind in _ELEMENT:
+    if kind in ELEMENT_TYPES:
         return _list_cell(f"CASE WHEN {x} IS NOT NULL THEN [{x}] END", target, sql_type)
     if kind is ColumnType.JSON:
         return Cell(value=f"CASE WHEN {x} IS NOT NULL THEN CAST(to_json({x}) AS VARCHAR) END")
@@ -301,7 +295,7 @@ def _of_list(x: str, element_type: str, target: Target) -> Cell:
         return Cell(value=f"CASE WHEN {x} IS NOT NULL THEN CAST(to_json({x}) AS VARCHAR) END")
     if kind is ColumnType.STRING:
         raise SeveralValues([target.field])
-    if kind not in _ELEMENT:
+    if kind not in ELEMENT_TYPES:
         raise _unfit(target, f"{element_type}[]")
     return _list_cell(x, target, element_type)
 
@@ -317,7 +311,7 @@ def _typed_scalar(x: str, sql_type: str, kind: ColumnType, target: Target) -> st
         return x
     if kind is ColumnType.LONG and _REAL.fullmatch(sql_type):
         return f"_double_long({x})"
-    if kind in _NUMBERS or kind is ColumnType.BOOLEAN:
+    if kind in NUMBER_TYPES or kind is ColumnType.BOOLEAN:
         if is_number or sql_type == "BOOLEAN":
             return f"TRY_CAST({x} AS {SQL_TYPE[kind]})"
         if kind is ColumnType.LONG and _INSTANT.fullmatch(sql_type):
@@ -360,7 +354,7 @@ def _typed_string(x: str, sql_type: str) -> str:
 
 def _list_cell(texts: str, target: Target, sql_type: str | None = None) -> Cell:
     """Return a list column; `texts` is a list, `sql_type` the type of its elements (default: text to be parsed)."""
-    kind = _ELEMENT[target.type]
+    kind = ELEMENT_TYPES[target.type]
     one = scalar_text("e", kind) if sql_type is None else _typed_scalar("e", sql_type, kind, target)
     values = texts if one == "e" else f"list_transform({texts}, lambda e: {one})"
     reason = "NULL"

@@ -18,12 +18,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as kinds
 
-from carnac.core.segments.segment import TIME_COLUMN, ColumnType, Metric, MetricKind
+from carnac.core.segments.segment import ELEMENT_TYPES, TIME_COLUMN, ColumnType, Metric, MetricKind
 from carnac.core.time.granularity import NONE, parse_granularity
 from carnac.core.time.intervals import MAX_MS, MIN_MS
 from carnac.errors import Invalid
 from carnac.rows.parts import BATCH_ROWS
 from carnac.rows.read.columnar import require_own_names
+from carnac.rows.segment_writer import ARROW_TYPE, TIME_TYPE
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -32,24 +33,10 @@ if TYPE_CHECKING:
     from carnac.rows.normalise.shape import RowShape
     from carnac.specs.ingest.schema import TimestampSpec
 
-TIME_TYPE = pa.timestamp("us", tz="UTC")
 _EXACT_DOUBLE = 1 << 53
 _UNITS_OF_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 _FORMATS = {"auto": "ms", "iso": "ms", "millis": "ms", "posix": "s", "micro": "us"}
 """By format of a `timestampSpec`: the unit in which a whole number counts."""
-_LISTS = {
-    ColumnType.STRING_ARRAY: pa.list_(pa.string()),
-    ColumnType.LONG_ARRAY: pa.list_(pa.int64()),
-    ColumnType.DOUBLE_ARRAY: pa.list_(pa.float64()),
-}
-_NULLS = _LISTS | {
-    ColumnType.STRING: pa.string(),
-    ColumnType.JSON: pa.string(),
-    ColumnType.LONG: pa.int64(),
-    ColumnType.DOUBLE: pa.float64(),
-    ColumnType.FLOAT: pa.float32(),
-    ColumnType.BOOLEAN: pa.bool_(),
-}
 
 
 class DirectRows(NamedTuple):
@@ -169,12 +156,12 @@ def _is_within(times: NDArray[np.int64], within: IntervalSet) -> NDArray[np.bool
 def _column(column: pa.Array | None, wanted: ColumnType, rows: int, dimension: Any) -> pa.Array:
     """Return a column as the type that it must get."""
     if column is None or kinds.is_null(column.type):
-        if wanted not in _NULLS:
+        if wanted.is_sketch:
             raise _Engine
-        return pa.nulls(rows, _NULLS[wanted])
-    if wanted in _LISTS:
+        return pa.nulls(rows, ARROW_TYPE[wanted])
+    if wanted in ELEMENT_TYPES:
         is_kept = dimension is None or dimension.multi_value == "array"
-        if not is_kept or not column.type.equals(_LISTS[wanted]):
+        if not is_kept or not column.type.equals(ARROW_TYPE[wanted]):
             raise _Engine
         if wanted is ColumnType.STRING_ARRAY:
             column.validate(full=True)

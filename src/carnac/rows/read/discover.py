@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from carnac.core.quoting import quote_text
-from carnac.core.segments.segment import TIME_COLUMN, ColumnType
+from carnac.core.segments.segment import ELEMENT_TYPES, TIME_COLUMN, ColumnType
 from carnac.core.texts import check_keepable
 from carnac.rows.normalise.projection import FILE, OFFSET, RAW
 from carnac.rows.read.columnar import describe, locate, orc_batches, parquet_source
@@ -72,11 +72,7 @@ _TYPED_KINDS = {
     '"null"': "null",
     "null": "null",
 }
-_ARRAYS = {
-    ColumnType.STRING: ColumnType.STRING_ARRAY,
-    ColumnType.LONG: ColumnType.LONG_ARRAY,
-    ColumnType.DOUBLE: ColumnType.DOUBLE_ARRAY,
-}
+_LISTS = {element: of_lists for of_lists, element in ELEMENT_TYPES.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +152,7 @@ def type_of(kinds: frozenset[Kind]) -> ColumnType:
         scalar = ColumnType.STRING
     else:
         scalar = ColumnType.DOUBLE if "number" in elements else ColumnType.LONG
-    return _ARRAYS[scalar] if is_array else scalar
+    return _LISTS[scalar] if is_array else scalar
 
 
 def _as_text(typed: ColumnType, kinds: frozenset[Kind]) -> ColumnType:

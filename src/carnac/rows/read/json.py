@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from carnac.core.quoting import quote, quote_text
-from carnac.core.segments.segment import TIME_COLUMN, ColumnType
+from carnac.core.segments.segment import NUMBER_TYPES, TIME_COLUMN, ColumnType
 from carnac.rows.normalise import changes
 from carnac.rows.normalise.changes import Change
 from carnac.rows.normalise.coerce import EXACT, Cell, Field, Target, coerce_cell
@@ -56,7 +56,6 @@ SUSPECT = "?suspect"
 _LINE_COLUMNS = f"{FILE}, {LINE}, {OFFSET}, {RAW}"
 _F, _N, _J, _K, _P = "__carnac_f", "__carnac_n", "__carnac_j", "__carnac_k", "__carnac_p"
 _JT, _BROKEN = "__carnac_jt", "__carnac_broken"
-_NUMBERS = frozenset({ColumnType.LONG, ColumnType.DOUBLE, ColumnType.FLOAT})
 _EXACT = 9_007_199_254_740_992
 _IS_BLANK = f"trim({RAW}, E' \\t\\r\\n') = ''"
 
@@ -251,7 +250,7 @@ def _unsure(number: str, exact: int | None) -> str:
 def _fast_kind(target: Target) -> str:
     if is_instant(target):
         return "text"
-    if target.type in _NUMBERS:
+    if target.type in NUMBER_TYPES:
         return "number"
     return "text" if target.type is ColumnType.STRING else "json"
 
