@@ -61,7 +61,7 @@ class ArrayReader:
         decoder = json.JSONDecoder()
         at = text.index("[") + 1
         offset, line, counted = len(text[:at].encode()) + shift, 1 + text.count("\n", 0, at), at
-        found: list[tuple[str, int, int]] = []
+        found: list[tuple[bytes, int, int]] = []
         is_first = True
         while True:
             start = _skip(text, at)
@@ -84,12 +84,12 @@ class ArrayReader:
                 break
             is_first = False
             self.count += 1
-            found.append((text[start:at], line, offset))
+            found.append((text[start:at].encode() + b"\n", line, offset))
             if len(found) == _ELEMENTS_AT_ONCE:
-                yield _records(found)
+                yield Records.of(*zip(*found, strict=True))
                 found = []
         if found:
-            yield _records(found)
+            yield Records.of(*zip(*found, strict=True))
 
     def _text(self) -> tuple[str, int]:
         pieces: list[bytes] = []
@@ -115,15 +115,3 @@ def _skip(text: str, at: int) -> int:
     while text[at : at + 1] and text[at] in _BLANK:
         at += 1
     return at
-
-
-def _records(found: list[tuple[str, int, int]]) -> Records:
-    import numpy as np
-
-    pieces = [text.encode() + b"\n" for text, _, _ in found]
-    return Records(
-        b"".join(pieces),
-        np.cumsum(np.array([len(piece) for piece in pieces], dtype=np.int64)),
-        np.array([line for _, line, _ in found], dtype=np.int64),
-        np.array([offset for _, _, offset in found], dtype=np.int64),
-    )

@@ -12,7 +12,7 @@ a row; they alone are looked at one by one. Arrow then takes the fields of a who
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from carnac.errors import Invalid
@@ -21,8 +21,6 @@ from carnac.rows.read.lines import (
     RecordBounds,
     RecordReader,
     Records,
-    Reject,
-    escape_bytes,
 )
 
 if TYPE_CHECKING:
@@ -137,7 +135,7 @@ class CsvReader:
             end = int(records.ends[index])
             blank[index] = not records.data[end - int(sizes[index]) : end].strip(b"\r\n")
         self.skipped += int(blank.sum())
-        return _keep(records, ~blank) if blank.any() else records
+        return records.only(~blank) if blank.any() else records
 
     def _parse(self, records: Records) -> Iterator[tuple[Records, pa.Table]]:
         """Yield the rows with the right number of fields. Where Arrow counts rows in another way, halve and look."""
@@ -149,17 +147,17 @@ class CsvReader:
             if wrong:
                 bad = np.zeros(len(records.ends), dtype=np.bool_)
                 bad[np.array(wrong, dtype=np.int64)] = True
-                self._reject(records, np.flatnonzero(bad).tolist(), REASON_FIELDS)
-                records = _keep(records, ~bad)
+                self.records.rejects += records.rejects(bad, REASON_FIELDS)
+                records = records.only(~bad)
             if len(records.ends):
                 yield records, table
             return
         if len(records.ends) == 1:
-            self._reject(records, [0], REASON_QUOTES)
+            self.records.rejects += records.rejects(np.ones(1, dtype=np.bool_), REASON_QUOTES)
             return
         half = np.arange(len(records.ends)) < len(records.ends) // 2
-        yield from self._parse(_keep(records, half))
-        yield from self._parse(_keep(records, ~half))
+        yield from self._parse(records.only(half))
+        yield from self._parse(records.only(~half))
 
     def _fields(self, records: Records, wrong: list[int]) -> pa.Table | None:
         import pyarrow as pa
@@ -190,14 +188,6 @@ class CsvReader:
             )
         except pa.ArrowInvalid:
             return None
-
-    def _reject(self, records: Records, indexes: Sequence[int], reason: str) -> None:
-        for index in indexes:
-            start = int(records.ends[index - 1]) if index else 0
-            raw = escape_bytes(records.data[start : int(records.ends[index])])
-            self.records.rejects.append(
-                Reject(int(records.lines[index]), int(records.offsets[index]), raw, reason)
-            )
 
 
 class Header:
@@ -265,18 +255,4 @@ def _drop_first(records: Records) -> Records:
     first = int(records.ends[0])
     return Records(
         records.data[first:], records.ends[1:] - first, records.lines[1:], records.offsets[1:]
-    )
-
-
-def _keep(records: Records, wanted: Any) -> Records:
-    import numpy as np
-
-    starts = np.concatenate(([0], records.ends[:-1]))
-    pieces = [
-        records.data[start:end]
-        for start, end in zip(starts[wanted].tolist(), records.ends[wanted].tolist(), strict=True)
-    ]
-    sizes = (records.ends - starts)[wanted]
-    return Records(
-        b"".join(pieces), np.cumsum(sizes), records.lines[wanted], records.offsets[wanted]
     )

@@ -7,7 +7,7 @@ broken UTF-8 are looked at record by record.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     Longs = npt.NDArray[np.int64]
+    Flags = npt.NDArray[np.bool_]
 
 BLOCK_BYTES = 4 << 20
 MAX_RECORD_BYTES = 64 << 20
@@ -60,6 +61,45 @@ class Records(NamedTuple):
     ends: Longs
     lines: Longs
     offsets: Longs
+
+    @classmethod
+    def of(
+        cls, values: Sequence[bytes], lines: Sequence[int] | Longs, offsets: Sequence[int] | Longs
+    ) -> Records:
+        """Return records of which each is a value by itself."""
+        import numpy as np
+
+        ends = np.cumsum(np.fromiter(map(len, values), np.int64, len(values)))
+        return cls(b"".join(values), ends, np.array(lines, np.int64), np.array(offsets, np.int64))
+
+    def values(self, wanted: Flags) -> list[bytes]:
+        """Return the bytes of some of them."""
+        import numpy as np
+
+        starts = np.concatenate(([0], self.ends[:-1]))[wanted].tolist()
+        bounds = zip(starts, self.ends[wanted].tolist(), strict=True)
+        return [self.data[start:end] for start, end in bounds]
+
+    def only(self, wanted: Flags) -> Records:
+        """Return some of them."""
+        return Records.of(self.values(wanted), self.lines[wanted], self.offsets[wanted])
+
+    def rejects(self, wanted: Flags, reason: str, *, has_lines: bool = True) -> list[Reject]:
+        """Return some of them as what is no row; without `has_lines` their line numbers mean nothing."""
+        lines, offsets = self.lines[wanted].tolist(), self.offsets[wanted].tolist()
+        return [
+            Reject(line if has_lines else None, offset, escape_bytes(raw), reason)
+            for line, offset, raw in zip(lines, offsets, self.values(wanted), strict=True)
+        ]
+
+    def are_broken(self) -> Flags | None:
+        """Return of each whether it is no UTF-8; None if all are."""
+        import numpy as np
+
+        if _is_text(self.data):
+            return None
+        every = np.ones(len(self.ends), dtype=np.bool_)
+        return np.array([not _is_text(one) for one in self.values(every)], dtype=np.bool_)
 
 
 class RecordBounds(NamedTuple):
@@ -161,52 +201,19 @@ class RecordReader:
         self._line += int(chosen[-1]) + 1
         self.count += len(ends)
         records = Records(data[:used], ends, lines, starts + offset)
-        if cut is not None and cut.malformed is not None and len(cut.malformed):
-            records = self._take_out(records, cut.malformed[: len(ends)], self.malformed_reason)
-        return used, self._text_only(records)
-
-    def _text_only(self, records: Records) -> list[Records]:
-        if not len(records.ends):
-            return []
-        try:
-            records.data.decode()
-        except UnicodeDecodeError:
-            return [rest] if len((rest := self._take_out_broken(records)).ends) else []
-        return [records]
-
-    def _take_out_broken(self, records: Records) -> Records:
-        import numpy as np
-
-        bad = np.zeros(len(records.ends), dtype=np.bool_)
-        start = 0
-        for index, end in enumerate(records.ends.tolist()):
-            try:
-                records.data[start:end].decode()
-            except UnicodeDecodeError:
-                bad[index] = True
-            start = end
-        return self._take_out(records, bad, REASON_UTF8)
-
-    def _take_out(self, records: Records, bad: npt.NDArray[Any], reason: str) -> Records:
-        """Return the records that are not `bad`; the others are rejected."""
-        import numpy as np
-
-        bad = bad.astype(np.bool_)
-        if not bad.any():
-            return records
-        starts = np.concatenate(([0], records.ends[:-1]))
-        for index in np.flatnonzero(bad).tolist():
-            raw = records.data[int(starts[index]) : int(records.ends[index])]
-            self._reject(int(records.lines[index]), int(records.offsets[index]), raw, reason)
-        kept = [
-            records.data[start:end]
-            for start, end, is_bad in zip(
-                starts.tolist(), records.ends.tolist(), bad.tolist(), strict=True
+        if cut is not None and cut.malformed is not None:
+            records = self._take_out(
+                records, cut.malformed[: len(ends)] != 0, self.malformed_reason
             )
-            if not is_bad
-        ]
-        ends = np.cumsum(np.array([len(piece) for piece in kept], dtype=np.int64))
-        return Records(b"".join(kept), ends, records.lines[~bad], records.offsets[~bad])
+        records = self._take_out(records, records.are_broken(), REASON_UTF8)
+        return used, [records] if len(records.ends) else []
+
+    def _take_out(self, records: Records, bad: Flags | None, reason: str) -> Records:
+        """Return the records that are not `bad`; the others are rejected."""
+        if bad is None or not bad.any():
+            return records
+        self.rejects += records.rejects(bad, reason, has_lines=self.knows_lines)
+        return records.only(~bad)
 
     def _skip_long(self, carry: bytes, offset: int) -> tuple[bytes, int]:
         """Reject the record that `carry` starts with; return what follows it, and where."""
@@ -226,6 +233,14 @@ class RecordReader:
         self.rejects.append(
             Reject(line if self.knows_lines else None, offset, escape_bytes(raw), reason)
         )
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def read_bytes(stream: Any, size: int, name: str) -> bytes:

@@ -67,31 +67,14 @@ class MessageReader:
                     yield records
 
     def _records(self, block: Messages) -> Records:
-        import numpy as np
-
         values, offsets = _divided(block)
         self.count += len(values)
-        data = b"".join(values)
-        try:
-            data.decode()
-        except UnicodeDecodeError:
-            values, offsets = self._text_only(values, offsets)
-            data = b"".join(values)
-        ends = np.cumsum(np.fromiter(map(len, values), np.int64, len(values)))
-        return Records(
-            data, ends, np.zeros(len(values), np.int64), np.array(offsets, dtype=np.int64)
-        )
-
-    def _text_only(
-        self, values: Sequence[bytes], offsets: Sequence[int]
-    ) -> tuple[list[bytes], list[int]]:
-        kept: list[tuple[bytes, int]] = []
-        for value, offset in zip(values, offsets, strict=True):
-            if _is_text(value):
-                kept.append((value, offset))
-            else:
-                self.rejects.append(Reject(None, offset, escape_bytes(value), REASON_UTF8))
-        return [value for value, _ in kept], [offset for _, offset in kept]
+        records = Records.of(values, [0] * len(values), offsets)
+        bad = records.are_broken()
+        if bad is None:
+            return records
+        self.rejects += records.rejects(bad, REASON_UTF8, has_lines=False)
+        return records.only(~bad)
 
 
 def _divided(block: Messages) -> tuple[Sequence[bytes], Sequence[int]]:
@@ -109,14 +92,6 @@ def _divided(block: Messages) -> tuple[Sequence[bytes], Sequence[int]]:
         values += lines
         offsets += [offset] * len(lines)
     return values, offsets
-
-
-def _is_text(value: bytes) -> bool:
-    try:
-        value.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 class MessageLines:
