@@ -1,4 +1,4 @@
-"""Specs: what a job should do, as data; pure, without I/O."""
+"""Specs: descriptions of jobs, as data; pure, without I/O."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ def with_lines(error: Invalid, text: str, *, name: str | None, root: type[BaseMo
 
     Args:
         name: Of the file; None: there is none.
-        root: What the text holds; it knows by which names a field may be written.
+        root: Model of the text's content, which knows by which names a field may be written.
     """
     listed = error.ids.get("problems")
     if not isinstance(listed, list):

@@ -121,7 +121,7 @@ def as_replacement(spec: IngestSpec, intervals: Sequence[Interval]) -> IngestSpe
     """Return a spec that replaces with the same rows.
 
     Args:
-        intervals: What is replaced; none: what the spec says, else the time chunks that rows fall into.
+        intervals: Intervals to replace; none: those of the spec, else the time chunks that rows fall into.
 
     Raises:
         Invalid: They do not go with its granularity.
@@ -153,7 +153,7 @@ def _load(
     raise_problems(problems)
     assert spec is not None  # noqa: S101 - raise_problems returns only if there is none
     if isinstance(spec.input, QueryInput):
-        take_externals(spec.input.query)  # what is wrong with them is told before anything runs
+        take_externals(spec.input.query)  # a wrong one fails before anything runs
     return spec
 
 

@@ -61,11 +61,11 @@ _PLAIN = {
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is wrong.
+    """One problem of a spec.
 
     Attributes:
-        path: Where, as `a.b[0].c`; empty for the whole spec.
-        message: What, and what to do.
+        path: Place in the spec, as `a.b[0].c`; empty for the whole spec.
+        message: The problem, and what to do.
         line: Of the text that it was read from, from 1; None: not known.
     """
 
@@ -183,7 +183,7 @@ def _given(kind: str, value: object) -> str:
 
 
 def _shown(value: object) -> str:
-    """Return a value as a message shows it: what it is, if it is not a plain one, for it may be long or a secret."""
+    """Return a value as a message shows it: only its kind unless it is plain, for it may be long or a secret."""
     if isinstance(value, Mapping):
         return "an object"
     if isinstance(value, list | tuple):

@@ -118,7 +118,7 @@ OffsetField = Annotated[
 
 
 class CompactionGranularity(SpecModel):
-    """Time chunks and truncation of time. What is left out stays as it is."""
+    """Time chunks and truncation of time. Parts that are left out stay as they are."""
 
     segment_granularity: GranularityField | None = Field(
         default=None,
@@ -165,7 +165,7 @@ class CompactionTuning(SpecModel):
 
 
 class CompactionTransform(SpecModel):
-    """Which rows are kept."""
+    """Choice of the rows that are kept."""
 
     filter: str | dict[str, Any] | None = Field(
         default=None,
@@ -196,7 +196,7 @@ class CompactionTransform(SpecModel):
 
 
 def check_columns(shape: CompactionShape) -> None:
-    """Refuse what contradicts itself about columns: what can be said before any segment is seen."""
+    """Refuse contradictions about columns that show before any segment is seen."""
     metrics = [metric.name for metric in shape.metrics]
     filtered = [metric.name for metric in shape.metrics if metric.filter is not None]
     if filtered:

@@ -1,4 +1,4 @@
-"""Which of Druid's fields have no effect here, and what to use instead of what is missing."""
+"""Fields of Druid's that have no effect here, and replacements for those that are missing."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ METRIC_HINTS: dict[str, str] = {
 
 
 class Block:
-    """One object of a Druid spec, read field by field; what nobody reads is a typo.
+    """One object of a Druid spec, read field by field. A field that nobody reads is a typo.
 
     Args:
         value: The object; anything else is a problem, and reads as empty.

@@ -82,7 +82,7 @@ def compile_filter(
 def write_filter(block: Mapping[str, Any]) -> str:
     """Return a filter of Druid as text, the same for the same filter; `read_condition` takes it.
 
-    What a filter means depends on the types of the columns: it is compiled where they are known.
+    The meaning of a filter depends on the types of the columns: it is compiled where they are known.
     """
     return json.dumps(block, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 

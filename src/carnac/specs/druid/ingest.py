@@ -157,7 +157,7 @@ def convert_dimensions(schema: Block) -> tuple[dict[str, Any], list[str]]:
 
 
 def convert_metrics(schema: Block) -> list[Any]:
-    """Return the native metrics; what is wrong with Druid's is noted."""
+    """Return the native metrics; problems of Druid's are noted."""
     native: list[Any] = []
     for index, item in enumerate(schema.take_list("metricsSpec")):
         if not isinstance(item, Mapping):

@@ -44,7 +44,7 @@ class Token:
     """One piece of a pattern.
 
     Attributes:
-        field: What it stands for (`year`, `minute`, …), or `text` for characters that stand for
+        field: Field of a time that it stands for (`year`, `minute`, …), or `text` for characters that stand for
             themselves.
         width: How often the letter is repeated; 0 for `text`.
         text: The characters; empty unless `field` is `text`.
@@ -121,7 +121,7 @@ _READ: Mapping[str, Mapping[int, str]] = {
     "half_day": {0: "%p"},
     "offset": {0: "%Z", 1: "%z", 2: "%z"},
 }
-"""What DuckDB's `strptime` reads a time by, by field and width; 0: any other width."""
+"""Specifiers of DuckDB's `strptime`, by field and width; 0: any other width."""
 _PRINTED: Mapping[str, Mapping[int, str]] = {
     "year": {1: "%Y", 2: "%y", 4: "%Y"},
     "weekyear": {4: "%G"},
@@ -139,7 +139,7 @@ _PRINTED: Mapping[str, Mapping[int, str]] = {
     "half_day": {1: "%p"},
     "offset": {1: "+0000", 2: "+00:00"},
 }
-"""What DuckDB's `strftime` prints a time in UTC by, by field and width."""
+"""Specifiers of DuckDB's `strftime` for a time in UTC, by field and width."""
 _OF_WEEKS = {"weekyear", "week", "day_of_week"}
 _OF_YEARS = {"year", "month", "day", "day_of_year"}
 

@@ -1,4 +1,4 @@
-"""Regular expressions of specs, which Spark has Java read later: what no engine reads is refused before."""
+"""Regular expressions of specs, which Spark has Java read later: those that no engine reads are refused before."""
 
 from __future__ import annotations
 

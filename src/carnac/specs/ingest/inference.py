@@ -41,7 +41,7 @@ class SeenColumn:
         formats: Those of `timestampSpec` in which its values are times; several: each would read them otherwise.
         has_nulls: Not every row has a value.
         example: One of its values.
-        becomes: What becomes of values that the type does not keep as they are; None: all are kept.
+        becomes: Form, in words, of values that the type does not keep as they are; None: all are kept.
     """
 
     name: str
@@ -102,7 +102,7 @@ def as_hints(time: str | Mapping[str, object]) -> TimeHints:
 
 
 class WrongTime(Invalid):
-    """What was said of the time cannot be: there is no such column, format, time or zone."""
+    """The description of the time is wrong: there is no such column, format, time or zone."""
 
 
 class Ambiguous(Invalid):
@@ -136,7 +136,7 @@ def decide_time(columns: Sequence[SeenColumn], hints: TimeHints, source: str) ->
     """Return the `timestampSpec`.
 
     Args:
-        source: What the columns are of, for messages.
+        source: Name for messages of the input that has the columns.
 
     Raises:
         Ambiguous: It is not plain which column is the time, or how it is to be read.

@@ -31,7 +31,7 @@ ColumnType = Literal[
     "array<double>",
     "auto",
 ]
-"""Types of dimensions. `auto`: what the data shows (integers are long, booleans long 0/1)."""
+"""Types of dimensions. `auto`: the type that the data shows (integers are long, booleans long 0/1)."""
 
 TYPE_SYNONYMS: dict[str, str] = {
     "complex<json>": "json",
@@ -167,7 +167,7 @@ class DimensionSpec(SpecModel):
 
 
 class DimensionsSpec(SpecModel):
-    """Which fields become dimensions."""
+    """Fields that become dimensions."""
 
     dimensions: tuple[DimensionSpec, ...] = Field(
         default=(),

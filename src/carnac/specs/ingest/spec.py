@@ -1,4 +1,4 @@
-"""The ingestion spec: what one batch ingestion should do, as data.
+"""The ingestion spec: the description of one batch ingestion, as data.
 
 `IngestSpec` is the one internal form; the pipeline executes it and knows no other. Make it with
 `carnac.specs.load_spec` (JSON or YAML text, a mapping, or one of Druid's `index_parallel` specs),
@@ -13,10 +13,9 @@ or in Python:
         granularity=GranularitySpec(segment_granularity="month", query_granularity="hour"),
     )
 
-What happens to a row, in this order: read (format, flattenSpec) → time (timestampSpec) →
-transforms, which see the input and `__time` but not each other → filter → intervals (rows outside
-are thrown away) → dimensions and metrics → truncation to the query granularity → rollup →
-partitions → sort.
+The steps of a row, in this order: read (format, flattenSpec) → time (timestampSpec) → transforms, which see the input
+and `__time` but not each other → filter → intervals (rows outside are thrown away) → dimensions and metrics →
+truncation to the query granularity → rollup → partitions → sort.
 
 All values are frozen. JSON and YAML use Druid's names in camelCase; Python uses the short names in
 snake_case (`timestampSpec` is `spec.timestamp`); both are read.
@@ -334,7 +333,7 @@ class IngestSpec(SpecModel):
 
     @cached_property
     def declared_fields(self) -> dict[str, tuple[str, ...]]:
-        """The fields of the input that each declared column is made of; what transforms make is none of them."""
+        """The fields of the input that each declared column is made of; columns of transforms are none of them."""
         made = {transform.name for transform in self.transforms.transforms} | {TIME_COLUMN}
         declared: dict[str, tuple[str | None, ...]] = {
             name: (name,) for name in self.dimensions.names
@@ -368,7 +367,7 @@ class IngestSpec(SpecModel):
     def fingerprint(self) -> str:
         """Return 64 hex digits that are equal for specs that do the same.
 
-        What has no effect (`ignored`) and what names the load (`writer`, `batch`, `context`) is left out.
+        Fields without effect (`ignored`) and those that name the load (`writer`, `batch`, `context`) are left out.
         """
         block = self.to_json_dict()
         for key in ("ignored", "writer", "batch", "context"):

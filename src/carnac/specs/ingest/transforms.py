@@ -1,7 +1,7 @@
-"""The transforms and the filters of a spec, compiled: what the pipeline puts into its Spark plan.
+"""The transforms and the filters of a spec, compiled to expressions that the pipeline puts into its Spark plan.
 
-Apply it so: one `select` that adds all `columns` at once (they see the input and `__time`, not each
-other, and hide input columns of their names), then `where(filter)`, which sees them.
+Apply them so: one `select` that adds all `columns` at once, then `where(filter)`, which sees them. The columns see the
+input and `__time`, not each other, and hide input columns of their names.
 """
 
 from __future__ import annotations

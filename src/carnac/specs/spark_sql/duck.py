@@ -1,9 +1,10 @@
 """Spark SQL's expressions as DuckDB's, where both mean the same; the others are refused by name.
 
-Types are known before a row is, so nothing is converted in silence: what Spark would convert by rules of its own (a
-text compared with a number) is refused. Where both agree on most values and not on all (letters outside of ASCII in
-upper case, sums that leave 64 bits, numbers written as `1.5f`), the value is computed where they agree, and a row where
-they may not ends the load with a sentence that names `ingest`. A test on Spark compares every function and operator.
+Types are known before a row is, so nothing is converted in silence: expressions that Spark would convert by rules of
+its own (a text compared with a number) are refused. Some expressions agree on most values and not on all (letters
+outside of ASCII in upper case, sums that leave 64 bits, numbers written as `1.5f`). They are computed where both agree,
+and a row where they may not ends the load with a sentence that names `ingest`. A test on Spark compares every function
+and operator.
 
 Departs from Spark, whose ANSI mode is off: a sum that overflows ends the load here, and wraps round there.
 """

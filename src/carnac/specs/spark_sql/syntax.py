@@ -1,8 +1,8 @@
-"""A part of Spark SQL's expressions as trees: what is written most, and no more.
+"""A part of Spark SQL's expressions as trees: the forms that are written most, and no more.
 
-What is no expression in any case (a text that does not end, brackets that do not close, an operator where an operand
-should be, a regular expression that no engine reads) is a `Mistake`. What may be one of Spark's, and is not in the part
-that is read here, is `Beyond`: Spark alone can say.
+A text that is no expression in any case (a text that does not end, brackets that do not close, an operator where an
+operand should be, a regular expression that no engine reads) is a `Mistake`. A text that may be one of Spark's, but not
+in the part that is read here, is `Beyond`: Spark alone can say.
 
 Source: the grammar `SqlBaseParser.g4` of Apache Spark 4.
 """

@@ -56,7 +56,7 @@ def take_externals(
 ) -> tuple[str, tuple[External, ...]]:
     """Return a statement with a name in the place of each external table, and these tables.
 
-    What follows keeps its line and column.
+    The rest of the statement keeps its lines and columns.
 
     Args:
         within: Folders and URLs below which files are read; None: anywhere.

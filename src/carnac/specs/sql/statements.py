@@ -1,4 +1,4 @@
-"""`INSERT INTO` and `REPLACE INTO`: what stands around their SELECT, as an ingestion spec.
+"""`INSERT INTO` and `REPLACE INTO`: the clauses around their SELECT, as an ingestion spec.
 
     INSERT INTO edits SELECT … PARTITIONED BY DAY
     REPLACE INTO edits OVERWRITE ALL SELECT … PARTITIONED BY DAY CLUSTERED BY channel

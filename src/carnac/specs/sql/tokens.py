@@ -26,8 +26,8 @@ class Token:
     Attributes:
         kind: `word`, `quoted`, `text`, `number` or `sign`.
         value: A word in capitals; a name or a text without its quotes; else as it is written.
-        name: What it names: a word as it is written.
-        start, end: Where it stands, as `text[start:end]`.
+        name: The same, but a word as it is written.
+        start, end: Its place, as `text[start:end]`.
         depth: How many parentheses are open around it; both parentheses of a pair count as inside.
     """
 

@@ -1,1 +1,1 @@
-"""Supervisors as data: what should be read from a stream, and how; Druid's own specs are read as they are."""
+"""Supervisors as data: the stream to read, and how. Druid's own specs are read as they are."""

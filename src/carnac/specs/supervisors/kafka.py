@@ -98,11 +98,11 @@ class Envelope:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaSupervisor:
-    """What should be read from Kafka, and how.
+    """A supervisor of topics of Kafka: the messages to read, and how.
 
     Attributes:
         supervisor_id: Its name, and that of the writer whose position the stream has.
-        load: What becomes of a message; without input.
+        load: Spec of the rows that messages become; without input.
         format: How the value of a message is read.
         topic: Name of the topic, or a pattern of names.
         properties: Of the connection, as the library calls them.

@@ -1,6 +1,6 @@
 """Druid's `consumerProperties`, which are those of Kafka's Java client, as the library calls them.
 
-What opens a file of code, runs a program or takes part in a group is not among them.
+Properties that open a file of code, run a program or take part in a group are not among them.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _OPTION = re.compile(r'(\w+)\s*=\s*"([^"]*)"')
 
 
 def read_properties(block: Block) -> dict[str, str]:
-    """Return the properties of a consumer as the library calls them; what is wrong with them is noted."""
+    """Return the properties of a consumer as the library calls them; problems of them are noted."""
     found: dict[str, str] = {}
     for name, value in block.rest().items():
         if isinstance(value, Mapping | list) and name not in _INSTEAD:

@@ -1,1 +1,1 @@
-"""Tasks as data: what should be done to a store; Druid's own task specs are read as they are."""
+"""Tasks as data: the work to be done on a store. Druid's own task specs are read as they are."""

@@ -57,7 +57,7 @@ def convert_compact(value: Mapping[str, Any], findings: Findings) -> dict[str, A
 
 
 def _target_of(shape: Mapping[str, Any], findings: Findings) -> dict[str, object]:
-    """Return what time chunks become, as `target` says it; what is left out stays as it is."""
+    """Return the form that time chunks get, as `target` says it; parts that are left out stay as they are."""
     try:
         found = CompactionShape.model_validate({"allowLossy": True, **shape})
     except ValidationError as error:

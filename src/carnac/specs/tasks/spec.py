@@ -1,9 +1,9 @@
-"""Tasks: what should be done to a store, as data; Druid's own task specs are read as they are.
+"""Tasks: the work to be done on a store, as data. Druid's own task specs are read as they are.
 
     load_task({"type": "delete", "dataSource": "edits", "interval": "2015-09-12/2015-09-13"})
 
-Every task has a type, and may have an id, a group, tasks that it depends on, and a context. Everything that is wrong
-with one is said in one error.
+Every task has a type, and may have an id, a group, tasks that it depends on, and a context. One error names all
+problems of a task.
 """
 
 from __future__ import annotations
@@ -268,7 +268,7 @@ class KafkaTask(TaskSpec):
 
     @cached_property
     def stream(self) -> KafkaSupervisor:
-        """What it reads, and how."""
+        """The stream that it reads, and how."""
         return load_supervisor(self.supervisor)
 
     @property
@@ -336,7 +336,7 @@ def load_task(value: Mapping[str, object]) -> AnyTask:
 
 
 def load_task_text(value: Mapping[str, object], text: str, *, name: str | None) -> AnyTask:
-    """Return the task that a mapping holds; what is wrong with it is named with its line in the text.
+    """Return the task that a mapping holds; its problems are named with their lines in the text.
 
     Args:
         text: That the mapping was read from.

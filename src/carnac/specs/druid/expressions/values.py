@@ -47,7 +47,7 @@ class Sql:
 
     Attributes:
         text: The SQL; in parentheses where it needs them.
-        type: What Druid's type of it would be.
+        type: Type that it would have in Druid.
         literal: The value, if it is one; `is_literal` tells null from "no literal".
     """
 
