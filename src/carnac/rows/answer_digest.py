@@ -78,7 +78,7 @@ def _comparable(column: pa.Array) -> pa.Array:
 
 
 def _microseconds(column: pa.Array) -> pa.Array:
-    """Return days, or instants of another unit, in the unit in which instants are hashed; what is finer is cut off.
+    """Return days, or instants of another unit, in the unit in which instants are hashed; nanoseconds are cut off.
 
     Raises:
         Invalid: One of them has no place in it.

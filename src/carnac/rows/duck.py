@@ -38,7 +38,7 @@ class _Shared:
 
 
 class _Held(threading.local):
-    """Per thread: what its tasks share now, and the connection that waits for the next time."""
+    """Per thread: the connection that its tasks share now, and the one that waits for the next time."""
 
     shared: _Shared | None = None
     idle: duckdb.DuckDBPyConnection | None = None
@@ -121,7 +121,7 @@ def translated(what: str) -> Iterator[None]:
     """Turn DuckDB's errors into ours.
 
     Args:
-        what: What is being done, for the message: `merging chunk …`.
+        what: Name of the work for messages: `merging chunk …`.
 
     Raises:
         Invalid: A sum of a metric does not fit into its type.

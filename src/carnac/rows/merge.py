@@ -41,9 +41,9 @@ def merge_parts(
     The parts are left as they are. If it fails, it removes the files that this attempt wrote.
 
     Args:
-        attempt: Which attempt at the task this is; another number for every attempt, also speculative ones.
+        attempt: Number of this attempt at the task; another one for every attempt, also speculative ones.
         on_rows: Called with the number of rows written since its last call.
-        watch: Sees what is written; None: nobody does.
+        watch: Sees the rows that are written; None: nobody does.
 
     Returns:
         The records of the segments, in the order of their partitions; empty if the parts hold no row.

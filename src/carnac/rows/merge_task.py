@@ -52,8 +52,8 @@ class Part:
     Attributes:
         path: Or URL.
         table: The rows themselves, where they are few and the process that read them merges them: there is no file.
-        memory_bytes: What the rows take in memory.
-        range_index: Which of the ranges of the first sort column the rows are in; ranges follow one another in the
+        memory_bytes: Size of the rows in memory.
+        range_index: Number of the range of the first sort column that the rows are in; ranges follow one another in the
             order of rows. Of a hash bucket: its number.
     """
 

@@ -115,7 +115,7 @@ class OutputFile:
     It is written beside its place (or, if that is not on this machine, in `temp_dir` and then sent in one upload).
 
     Attributes:
-        stream: What to write to.
+        stream: Stream to write to.
 
     Args:
         root_url: Root of deep storage, an fsspec URL.
@@ -171,9 +171,9 @@ class OutputFile:
         )
 
     def failure(self, error: OSError) -> CarnacError:
-        """Return what it means to the caller that this file cannot be written.
+        """Return the error for the caller when this file cannot be written.
 
-        Where there is no room, the words are the same for every file: what fails for that fails in many places at once.
+        Where there is no room, the words are the same for every file, because many files fail for that at once.
         """
         if error.errno in NO_SPACE:
             if self._final is None:

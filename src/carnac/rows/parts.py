@@ -184,7 +184,7 @@ class _Times:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Survey:
-    """Which days have rows, between which times, and whether any row is late."""
+    """The days that have rows, the times between which they are, and whether any row is late."""
 
     days: tuple[int, ...]
     span: Interval | None

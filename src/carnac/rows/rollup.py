@@ -1,12 +1,12 @@
 """Rollup as SQL: from normalised rows to parts, from parts to segment rows. Pure text, no engine.
 
-What a metric is for no value, as Druid has it since nulls are SQL's (`druid.generic.useDefaultValueForNull=false`):
-`count` counts rows, whatever they hold; `sum`, `min` and `max` ignore nulls and are null if there is nothing else;
-`first` and `last` do not ignore nulls (Source: Druid's pull request 9161): the row that is earliest (latest) decides,
-also if its value is null; sketches ignore nulls and are null if there is nothing else.
+Metrics treat nulls as Druid does since its nulls are SQL's (`druid.generic.useDefaultValueForNull=false`). `count`
+counts rows, whatever they hold. `sum`, `min`, `max` and sketches ignore nulls, and are null if there is nothing else.
+`first` and `last` do not ignore nulls (Source: Druid's pull request 9161): the earliest (latest) row decides, also if
+its value is null.
 
-Where we depart from Druid: rows with the same instant do not let chance decide `first` and `last`: the smallest
-(largest) value does, and a value before a null. A sum of longs beyond 64 bits is an error; Druid wraps around.
+We depart from Druid in two ways. Among rows with the same instant, chance does not decide `first` and `last`: the
+smallest (largest) value does, and a value before a null. A sum of longs beyond 64 bits is an error; Druid wraps around.
 
 A sketch is not built in pass 1: its partial state is the list of its input values (distinct ones for `hll` and
 `theta`), which is smaller than the sketch for small groups; `carnac.rows.rollup` builds sketches at the end.

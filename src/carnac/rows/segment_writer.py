@@ -242,7 +242,7 @@ class SegmentWriter:
         self._row_hash = add_hashes(self._row_hash, hash_rows(rows))
 
     def _open(self, first: dict[str, pa.Array]) -> Any:
-        """Open the file; what the first row group holds decides how columns are encoded in all of them."""
+        """Open the file; the first row group decides how columns are encoded in all row groups."""
         fields, words, encodings = [self.schema.field(0)], [], {TIME_COLUMN: "DELTA_BINARY_PACKED"}
         is_small = len(first[TIME_COLUMN]) <= FEW_ROWS
         for name, kind in self._types.items():

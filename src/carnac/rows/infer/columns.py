@@ -1,12 +1,12 @@
 """Columns of a table: the type of each, and in which formats its values are times.
 
-The expressions are those that read the rows later (`timestamps`): what fits here is read there.
+The expressions are those that read the rows later (`timestamps`): values that fit here are read there.
 
 - Text that is to be typed (CSV): long where all values are whole numbers of 64 bits, double where all are numbers,
   boolean where all are `true` or `false`, else string. Numbers with zeros in front (`00501`) and whole numbers of more
-  than 18 digits stay text. What R, pandas and databases write for null (`NULL_WORDS`) is null where a column is
+  than 18 digits stay text. Words that R, pandas and databases write for null (`NULL_WORDS`) are null where a column is
   otherwise no text.
-- A time is what nine of ten values are (`TIME_SHARE`): the others go to quarantine.
+- A column holds times if nine of ten values are times (`TIME_SHARE`): the others go to quarantine.
 - Numbers are times where all count to the years 1980 to 2100 from 1970 in one unit, or are such years or days. Those
   that count to no other year than 1970 even in seconds (`_SECONDS_MIN`) are durations or numbers of rows.
 """
@@ -120,7 +120,7 @@ def look_at(
 
     Args:
         is_text: Its texts are to be typed, as those of CSV are.
-        types: What is known of columns otherwise, whose values the table holds as text.
+        types: Types that are known otherwise, of columns whose values the table holds as text.
     """
     make_macros(con)
     places = table.rename_columns([f"c{place}" for place in range(table.num_columns)])
@@ -168,11 +168,11 @@ def _registered(con: duckdb.DuckDBPyConnection, table: pa.Table) -> Iterator[Non
 
 
 class _Column:
-    """One column, and what was found of it so far.
+    """One column, and the findings about it so far.
 
     Args:
         place: Its name in `TABLE`.
-        known: What is known of its type otherwise.
+        known: Its type, if that is known otherwise.
 
     Attributes:
         values: Some of its values as text, spread over the sample, if it may hold times.

@@ -75,7 +75,7 @@ class Inferred:
 
     Attributes:
         block: The spec, as JSON would say it.
-        columns: What the sample showed, the time included.
+        columns: Columns of the sample, the time included.
         sampled_rows: Rows that were looked at.
         is_whole: They are all rows.
         found_format: How the files are read, in words; None for rows in memory.
@@ -263,7 +263,7 @@ def _lines_of(file: InputFile, size: int, scratch_dir: str) -> tuple[InputFile, 
     if b"\0" in head[:65536]:
         raise Invalid(f"{file.url} is not text, nor in a format that is read", url=file.url)
     if len(head) > size and begins_array(head[:HEAD_BYTES]):
-        return replace(file, data=head, compression=None), False  # what is cut off is rejected
+        return replace(file, data=head, compression=None), False  # a cut element is rejected
     if len(head) <= size:
         return replace(file, data=head, compression=None), True
     cut = head.rfind(b"\n") + 1

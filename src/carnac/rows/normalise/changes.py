@@ -1,4 +1,4 @@
-"""Values that were taken, but not as they were: what is counted of them, and how the report says it."""
+"""Values that were taken, but not as they were: the kinds of changes, and their sentences in the report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a cell to a column: what each type takes, as SQL that never raises.
+"""From a cell to a column: the values that each type takes, as SQL that never raises.
 
 A cell comes as text (CSV, TSV), as JSON, or typed (Parquet, ORC, Arrow). The rules, whatever it comes as:
 
@@ -6,14 +6,14 @@ A cell comes as text (CSV, TSV), as JSON, or typed (Parquet, ORC, Arrow). The ru
   objects as JSON text; an array of none is null, of one is that value, of several raises `SeveralValues`.
 - long: whole numbers, the whole part of others (`12.7` is 12, `-0.5` is 0), written as number or text (blanks around
   it, an exponent and `_` between digits may be there); booleans as 1 and 0; blank text is null. Not: other text, NaN,
-  infinities, what does not fit into 64 bits.
+  infinities, numbers that do not fit into 64 bits.
 - double, float: numbers, `NaN`, `Infinity`, written as number or text; booleans as 1 and 0; blank text is null.
 - boolean: `true`, `false`, and numbers (not zero is true); blank text is null.
 - json: anything; a cell of CSV that is JSON is taken as JSON, other text as a JSON string.
 - array<…>: an array whose elements the element type takes; one value is an array of one; nulls stay.
 - sketches: bytes, or base64 text of them.
 
-A row with a cell that its column does not take goes to quarantine. A value that lost something is told (`changes`).
+A row with a cell that its column does not take goes to quarantine. Values that lost something are counted (`changes`).
 
 Null is null and empty text is empty text (SQL's way; Druid's since version 28). Source: Druid's DimensionHandlerUtils
 and Rows. We depart from Druid where it takes text with a fraction for no long (in a dimension) or for one (in a
@@ -41,7 +41,7 @@ SEVERAL_MARK = "several values: "
 """Marks rows in which a string column has several values; never seen outside of the reader."""
 
 Cut = tuple[Change, str]
-"""What a value lost, and whether it did, as a condition."""
+"""A change of a value, and the condition of a value that was changed so."""
 EXACT = {ColumnType.DOUBLE: 1 << 53, ColumnType.FLOAT: 1 << 24}
 """By type, the whole numbers up to which it has all."""
 _WHOLE = re.compile(r"U?(TINY|SMALL|BIG|HUGE)INT|U?INTEGER")

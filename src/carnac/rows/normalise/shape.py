@@ -3,10 +3,10 @@
 A row is seen in three forms. All three are DuckDB relations or Arrow data whose columns are united by name, so a
 column that is absent counts as null:
 
-- *normalised*: what reading and parsing give. `__time`, the dimensions, and the inputs of the metrics.
-- *part*: what pass 1 leaves for pass 2. With rollup, `__time` is truncated and metrics are partial states; without
-  it, `__time` is truncated and metrics hold what they are for one row (see `carnac.rows.rollup`).
-- *segment*: what a segment file holds.
+- *normalised*: rows after reading and parsing. `__time`, the dimensions, and the inputs of the metrics.
+- *part*: rows that pass 1 leaves for pass 2. With rollup, `__time` is truncated and metrics are partial states; without
+  it, `__time` is truncated and metrics hold their values for one row (see `carnac.rows.rollup`).
+- *segment*: rows of a segment file.
 
 `__time` is `TIMESTAMP WITH TIME ZONE` in DuckDB and `timestamp[us, tz=UTC]` in Arrow in all of them, and never null.
 """
@@ -42,7 +42,7 @@ class DimensionShape:
 
     Attributes:
         type: `STRING` holds one value. A dimension in which some row has several values is `STRING_ARRAY`.
-        multi_value: What reading does with several values; by the time rows are normalised, it has been done.
+        multi_value: Treatment of several values by the reader; it is done by the time that rows are normalised.
     """
 
     name: str
@@ -57,9 +57,9 @@ class InputColumn:
     Attributes:
         name: In the normalised rows: `__in_<metric>` or `__at_<metric>`.
         field: Input field or transform that it is read from.
-        type: What it must have been coerced to. Sketches of distinct values (hll, theta) take strings, so that `1`
-            and `"1"` are one value whatever the file's format; a sketch type means bytes of such a sketch;
-            `__at_` columns are LONG, epoch microseconds.
+        type: Type that it must have been coerced to. Sketches of distinct values (hll, theta) take strings, so that `1`
+            and `"1"` are one value whatever the file's format. A sketch type means bytes of such a sketch. `__at_`
+            columns are LONG, epoch microseconds.
         metric: Name of the metric.
     """
 
@@ -80,7 +80,7 @@ class RowShape:
         is_rollup: Whether rows of equal time and dimensions become one. Without it each row keeps its own metrics:
             `count` is 1, a sum is the value, a sketch is one of that value.
         sort_columns: Order of rows in a segment, ascending, nulls first; may name `__time`, dimensions and metrics.
-        absent: What rows are partitioned by and none of them has: null in all of them, and no column of a segment.
+        absent: Columns that rows are partitioned by and none of them has: null in all rows, and no column of a segment.
         order_fields: `(metric, field)` of `first` and `last` metrics that do not go by `__time`.
     """
 

@@ -1,1 +1,1 @@
-"""From files to records: lines, CSV, JSON, Parquet, ORC, Arrow; what cannot be read is rejected with its reason."""
+"""From files to records: lines, CSV, JSON, Parquet, ORC, Arrow. Unreadable records are rejected with their reasons."""

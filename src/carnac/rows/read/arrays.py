@@ -40,7 +40,7 @@ def begins_array(head: bytes) -> bool:
 
 @dataclass(slots=True)
 class ArrayReader:
-    """Reads one array; what follows a mistake in it is one rejected record.
+    """Reads one array; all text from a mistake in it on is one rejected record.
 
     Attributes:
         count: Elements so far, the rejected ones included.

@@ -50,7 +50,7 @@ class TypedSource:
     """A relation of typed columns.
 
     Attributes:
-        relation: What stands after FROM.
+        relation: Text after FROM.
         row: Expression of the row's number, from 1.
         types: DuckDB's type of each column, by name.
         name: Of the file, for errors.
@@ -180,7 +180,7 @@ def require_time(
 
     Args:
         columns: All that it has, without that of the spec.
-        hint: What else may be wrong.
+        hint: Another possible mistake, for the message.
 
     Raises:
         Invalid: The spec says nothing of rows without one.
@@ -348,7 +348,7 @@ def unreadable(name: str, kind: str) -> Iterator[None]:
 
     Args:
         name: Of the file.
-        kind: What it should have been.
+        kind: Kind of file that it should have been.
 
     Raises:
         Invalid: There was such an error.

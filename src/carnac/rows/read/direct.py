@@ -1,10 +1,10 @@
 """Tables in memory as rows of pass 1 without an engine, where that gives the same rows.
 
 DuckDB's part in an append of a thousand rows, statements that are planned anew each time, took 8 ms of 17; most rows
-that come in memory need nothing of it. So `direct_rows` takes the types of which every value means what `coerce` and
-`timestamps` say without a question, or of which one look at the values shows it. Whatever else there is, a row that
-would be rejected or of which a number would change among it, makes it give up the whole: the engine reads it then, and
-says what is wrong. A property test holds both to the same rows.
+that come in memory need nothing of it. So `direct_rows` takes the types whose values all keep the meaning that `coerce`
+and `timestamps` give them, or of which one look at the values shows it. Anything else, a row that would be
+rejected or a number that would change included, makes it leave the whole table to the engine, which names the problem.
+A property test holds both to the same rows.
 """
 
 from __future__ import annotations

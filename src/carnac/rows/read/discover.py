@@ -1,14 +1,14 @@
-"""Which fields an input has, and of which types: for specs that do not list their dimensions, or leave types open.
+"""Fields of an input and their types, for specs that do not list their dimensions, or leave types open.
 
-Each task says what it saw of its files; what several tasks saw is united, so the result is that of one look at all
-rows. All rows are looked at, not a sample: a field that only the last line has is a dimension too.
+Each task returns the fields of its files. The fields of several tasks are united, so the result is that of one look at
+all rows. All rows are looked at, not a sample: a field that only the last line has is a dimension too.
 
 A field of JSON without a name (`""`) is none: no column can be called so.
 
 Types, with `useSchemaDiscovery` or type `auto` (as Druid): whole numbers and booleans are long, with other numbers
-double, anything mixed with text string; arrays are arrays of that; objects, and arrays of arrays or objects, are json;
-what is null everywhere is string. Without `useSchemaDiscovery`, discovered dimensions are string (`array<string>` where
-a row has an array, json where one has an object).
+double, anything mixed with text string; arrays are arrays of that; objects, and arrays of arrays or objects, are json.
+A field that is null everywhere is string. Without `useSchemaDiscovery`, discovered dimensions are string
+(`array<string>` where a row has an array, json where one has an object).
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class InputFile:
 
     @property
     def read_bytes(self) -> int:
-        """How much of it is read, in stored bytes: what balances tasks."""
+        """How much of it is read, in stored bytes; tasks are balanced by it."""
         end = self.size_bytes if self.end_byte is None else self.end_byte
         return end - self.start_byte
 
@@ -157,7 +157,7 @@ def _is_array(file: InputFile) -> bool:
         system, name = _filesystem(file.url)
         return begins_array(bytes(system.read_block(name, 0, HEAD_BYTES)))
     except OSError:
-        return False  # whoever reads it says so
+        return False  # its reader fails with a message
 
 
 @contextmanager

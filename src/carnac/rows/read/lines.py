@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 BLOCK_BYTES = 4 << 20
 MAX_RECORD_BYTES = 64 << 20
-"""A longer record is rejected; what is kept of it is `MAX_RAW_BYTES`."""
+"""A longer record is rejected; `MAX_RAW_BYTES` of it are kept."""
 MAX_RAW_BYTES = 1 << 20
 
 REASON_UTF8 = "invalid UTF-8"

@@ -1,8 +1,8 @@
 """Where in a record a field is: `flattenSpec` and its JSONPaths, for the engine.
 
-What a path with wildcards finds is an array of the values there, in their order; nulls and what is not there are left
-out, and where nothing is left it is null. So it means the same in JSON, where a field may be missing, and in columns,
-where it can only be null.
+A path with wildcards finds an array of the values there, in their order. Nulls and missing fields are left out; if no
+value is left, the result is null. So a path means the same in JSON, where a field may be missing, and in columns, where
+it can only be null.
 """
 
 from __future__ import annotations

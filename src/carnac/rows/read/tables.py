@@ -71,7 +71,7 @@ def _as_table(rows: Any) -> pa.Table:
 
 
 def _of_mappings(rows: Sequence[object]) -> pa.Table:
-    """Return rows that are mappings as a table; what a row does not name is null there."""
+    """Return rows that are mappings as a table; columns that a row does not name are null there."""
     import pyarrow as pa
 
     names: dict[str, None] = {}
