@@ -22,7 +22,8 @@ Importing this module loads numpy; import it where a sketch is in hand.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import datasketches as ds
@@ -200,6 +201,32 @@ def rank(state: bytes, value: float) -> float | None:
     """Return the fraction of the values that are at or below `value`; None if the sketch is empty."""
     sketch = _read("quantiles", ds.kll_doubles_sketch.deserialize, state)
     return None if sketch.is_empty() else float(sketch.get_rank(value, inclusive=True))
+
+
+def shares(state: bytes, bounds: Sequence[float]) -> list[float | None]:
+    """Return the fractions of the values that are at or below each bound, and 1; Nones if the sketch is empty.
+
+    Raises:
+        Invalid: The bounds do not ascend.
+    """
+    if any(not low < high for low, high in pairwise([*bounds, math.inf])):
+        raise Invalid(
+            f"the bounds of a distribution must ascend, not be {', '.join(map(str, bounds))}"
+        )
+    sketch = _read("quantiles", ds.kll_doubles_sketch.deserialize, state)
+    if sketch.is_empty():
+        return [None] * (len(bounds) + 1)
+    return [float(share) for share in sketch.get_cdf(list(bounds), inclusive=True)]
+
+
+def counts(state: bytes, bounds: Sequence[float]) -> list[float | None]:
+    """Return how many values lie up to the first bound, between it and the next one, and so on, as `shares`."""
+    found = shares(state, bounds)
+    number = ds.kll_doubles_sketch.deserialize(state).n
+    return [
+        None if low is None or high is None else (high - low) * number
+        for low, high in pairwise([0.0, *found])
+    ]
 
 
 # ---------------------------------------------------------------------------------- by the kind

@@ -76,6 +76,19 @@ _OPERATORS = """
 NAMES = frozenset(_NAMES.split())
 """Scalar, aggregate and window functions and macros, in lower case."""
 
+_AGGREGATES = """
+any_value approx_count_distinct approx_quantile approx_top_k arbitrary arg_max arg_max_null arg_max_nulls_last arg_min
+arg_min_null arg_min_nulls_last argmax argmin array_agg avg bit_and bit_or bit_xor bitstring_agg bool_and bool_or corr
+count count_if count_star countif covar_pop covar_samp entropy favg first fsum geomean geometric_mean group_concat
+histogram histogram_exact json_group_array json_group_object json_group_structure kahan_sum kurtosis kurtosis_pop last
+list listagg lttb mad max max_by mean median min min_by mode product quantile quantile_cont quantile_disc regr_avgx
+regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy reservoir_quantile sem skewness
+stddev stddev_pop stddev_samp string_agg sum sumkahan var_pop var_samp variance variant_group_array
+variant_group_object wavg weighted_avg
+"""
+AGGREGATES = frozenset(_AGGREGATES.split())
+"""The aggregates that queries may call: DuckDB's, and its macros that are made of them."""
+
 OPERATORS = frozenset(_OPERATORS.split())
 """Operators that are functions underneath."""
 

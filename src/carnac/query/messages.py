@@ -28,6 +28,9 @@ _CANDIDATES = re.compile(
     r'Candidate (?:bindings|columns|Entries): ?(?::\s*)?(".*?"(?:, ".*?")*)', re.DOTALL
 )
 _UNKNOWN_FUNCTION = re.compile(r"Function with name (\S+) does not exist", re.IGNORECASE)
+_NO_SKETCH = re.compile(
+    r"argument types '__carnac_[a-z]+(?:_(hll|theta|quantiles))?\((\w+?)(?:_LITERAL)?\b"
+)
 _DAMAGED = re.compile(r"(?:footer|magic bytes|metadata|thrift|corrupt).*\.parquet", re.IGNORECASE)
 _NO_MEMORY = re.compile(
     r"bad.alloc|Allocation failure|malloc of size|realloc of size|Cannot resize vector"
@@ -52,6 +55,7 @@ _FORMS = {
     "unknown ordered aggregate": "write its order among its arguments: string_agg(page, ', ' ORDER BY added)",
     "'json_value(VARCHAR, STRING_LITERAL, ": "write JSON_VALUE(doc, '$.a' RETURNING BIGINT), or"
     " JSON_QUERY_ARRAY(doc, '$.a') for a list",
+    "'flatten(": "write list(added) for values that are no lists",
     "arguments for PERCENTILE_": "write percentile_cont(0.5) WITHIN GROUP (ORDER BY added)",
 }
 """Forms to write in place of those that DuckDB refuses without one, by a part of its message."""
@@ -101,7 +105,8 @@ def translate(
         case duckdb.InterruptException():
             return Unavailable("the query was interrupted")
         case duckdb.BinderException() | duckdb.CatalogException():
-            return _unknown_name(text, columns) or Invalid(_with_form(first_sentence(text)))
+            named = _unknown_name(text, columns) or _no_sketch(text)
+            return named or Invalid(_with_form(first_sentence(text)))
         case duckdb.IOException():
             return _storage_failure(text)
         case duckdb.InvalidInputException() if _DAMAGED.search(text):
@@ -198,6 +203,20 @@ def _unknown_name(text: str, columns: Iterable[str]) -> CarnacError | None:
         rest = f"; did you mean '{near[1]}'?" if near else ""
         return Invalid(f"there is no function '{function[1]}'{rest}", function=function[1])
     return None
+
+
+def _no_sketch(text: str) -> Invalid | None:
+    """Return what to write where a function of sketches is given something else; None: that is not the matter."""
+    found = _NO_SKETCH.search(text)
+    if found is None:
+        return None
+    kind = found[1] or "quantiles"
+    made = {"hll": "DS_HLL(page)", "theta": "DS_THETA(page)"}.get(
+        kind, "DS_QUANTILES_SKETCH(added)"
+    )
+    return Invalid(
+        f"{found[2]} is no sketch of the kind {kind}: name a column of such sketches, or write {made}"
+    )
 
 
 def _storage_failure(text: str) -> CarnacError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from carnac.ports.queries import LeafRequest, LeafSlice
 from carnac.query.checking import check
 from carnac.query.conditions import Conditions
 from carnac.query.dialect.clauses import without_clauses
+from carnac.query.dialect.constants import with_pi
 from carnac.query.dialect.druid import without_druid_calls
 from carnac.query.folding import Constants
 from carnac.query.functions import is_volatile
@@ -23,9 +24,11 @@ from carnac.query.newest import TimeEdge, find_edge
 from carnac.query.parameters import Parameters, take_parameters
 from carnac.query.relations import Columns, Relation, Scope, Tables, let_scans_match, used_types
 from carnac.query.rewriting.bucketing import rewrite_buckets
+from carnac.query.rewriting.documents import rewrite_documents
 from carnac.query.rewriting.membership import rewrite_memberships
+from carnac.query.rewriting.own import OWN_FUNCTIONS
 from carnac.query.rewriting.repeating import inline_repeated
-from carnac.query.rewriting.sketching import SKETCH_FUNCTIONS, rewrite_sketches
+from carnac.query.rewriting.sketching import rewrite_sketches
 from carnac.query.scans import slices_of
 from carnac.query.schema.information import INFORMATION_SCHEMA, LOOKUP_SCHEMA
 from carnac.query.schema.names import Names, column_lookup
@@ -152,7 +155,7 @@ class Planner:
         names = Names(self.catalog, self.cursor)
         without_druid_calls(self.cursor, statement)
         is_time_or_chance = any(map(is_volatile, walk(statement["node"])))
-        check(statement, SKETCH_FUNCTIONS)
+        check(statement, OWN_FUNCTIONS)
         inline_repeated(statement)
         self._replace_show_tables(statement, names)
         parameters = take_parameters(statement, self.parameters)
@@ -163,7 +166,9 @@ class Planner:
 
         tables = Tables(lambda node: self._open_table(node, names), translate)
         tables.visit_query(statement["node"])
-        rewrite_sketches(statement["node"], sql, tables.found, names)
+        with_pi(statement, self._columns(tables.found, names))
+        rewrite_sketches(self.cursor, statement["node"], sql, tables.found, names.columns)
+        rewrite_documents(self.cursor, statement["node"], sql, tables.found, names.columns)
         rewrite_buckets(self.cursor, tables.selects, constants)
         rewrite_memberships(tables.selects, names.columns)
         for select, _ in tables.selects:
@@ -193,6 +198,13 @@ class Planner:
             is_live=self._is_live,
             is_volatile=is_time_or_chance,
         )
+
+    def _columns(self, relations: Sequence[Relation], names: Names) -> Iterator[str]:
+        """Yield the names of the columns of all tables that are given from outside."""
+        for name in {one.datasource for one in relations if one.datasource}:
+            yield from names.columns(name)
+        for listed in self.externals.values():
+            yield from listed
 
     def _open_table(self, node: Node, names: Names) -> tuple[Columns | None, str]:
         """Return the columns and the name of the datasource that a node means; any other table is a small table."""

@@ -164,6 +164,15 @@ def arguments(function: Node) -> list[Node]:
     return [argument.get("expression", argument) for argument in function["arguments"]]
 
 
+def lambda_names(node: Node) -> list[str]:
+    """Return the names that a LAMBDA node gives to its arguments."""
+    return [
+        str(one["column_names"][0])
+        for one in walk(node.get("lhs"))
+        if one.get("class") == "COLUMN_REF" and len(one["column_names"]) == 1
+    ]
+
+
 def base_table(name: str, alias: str) -> Node:
     """Return a reference to a table."""
     return {
@@ -200,6 +209,16 @@ def call(name: str, args: list[Node]) -> Node:
         "arguments": [{"name": "", "expression": arg} for arg in args],
         "qualified_name": {"path": [name]},
     }
+
+
+ASKED = "asked"
+"""Key of the name, in a node that stands for a call, of the function that the statement calls there. DuckDB passes it
+over."""
+
+
+def name_asked(function: Node) -> str:
+    """Return what a statement calls a function, which may be another one by now."""
+    return str(function.get(ASKED) or function["function_name"])
 
 
 NO_LOCATION = 18_446_744_073_709_551_615

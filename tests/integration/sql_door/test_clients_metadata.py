@@ -77,9 +77,14 @@ def test_the_console_counts_segments(door: InProcessClient) -> None:
 def test_routines_are_what_a_statement_may_call(door: InProcessClient) -> None:
     sql = (
         "SELECT ROUTINE_NAME, IS_AGGREGATOR FROM INFORMATION_SCHEMA.ROUTINES "
-        "WHERE ROUTINE_NAME IN ('SUM', 'ABS', 'READ_PARQUET', 'GETENV') ORDER BY 1"
+        "WHERE ROUTINE_NAME IN ('SUM', 'ABS', 'READ_PARQUET', 'GETENV', 'BLOOM_FILTER', 'TIME_FLOOR', 'DS_HLL', "
+        "'JSON_MERGE', 'ARRAY_CONCAT_AGG') ORDER BY 1"
     )
     assert ask(door, sql) == [
         {"ROUTINE_NAME": "ABS", "IS_AGGREGATOR": "NO"},
+        {"ROUTINE_NAME": "ARRAY_CONCAT_AGG", "IS_AGGREGATOR": "YES"},
+        {"ROUTINE_NAME": "DS_HLL", "IS_AGGREGATOR": "YES"},
+        {"ROUTINE_NAME": "JSON_MERGE", "IS_AGGREGATOR": "NO"},
         {"ROUTINE_NAME": "SUM", "IS_AGGREGATOR": "YES"},
+        {"ROUTINE_NAME": "TIME_FLOOR", "IS_AGGREGATOR": "NO"},
     ]

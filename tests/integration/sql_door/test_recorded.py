@@ -39,6 +39,7 @@ LEFT_OUT = {
             "agg-orderby-null-desc-last",
             "agg-orderby-nulls-last",
             "fn-string-data",
+            "fn-num",
         ),
     ],
     "another meaning: division, order of nulls and of groups, sketches as text": [

@@ -40,6 +40,11 @@ from carnac.query.dialect.clauses import without_clauses
             "SELECT JSON_OBJECT('a': JSON_OBJECT('b': JSON_VALUE(j, '$.c' RETURNING DOUBLE)))",
             "SELECT JSON_OBJECT('a', JSON_OBJECT('b', JSON_VALUE(j, '$.c', 'DOUBLE')))",
         ),
+        ("SELECT POSITION('a' IN x FROM 2)", """SELECT "position"('a' , x , 2)"""),
+        (
+            "SELECT 1 + position((SELECT 'a' FROM u) in x from position('b' IN x FROM 1)) FROM t",
+            """SELECT 1 + "position"((SELECT 'a' FROM u) , x , "position"('b' , x , 1)) FROM t""",
+        ),
     ],
 )
 def test_becomes_arguments(sql: str, expected: str) -> None:
@@ -53,6 +58,8 @@ def test_becomes_arguments(sql: str, expected: str) -> None:
         'SELECT floor(2.5), "floor(a to b)" FROM t',
         "SELECT json_object('a', value, 'b'::VARCHAR, '1'::INT, key, t[1:2]) FROM t",
         "SELECT json_object('a', f('x' : 1)) FROM t",
+        "SELECT position('a' IN x) FROM t WHERE position(x IN (SELECT y FROM u)) > 0",
+        "SELECT position(1 FROM 2), position FROM t WHERE x IN (1)",
         "SELECT json_value(j, 'RETURNING x', returning) FROM t",
         "SELECT struct_pack(key := 'a'), {'a': 1}, json_object('x', {'a': 1}) /* json_object('a': 1) */",
     ],

@@ -84,6 +84,17 @@ def test_days_of_another_zone_begin_at_its_midnight(store: Store) -> None:
         ("TIME_CEIL(TIMESTAMP '2024-11-03 05:34:00', 'PT1H', NULL, {zone})", "2024-11-03T06:00:00"),
         ("TIME_SHIFT(TIMESTAMP '2024-03-10 07:30:00', 'P1D', -1, {zone})", "2024-03-09T08:30:00"),
         ("TIME_SHIFT(TIMESTAMP '2024-03-10 07:30:00', 'PT24H', -1, {zone})", "2024-03-09T07:30:00"),
+        (
+            "TIME_SHIFT(TIMESTAMP '2024-03-10 07:30:00', 'P1DT12H', -1, {zone})",
+            "2024-03-08T20:30:00",
+        ),
+        ("TIME_SHIFT(TIMESTAMP '2024-03-10 07:30:00', 'P1DT12H', 1)", "2024-03-11T19:30:00"),
+        (
+            "TIME_SHIFT(TIMESTAMP '2024-11-03 06:34:00', 'P2M3DT4H', 3, {zone})",
+            "2025-05-12T17:34:00",
+        ),
+        ("TIME_SHIFT(TIMESTAMP '2024-02-29 13:14:15', 'P1Y2M', 1)", "2025-04-28T13:14:15"),
+        ("TIME_SHIFT(TIMESTAMP '2024-02-29 13:14:15', 'P1M1D', 1)", "2024-03-30T13:14:15"),
         ("TIME_PARSE('03/02/2024 04', 'dd/MM/yyyy HH', {zone})", "2024-02-03T09:00:00"),
         ("TIME_PARSE('3 Feb 2024', 'd MMM yyyy')", "2024-02-03T00:00:00"),
         (
@@ -419,7 +430,8 @@ def test_a_column_without_a_name_has_that_of_the_call(store: Store) -> None:
 @pytest.mark.parametrize(
     "call",
     [
-        "TIME_FLOOR(__time, 'P1DT2H')",
+        "TIME_FLOOR(__time, 'P1DT2H', NULL, 'Europe/Paris')",
+        "TIME_CEIL(__time, 'P1M1D')",
         "TIME_FLOOR(__time, 'P1D', '2000-01-01', 'Europe/Paris')",
         "TIME_FLOOR(__time, 'P1D', NULL, 'no zone''s name')",
         "TIME_FLOOR(__time, page)",
@@ -427,9 +439,12 @@ def test_a_column_without_a_name_has_that_of_the_call(store: Store) -> None:
         "TIME_PARSE(text, 'HH:mm')",
         "TIME_PARSE(text, page)",
         "TIME_CEIL(__time, 'P1D', NULL, page)",
-        "TIME_SHIFT(__time, 'P1DT1H', 1, 'Europe/Paris')",
+        "TIME_SHIFT(__time, 'P1DT1H', 1, page)",
         "TIME_FORMAT(__time, 'yyyy Z', 'Europe/Paris')",
         "IPV4_MATCH(text, '10.0.0.0/99')",
+        "IPV6_MATCH(text, '2001:db8::')",
+        "IPV6_MATCH(text, '10.0.0.0/8')",
+        "IPV6_MATCH(text, page)",
         "TIME_IN_INTERVAL(__time, 'then/now')",
         "TIME_EXTRACT(__time, 'MILLENNIUM')",
     ],
@@ -480,6 +495,6 @@ def test_a_time_as_a_number_filters_and_groups(store: Store) -> None:
 
 def test_each_has_a_form_for_other_arguments() -> None:
     duckdbs = {"any_value", "array_agg", "json_value", "listagg", "string_agg", "group_concat"}
-    duckdbs |= {"array_contains", "lpad", "octet_length", "rpad"}
+    duckdbs |= {"array_contains", "lpad", "octet_length", "position", "rpad"}
     others = {*druid.PRINTED, "json_extract_scalar", "rand"}
     assert druid._NAMES - duckdbs - others <= set(FORMS)

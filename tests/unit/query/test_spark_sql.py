@@ -21,6 +21,10 @@ Planned = Callable[[str], SparkPlan]
 REFUSED = (
     ("SELECT approx_count_distinct(k) FROM events", "approx_count_distinct"),
     ("SELECT list(k) FROM events", "function list"),
+    ("SELECT ARRAY_CONCAT_AGG(tags) FROM events", "ARRAY_CONCAT_AGG"),
+    ("SELECT DS_CDF(DS_QUANTILES_SKETCH(n), 2) FROM events", "DS_CDF"),
+    ("SELECT length(CAST(JSON_MERGE(max(s), '{}') AS VARCHAR)) FROM events", "JSON"),
+    ("SELECT HLL_SKETCH_ESTIMATE(DS_HLL(k)) FROM events", "function HLL_SKETCH_ESTIMATE"),
     ("SELECT TRY_CAST(s AS BIGINT) FROM events", "TRY_CAST"),
     ("SELECT first(k) FROM events", "function first"),
     ("SELECT regexp_replace(s, 'a', 'b') FROM events", "regexp_replace"),

@@ -250,11 +250,11 @@ def _tell(output: Output, written: ExportResult, target: str | None) -> None:
 def _load_arrow_alone(statement: str) -> None:
     """Load pyarrow without numpy, which it takes along where it can: a sixth of the time of a cold command.
 
-    Printing rows needs no numpy; the sketch functions do.
+    Printing rows needs no numpy; our own functions do.
     """
-    from carnac.query.rewriting.sketching import names_sketches
+    from carnac.query.rewriting.own import names_own
 
-    if "numpy" in sys.modules or names_sketches(statement):
+    if "numpy" in sys.modules or names_own(statement):
         return
     sys.modules["numpy"] = cast("ModuleType", None)  # the import system takes this as "not there"
     try:

@@ -15,7 +15,7 @@ from carnac.cli.prompt.statements import is_dot_command
 from carnac.core.segments.segment import TIME_COLUMN
 from carnac.errors import CarnacError
 from carnac.query.functions import NAMES, TABLE_FUNCTIONS
-from carnac.query.rewriting.sketching import SKETCH_FUNCTIONS
+from carnac.query.rewriting.own import OWN_FUNCTIONS
 
 if TYPE_CHECKING:
     from carnac.store import Store
@@ -25,7 +25,7 @@ STATEMENT_MAX = 50_000
 REVISIONS_SHOWN = 20
 """Newest revisions that are suggested."""
 LOOKUP_SCHEMA = "lookup"
-FUNCTIONS = dict.fromkeys(sorted(NAMES | SKETCH_FUNCTIONS), "function")
+FUNCTIONS = dict.fromkeys(sorted(NAMES | OWN_FUNCTIONS), "function")
 _KEYWORDS = dict.fromkeys(KEYWORDS, "keyword")
 
 

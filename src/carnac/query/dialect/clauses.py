@@ -5,6 +5,7 @@
     JSON_VALUE(x, '$.a' RETURNING T)  JSON_VALUE(x, '$.a', 'T')
     JSON_OBJECT(KEY 'a' VALUE x)      JSON_OBJECT('a', x)
     JSON_OBJECT('a': x)               JSON_OBJECT('a', x)
+    POSITION(x IN y FROM 3)           "position"(x, y, 3)
 
 Source of the forms: Druid's documentation of its SQL functions.
 """
@@ -26,13 +27,14 @@ PERIODS = {
 }
 """The period of each unit of `FLOOR(x TO unit)`."""
 _MAY_HAVE = re.compile(
-    r"\b(?:floor|ceil|ceiling)\s*\(.*\bto\s+[a-z]+\s*\)|\bjson_(?:value|object)\s*\(",
+    r"\b(?:floor|ceil|ceiling)\s*\(.*\bto\s+[a-z]+\s*\)|\bjson_(?:value|object)\s*\(|\bposition\s*\(.*\bfrom\b",
     re.IGNORECASE | re.DOTALL,
 )
 _WORDS = re.compile(
     r"""(?P<pair>(?:\bkey\s+)?(?P<name>'(?:[^']|'')*')\s*(?:\bvalue\b|:(?!:)))
     | '(?:[^']|'')*' | "(?:[^"]|"")*" | --[^\n]* | /\*.*?\*/
-    | \b(?P<call>floor|ceil|ceiling|json_value|json_object)\s*\( | (?P<open>[(\[{])
+    | \b(?P<call>floor|ceil|ceiling|json_value|json_object|position)\s*\( | (?P<open>[(\[{])
+    | \b(?P<word>in|from)\b
     | (?P<to>\bto\s+(?P<unit>[a-z]+)\s*(?=\)))
     | (?P<returning>\breturning\s+(?P<type>[a-z]+(?:\s+array)?)\s*(?=\)))
     | (?P<close>[)\]}])""",
@@ -42,11 +44,16 @@ _WORDS = re.compile(
 
 @dataclass(slots=True)
 class _Call:
-    """A call whose parenthesis is open; without a name: of another function, or a bracket."""
+    """A call whose parenthesis is open; without a name: of another function, or a bracket.
+
+    Attributes:
+        searched: Where the IN of a search stands; None: none was read.
+    """
 
     name: str = ""
     place: tuple[int, int] = (0, 0)
     edits: list[tuple[int, int, str]] = field(default_factory=list)
+    searched: tuple[int, int] | None = None
 
     def take(self, found: re.Match[str]) -> None:
         """Note what a word within the call becomes."""
@@ -58,8 +65,21 @@ class _Call:
             self.edits += [(*self.place, head), (*found.span(), tail)]
         elif found["returning"] and self.name == "json_value":
             self.edits.append((*found.span(), f", '{found['type']}'"))
+        elif found["word"] and self.name == "position":
+            self._search(found)
         elif found["pair"] and self.name == "json_object":
             self.edits.append((*found.span(), f"{found['name']},"))
+
+    def _search(self, found: re.Match[str]) -> None:
+        """Note the words of a search, which has both of them; without FROM it is DuckDB's own."""
+        if found["word"].lower() == "in":
+            self.searched = found.span()
+        elif self.searched is not None and not self.edits:
+            self.edits += [
+                (*self.place, '"position"('),
+                (*self.searched, ","),
+                (*found.span(), ","),
+            ]
 
 
 def without_clauses(sql: str) -> str:

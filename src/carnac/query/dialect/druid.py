@@ -7,14 +7,15 @@ A call that has no such expression for all arguments stays as it is, and is refu
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
-from ipaddress import IPv4Network
+from ipaddress import IPv4Network, IPv6Network
 from typing import TYPE_CHECKING, Any
 
 from carnac.errors import Invalid
 from carnac.query.dialect.times import STEPPING, TIMES, stepped
-from carnac.query.syntax import NOWHERE, Node, arguments, parse, text_of, walk
+from carnac.query.functions import AGGREGATES
+from carnac.query.syntax import ASKED, NOWHERE, Node, arguments, parse, text_of, walk
 
 if TYPE_CHECKING:
     import duckdb
@@ -34,6 +35,12 @@ _OF_LISTS = {
 """Functions that `ARRAY_` and `MV_` stand before."""
 _FILTERED = f"list_filter({_VALUES_1}, lambda one: {{}})"
 _IS_IN_2 = f"list_contains({_VALUES_2}, one)"
+_JOINED = "CASE WHEN count(_1) > 0 THEN flatten(list(_1)) END"
+_JOINED_ONCE = (
+    "CASE WHEN count(_1) > 0 THEN list_transform([flatten(list(_1))], lambda every: list_concat("
+    "list_slice(list_filter(every, lambda one: one IS NULL), 1, 1), list_sort(list_distinct(every))))[1] END"
+)
+"""Each value once, null first, as Druid has it: of lists joined, DISTINCT is one of their values."""
 _DIGITS = (
     "list_transform(string_split(upper(ltrim(_1, '+-')), ''),"
     " lambda one: strpos('123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ', one))"
@@ -63,6 +70,25 @@ _ADDRESS = (
     " lambda high, low: high * 256 + low)"
     " WHEN typeof(_1) <> 'VARCHAR' THEN CAST(TRY_CAST(_1 AS UINTEGER) AS BIGINT) END)"
 )
+_FROM = "greatest(1, least(coalesce(_3, 1), length(_2) + 1))"
+"""Where a text is searched from: not before its start, and not behind its end, where an empty one is found."""
+_QUAD = "regexp_extract(text, '[0-9.]*$')"
+_HEXTETS = "[0-9a-f]{1,4}(:[0-9a-f]{1,4})*"
+_BEFORE, _AFTER = (
+    f"array_to_string(list_transform(list_filter(string_split(split_part(text, '::', {side}), ':'),"
+    " lambda one: one <> ''), lambda one: lpad(one, 4, '0')), '')"
+    for side in (1, 2)
+)
+_QUADS = ", ".join(f"CAST(split_part({_QUAD}, '.', {place}) AS INTEGER)" for place in range(1, 5))
+_ADDRESS_6 = (
+    "list_transform(list_transform([lower(split_part(trim(CAST(_1 AS VARCHAR)), '%', 1))], lambda text:"
+    f" CASE WHEN regexp_matches(text, ':{_BYTE}([.]{_BYTE}){{3}}$')"
+    f" THEN left(text, length(text) - length({_QUAD})) || printf('%02x%02x:%02x%02x', {_QUADS})"
+    f" ELSE text END), lambda text: CASE WHEN regexp_full_match(text, '{_HEXTETS}|({_HEXTETS})?::({_HEXTETS})?') THEN"
+    f" {_BEFORE} || CASE WHEN contains(text, '::')"
+    f" THEN repeat('0', greatest(4, 32 - length({_BEFORE}) - length({_AFTER}))) ELSE '' END || {_AFTER} END)[1]"
+)
+"""The digits of an address of IPv6: 32, if it is one. What names a zone is left out."""
 PRINTED: Mapping[str, str] = {
     "approx_distinct": "approx_count_distinct",
     "variance_pop": "var_pop",
@@ -84,6 +110,8 @@ FORMS: Mapping[tuple[str, int], str] = {
     ("approx_count_distinct_builtin", 1): "approx_count_distinct(_1)",
     **{(name, 1): f"{meant}(_1)" for name, meant in PRINTED.items()},
     ("str_position", 2): "strpos(_1, _2)",
+    ("position", 3): f"CASE strpos(substr(_2, {_FROM}), _1) WHEN 0 THEN 0"
+    f" ELSE strpos(substr(_2, {_FROM}), _1) + {_FROM} - 1 END",
     ("group_concat", 3): "string_agg(_1, _2)",
     ("json_extract_scalar", 2): "json_extract_string(_1, _2)",
     ("rand", 0): "random()",
@@ -97,6 +125,8 @@ FORMS: Mapping[tuple[str, int], str] = {
     ("latest_by", 3): "arg_max(_1, _2)",
     ("any_value", 2): "any_value(_1)",
     ("array_agg", 2): "array_agg(_1)",
+    ("array_concat_agg", 1): _JOINED,
+    ("array_concat_agg", 2): _JOINED,
     ("listagg", 3): "string_agg(_1, _2)",
     ("string_agg", 3): "string_agg(_1, _2)",
     ("btrim", 1): "trim(_1, ' ')",
@@ -204,6 +234,18 @@ def is_here(name: str) -> bool:
     return name.lower() in _NAMES
 
 
+def routines() -> Iterator[tuple[str, int | None, bool]]:
+    """Yield the forms of Druid's functions that are here: name, number of arguments, and whether it is an aggregate.
+
+    None: some numbers of arguments, or some constants, are not.
+    """
+    for (name, count), form in FORMS.items():
+        called = re.match(r"(?:CASE WHEN )?(\w*)\(", form)
+        yield name, count, called is not None and called[1] in AGGREGATES
+    for name in [*_SPECIAL, *STEPPING]:
+        yield name, None, False
+
+
 def _is_druids(node: Node) -> bool:
     if node.get("class") == "CAST":
         return node["type_expr"].get("type_name") == "BIGINT" and _is_time(node["child"])
@@ -231,6 +273,8 @@ def _form(node: Node) -> str | None:
             return None
     if name == "array_contains" and len(args) == 2 and args[1]["type"] == "ARRAY_CONSTRUCTOR":
         found = "list_has_all(_1, _2)"
+    if found == _JOINED and node["distinct"]:
+        found = _JOINED_ONCE
     if name in STEPPING and len(args) == 3:
         names = args[0].get("column_names") or [_text(args[0]) or ""]
         found = stepped(name, str(names[0]))
@@ -253,6 +297,23 @@ def _ipv4_match(texts: list[str | None]) -> str | None:
     except ValueError:
         return None
     return f"coalesce({_ADDRESS} & {int(network.netmask)} = {int(network.network_address)}, false)"
+
+
+def _ipv6_match(texts: list[str | None]) -> str | None:
+    if len(texts) != 2 or not texts[1] or "/" not in texts[1]:
+        return None
+    try:
+        network = IPv6Network(texts[1], strict=False)
+    except ValueError:
+        return None
+    whole, rest = divmod(network.prefixlen, 4)
+    digits = network.network_address.packed.hex()
+    same, left = digits[:whole], 32 - whole
+    if rest:
+        first = int(digits[whole], 16)
+        same += f"[{''.join(f'{one:x}' for one in range(first, first + (16 >> rest)))}]"
+        left -= 1
+    return f"coalesce(regexp_full_match({_ADDRESS_6}, '{same}[0-9a-f]{{{left}}}'), false)"
 
 
 _RETURNED: Mapping[str, str] = {
@@ -312,6 +373,7 @@ _SPECIAL: Mapping[str, Callable[[list[str | None]], str | None]] = {
     **TIMES,
     "lookup": _lookup,
     "ipv4_match": _ipv4_match,
+    "ipv6_match": _ipv6_match,
     "json_value": _json_value,
     "string_format": _string_format,
     "ds_get_quantiles": _quantiles,
@@ -326,22 +388,36 @@ def _replace(cursor: duckdb.DuckDBPyConnection, node: Node, form: str) -> None:
     _, statement = parse(cursor, f"SELECT {form}")
     [new] = statement["node"]["select_list"]
     args = [node["child"]] if node["class"] == "CAST" else arguments(node)
-    new = _given(new, {f"_{place}": arg for place, arg in enumerate(args, start=1)})
+    given = {f"_{place}": arg for place, arg in enumerate(args, start=1)}
     kept = {key: node[key] for key in NOWHERE}
-    if new.get("class") == node["class"] == "FUNCTION":
-        kept |= {key: node[key] for key in ("filter", "order_bys", "distinct")}
+    if node["class"] == "FUNCTION":
+        name = str(node["function_name"]).upper()
+        aggregates = [one for one in walk(new) if one.get("function_name") in AGGREGATES]
+        if node["filter"] is not None and not aggregates:
+            raise Invalid(f"{name} is no aggregate, so no FILTER may follow it", function=name)
+        for one in walk(new):
+            if "class" in one:
+                one[ASKED] = name
+        if new["class"] == "FUNCTION":
+            kept |= {key: node[key] for key in ("filter", "order_bys", "distinct")}
+            aggregates = []
+        for one in aggregates:
+            for key in ("filter", "order_bys"):
+                one[key] = {"class": "COLUMN_REF", "column_names": [f"_{key}"]}
+                given[f"_{key}"] = node[key]
+    new = _given(new, given)
     node.clear()
     node.update(new | kept)
 
 
-def _given(node: Any, args: Mapping[str, Node]) -> Any:
+def _given(node: Any, args: Mapping[str, Node | None]) -> Any:
     """Return a tree in which arguments stand for their names."""
     if isinstance(node, list):
         return [_given(one, args) for one in node]
     if not isinstance(node, dict):
         return node
     if node.get("class") == "COLUMN_REF" and len(node["column_names"]) == 1:
-        arg = args.get(str(node["column_names"][0]))
-        if arg is not None:
-            return deepcopy(arg)
+        name = str(node["column_names"][0])
+        if name in args:
+            return deepcopy(args[name])
     return {key: _given(one, args) for key, one in node.items()}

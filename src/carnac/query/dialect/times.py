@@ -36,6 +36,7 @@ _TRUNCATED = {period: unit for unit, period in PERIODS.items()}
 _ORIGIN_MS, _ORIGIN_MONTHS = 946_857_600_000, 360
 """From 1970 on to where DuckDB counts buckets from: 2000-01-03, or 2000-01-01 those of months."""
 _ISO = "yyyy-MM-dd'T'HH:mm:ss.SSSZZ"
+_YEARS = re.compile(r"\s*P(\d+)Y", re.IGNORECASE)
 _ZONE = re.compile(r"[A-Za-z]+(/[A-Za-z0-9_+-]+)*")
 _WHOLE_TIME = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:|$)")
 _OFFSET = r"(Z|[+-]\d\d(:?\d\d)?)"
@@ -134,14 +135,19 @@ def _bucket(texts: Texts, *, before: str, step: str) -> str | None:
 
 
 def _elapsed(period: Period, zone: str, at: str) -> str | None:
-    """Return the start of several hours, minutes or seconds, which Druid counts from the start of 1970 in the zone."""
-    if not _is_of_clocks(period) or str(period) in _TRUNCATED:
+    """Return the start of several hours, minutes or seconds, which Druid counts from the start of 1970 in the zone.
+
+    In UTC days are so many hours, too. In a zone, and of months, Druid steps from one bucket to the next, beginning
+    in 1970: there is no expression that finds one.
+    """
+    is_exact = _is_of_clocks(period) or (period.clock_ms and not period.months and not zone)
+    if not is_exact or str(period) in _TRUNCATED:
         return None
     origin_ms = parse_granularity(
         {"type": "period", "period": str(period), "timeZone": zone or "UTC"}
     ).origin_ms
     at = f"CAST({at} AS TIMESTAMPTZ)" if zone else at
-    return _bucket_of(period.clock_ms, "milliseconds", at, origin_ms - _ORIGIN_MS)
+    return _bucket_of(period.length_ms, "milliseconds", at, origin_ms - _ORIGIN_MS)
 
 
 def _floored(period: Period, what: str) -> str | None:
@@ -151,7 +157,7 @@ def _floored(period: Period, what: str) -> str | None:
     if period.months and period == Period(months=period.months):
         return _bucket_of(period.months, "months", what, -_ORIGIN_MONTHS)
     days = period.days + 7 * period.weeks
-    if not days or period not in (Period(days=days), Period(weeks=period.weeks)):
+    if not days or period != Period(days=period.days, weeks=period.weeks):
         return None
     return _bucket_of(days, "days", what, -_ORIGIN_MS // DAY_MS)
 
@@ -193,11 +199,28 @@ def _time_shift(texts: Texts) -> str | None:
     if given is None or len(texts) == 2:
         return None
     period, zone = parse_period(given[0]), given[1]
-    shift = f"_3 * {_interval(period)}"
-    if not zone or _is_of_clocks(period):
-        return f"_1 + {shift}"
-    # days have the length of the zone's, hours that of an hour
-    return None if period.clock_ms else f"timezone('{zone}', {_on_the_wall(zone)} + {shift})"
+    shifted = "_1"
+    for part in _parts(given[0], period):
+        moved = f"_3 * {_interval(part)}"
+        is_elapsed = not zone or _is_of_clocks(part)
+        shifted = (
+            f"{shifted} + {moved}"
+            if is_elapsed
+            else f"timezone('{zone}', {_on_the_wall(zone, shifted)} + {moved})"
+        )
+    return shifted
+
+
+def _parts(text: str, period: Period) -> list[Period]:
+    """Return the units of a period from the largest on, each of which is added by itself.
+
+    The 29th of February and `P1Y1M` make the 28th of March; 14 months would make the 29th.
+    """
+    years = _YEARS.match(text)
+    months = 12 * int(years[1]) if years else 0
+    parts = [Period(months=months), Period(months=period.months - months)]
+    parts += [Period(weeks=period.weeks), Period(days=period.days)]
+    return [one for one in [*parts, Period(clock_ms=period.clock_ms)] if one.nominal_ms]
 
 
 def _time_extract(texts: Texts) -> str | None:

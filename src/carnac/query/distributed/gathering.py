@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from carnac.core.quoting import quote
 from carnac.query.distributed.aggregates import (
-    AGGREGATES,
     CLOCK_READERS,
     CLOCKS,
     SPREADING,
@@ -19,6 +18,7 @@ from carnac.query.distributed.aggregates import (
     function_name,
 )
 from carnac.query.distributed.naming import column
+from carnac.query.functions import AGGREGATES
 from carnac.query.relations import Relation, Scope
 from carnac.query.syntax import (
     ROW_EXPRESSIONS,

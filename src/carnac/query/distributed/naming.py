@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from carnac.query.relations import Scope
-from carnac.query.syntax import NOWHERE, Node, walk
+from carnac.query.syntax import ASKED, NOWHERE, Node, lambda_names, walk
 
-_PLACES = frozenset({"query_location", "query_location_length"})
+_PLACES = frozenset({"query_location", "query_location_length", ASKED})
 
 
 class NotOneRound(Exception):
@@ -78,16 +78,24 @@ class Names:
             self._known[place] = self._replaced(self.items[place], place) | {"alias": ""}
         return copy.deepcopy(self._known[place])
 
-    def _replaced(self, part: Any, aliases: int) -> Any:
+    def _replaced(self, part: Any, aliases: int, own: frozenset[str] = frozenset()) -> Any:
+        """Return a part of a tree in one form.
+
+        Args:
+            own: Names that lambdas around it give to their arguments, in lower case.
+        """
         if isinstance(part, list):
-            return [self._replaced(one, aliases) for one in part]
+            return [self._replaced(one, aliases, own) for one in part]
         if not isinstance(part, dict):
             return part
         if part.get("class") == "COLUMN_REF":
-            return self._reference(part, aliases)
+            is_own = str(part["column_names"][0]).lower() in own
+            return part if is_own else self._reference(part, aliases)
         if part.get("class") == "SUBQUERY":  # one that needs nothing of the rows around it
-            return part | {"child": self._replaced(part["child"], aliases)}
-        return {key: self._replaced(value, aliases) for key, value in part.items()}
+            return part | {"child": self._replaced(part["child"], aliases, own)}
+        if part.get("class") == "LAMBDA":
+            own |= {str(one).lower() for one in lambda_names(part)}
+        return {key: self._replaced(value, aliases, own) for key, value in part.items()}
 
     def _reference(self, node: Node, aliases: int) -> Node:
         path = [str(name) for name in node["column_names"]]

@@ -8,30 +8,36 @@ The functions are registered when a query first names one, because they need num
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from inspect import signature
 from typing import TYPE_CHECKING, Any
 
 from carnac.core.segments.segment import ELEMENT_TYPES, ColumnType
 from carnac.errors import Invalid
 from carnac.ports.memo import Memo
 from carnac.query.syntax import (
+    ASKED,
     NO_LOCATION,
     Node,
     arguments,
     call,
     cast,
     constant,
+    name_asked,
     or_zero,
+    text_of,
     walk,
 )
 
 if TYPE_CHECKING:
     import duckdb
+    import pyarrow as pa
 
     from carnac.query.relations import Relation
-    from carnac.query.schema.names import Names
 
 PREFIX = "__carnac_"
+TypesOf = Callable[[str], Mapping[str, ColumnType]]
+"""Gives the columns of a datasource by its name."""
 
 _MERGES = {"hll_merge": "hll", "theta_merge": "theta", "quantiles_merge": "quantiles"}
 _BUILDS = {
@@ -61,13 +67,17 @@ _SETS = {
 }
 _QUANTILES = {"quantile", "quantiles_estimate", "ds_get_quantile"}
 _RANKS = {"quantiles_rank", "ds_rank"}
+_DISTRIBUTIONS = {"ds_cdf": "cdf", "ds_histogram": "histogram"}
 _STATE_OF = {**_MERGES, "ds_hll": "hll", "ds_theta": "theta", "ds_quantiles_sketch": "quantiles"}
 _STATE_OF |= {name: function.rpartition("_")[2] for name, function in _SETS.items()}
 
-SKETCH_FUNCTIONS = frozenset({*_MERGES, *_BUILDS, *_ESTIMATES, *_SETS, *_QUANTILES, *_RANKS})
+SKETCH_AGGREGATES = frozenset({*_MERGES, *_BUILDS})
+SKETCH_FUNCTIONS = frozenset(
+    {*_MERGES, *_BUILDS, *_ESTIMATES, *_SETS, *_QUANTILES, *_RANKS, *_DISTRIBUTIONS}
+)
 """Functions that a query may call besides DuckDB's own, in lower case."""
 
-_OWN = rf"{PREFIX}(?:build|estimate|intersect|merge|quantile|rank|subtract)\w*"
+_OWN = rf"{PREFIX}(?:build|cdf|estimate|histogram|intersect|merge|quantile|rank|subtract)\w*"
 _NAMED = re.compile(
     r"\b(?:" + "|".join([*sorted(SKETCH_FUNCTIONS), _OWN]) + r")\"?\s*\(", re.IGNORECASE
 )
@@ -94,12 +104,19 @@ def names_sketches(sql: str) -> bool:
     return _NAMING.get(sql, lambda: _NAMED.search(sql) is not None)
 
 
-def rewrite_sketches(node: Node, sql: str, relations: Sequence[Relation], names: Names) -> None:
+def rewrite_sketches(
+    cursor: duckdb.DuckDBPyConnection,
+    node: Node,
+    sql: str,
+    relations: Sequence[Relation],
+    columns: TypesOf,
+) -> None:
     """Rewrite, in place, the calls of our functions to those that `register_sketches` provides.
 
     Args:
         sql: The text that the tree was made of: columns that have no name get their own text as a name.
         relations: The tables of the statement, whose columns' types say what is a sketch.
+        columns: Gives these types by the name of a datasource.
 
     Raises:
         Invalid: A call has too few or wrong arguments.
@@ -108,7 +125,7 @@ def rewrite_sketches(node: Node, sql: str, relations: Sequence[Relation], names:
     for relation in relations:
         if relation.datasource:
             types.update(
-                {name.lower(): kind for name, kind in names.columns(relation.datasource).items()}
+                {name.lower(): kind for name, kind in columns(relation.datasource).items()}
             )
     calls = [
         one
@@ -118,21 +135,26 @@ def rewrite_sketches(node: Node, sql: str, relations: Sequence[Relation], names:
     ]
     if not calls:
         return
-    for select in walk(node):
-        for item in select.get("select_list") or ():
-            _name(item, sql.encode())
+    keep_names(cursor, node, sql, SKETCH_FUNCTIONS)
     state_kinds = {id(one): _STATE_OF.get(str(one["function_name"]).lower()) for one in calls}
     for one in reversed(calls):  # inner calls first
         _rewrite(one, types, state_kinds)
 
 
-def _name(item: Node, sql: bytes) -> None:
-    start, length = item["query_location"], item["query_location_length"]
-    is_rewritten = any(
-        str(one.get("function_name", "")).lower() in SKETCH_FUNCTIONS for one in walk(item)
-    )
-    if is_rewritten and not item["alias"] and start != NO_LOCATION:
-        item["alias"] = sql[start : start + length].decode()
+def keep_names(
+    cursor: duckdb.DuckDBPyConnection, node: Node, sql: str, functions: frozenset[str]
+) -> None:
+    """Give columns without a name, which call one of these functions, their own text as a name, in place."""
+    text = sql.encode()
+    for item in [one for select in walk(node) for one in select.get("select_list") or ()]:
+        start, length = item["query_location"], item["query_location_length"]
+        is_rewritten = any(
+            str(one.get("function_name", "")).lower() in functions for one in walk(item)
+        )
+        if is_rewritten and not item["alias"]:
+            is_written = start != NO_LOCATION and length
+            own = text[start : start + length].decode() if is_written else ""
+            item["alias"] = own or text_of(cursor, item)
 
 
 def _rewrite(node: Node, types: dict[str, ColumnType], state_kinds: dict[int, str | None]) -> None:
@@ -144,6 +166,10 @@ def _rewrite(node: Node, types: dict[str, ColumnType], state_kinds: dict[int, st
         raise Invalid(f"{name} cannot be used as a window function", function=name)
     if not args:
         raise Invalid(f"{name} needs an argument", function=name)
+    if node["filter"] is not None and name not in _MERGES | _BUILDS:
+        raise Invalid(
+            f"{name} is no aggregate: write FILTER after the one among its arguments", function=name
+        )
     if name in _MERGES:
         kind = _MERGES[name]
         new = call(f"{PREFIX}merge_{kind}", [_listed(node, args[0]), _size(kind, args[1:2])])
@@ -161,11 +187,17 @@ def _rewrite(node: Node, types: dict[str, ColumnType], state_kinds: dict[int, st
     else:
         if len(args) < 2:
             raise Invalid(f"{name} needs a sketch and a number", function=name)
-        inner = "rank" if name in _RANKS else "quantile"
-        new = call(f"{PREFIX}{inner}", [args[0], cast(args[1], "DOUBLE")])
+        numbers = [cast(one, "DOUBLE") for one in args[1:]]
+        if name in _DISTRIBUTIONS:
+            bounds = call("list_value", numbers)
+            new = call(f"{PREFIX}{_DISTRIBUTIONS[name]}", [args[0], bounds])
+        else:
+            inner = "rank" if name in _RANKS else "quantile"
+            new = call(f"{PREFIX}{inner}", [args[0], numbers[0]])
     alias, location = node["alias"], node["query_location"]
+    asked = name_asked(node).upper()
     node.clear()
-    node.update(new)
+    node.update(new | {ASKED: asked})
     node["alias"], node["query_location"] = alias, location
 
 
@@ -241,13 +273,19 @@ def _size(kind: str, given: list[Node]) -> Node:
 
 def register_sketches(connection: duckdb.DuckDBPyConnection) -> None:
     """Create the functions that rewritten queries call."""
-    from duckdb.func import PythonUDFType
+    import pyarrow as pa
+    from duckdb.func import FunctionNullHandling, PythonUDFType
 
     from carnac import sketches
 
     def create(name: str, function: Callable[..., Any], parameters: list[Any], result: str) -> None:
         connection.create_function(
-            f"{PREFIX}{name}", function, parameters, result, type=PythonUDFType.ARROW
+            f"{PREFIX}{name}",
+            function,
+            parameters,
+            result,
+            type=PythonUDFType.ARROW,
+            null_handling=FunctionNullHandling.SPECIAL,
         )
 
     for kind, merge in (
@@ -266,15 +304,18 @@ def register_sketches(connection: duckdb.DuckDBPyConnection) -> None:
             ("doubles", "DOUBLE[]"),
         ):
             create(f"build_{kind}_{suffix}", _of_lists(build), [sql_type, "INTEGER"], "BLOB")
-        create(f"estimate_{kind}", _of_states(estimate), ["BLOB"], "DOUBLE")
+        create(f"estimate_{kind}", of_rows(estimate, "double"), ["BLOB"], "DOUBLE")
     create(
         "build_quantiles",
         _of_numbers(sketches.build_quantiles),
         ["DOUBLE[]", "INTEGER"],
         "BLOB",
     )
-    create("quantile", _of_states_and_numbers(sketches.quantile), ["BLOB", "DOUBLE"], "DOUBLE")
-    create("rank", _of_states_and_numbers(sketches.rank), ["BLOB", "DOUBLE"], "DOUBLE")
+    create("quantile", of_rows(sketches.quantile, "double"), ["BLOB", "DOUBLE"], "DOUBLE")
+    create("rank", of_rows(sketches.rank, "double"), ["BLOB", "DOUBLE"], "DOUBLE")
+    numbers = pa.list_(pa.float64())
+    for name, spread in (("cdf", sketches.shares), ("histogram", sketches.counts)):
+        create(name, of_rows(spread, numbers), ["BLOB", "DOUBLE[]"], "DOUBLE[]")
     intersect = _of_lists(lambda states, _: sketches.intersect_theta(states))
     create("intersect_theta", intersect, ["BLOB[]", "INTEGER"], "BLOB")
     subtract = _of_lists(lambda states, _: sketches.subtract_theta(states[0], states[1:]))
@@ -317,26 +358,18 @@ def _of_numbers(function: Callable[[Any, int], bytes]) -> Callable[..., Any]:
     return apply
 
 
-def _of_states(function: Callable[[bytes], Any]) -> Callable[..., Any]:
-    """Return the Arrow function that calls `function(state)` for each row; DuckDB counts its parameters."""
+def of_rows(function: Callable[..., Any], kind: pa.DataType | str) -> Callable[..., Any]:
+    """Return the Arrow function that calls one of one or two arguments for each row; where one is null, it is null."""
 
-    def apply(states: Any) -> Any:
+    def made(rows: Iterable[Sequence[Any]]) -> Any:
         import pyarrow as pa
 
-        return pa.array(
-            [None if state is None else function(state) for state in states.to_pylist()], "double"
-        )
+        return pa.array([None if None in row else function(*row) for row in rows], kind)
 
-    return apply
+    def of_one(values: Any) -> Any:
+        return made((value,) for value in values.to_pylist())
 
+    def of_two(values: Any, others: Any) -> Any:
+        return made(zip(values.to_pylist(), others.to_pylist(), strict=True))
 
-def _of_states_and_numbers(function: Callable[[bytes, float], Any]) -> Callable[..., Any]:
-    """Return the Arrow function that calls `function(state, number)` for each row."""
-
-    def apply(states: Any, numbers: Any) -> Any:
-        import pyarrow as pa
-
-        rows = zip(states.to_pylist(), numbers.to_pylist(), strict=True)
-        return pa.array([None if None in row else function(*row) for row in rows], "double")
-
-    return apply
+    return of_one if len(signature(function).parameters) == 1 else of_two

@@ -12,7 +12,10 @@ from carnac.core.segments.segment import TIME_COLUMN, ColumnType
 from carnac.core.segments.sql_columns import SQL_TYPE
 from carnac.ports import Catalog
 from carnac.ports.queries import SYSTEM_TABLES
+from carnac.query.dialect.druid import routines as druid_routines
 from carnac.query.functions import NAMES
+from carnac.query.rewriting.own import OWN_FUNCTIONS
+from carnac.query.rewriting.sketching import SKETCH_AGGREGATES
 from carnac.query.schema.system import SYSTEM_SCHEMA
 
 INFORMATION_SCHEMA = "information_schema"
@@ -140,6 +143,12 @@ def routines(cursor: duckdb.DuckDBPyConnection) -> Columns:
         if name in NAMES:
             _, texts = forms.setdefault(name.upper(), (kind == "aggregate", []))
             texts.append(f"'{name.upper()}({', '.join(types)})'")
+    for name, count, is_aggregate in druid_routines():
+        _, texts = forms.setdefault(name.upper(), (is_aggregate, []))
+        listed = "..." if count is None else ", ".join(["ANY"] * count)
+        texts.append(f"'{name.upper()}({listed})'")
+    for name in OWN_FUNCTIONS - NAMES:
+        forms[name.upper()] = (name in SKETCH_AGGREGATES, [f"'{name.upper()}(...)'"])
     return _columns(
         _ROUTINES,
         [

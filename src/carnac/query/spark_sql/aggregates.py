@@ -19,7 +19,7 @@ from carnac.query.spark_sql.kinds import (
     spark_type,
 )
 from carnac.query.spark_sql.typing import Printer, is_constant
-from carnac.query.syntax import Node, arguments
+from carnac.query.syntax import Node, arguments, name_asked
 
 _SPREADS = {
     "stddev": "stddev_samp",
@@ -97,7 +97,7 @@ def _aggregate(out: Printer, node: Node, name: str, after: str) -> str:
         return _quantile(out, node, name, after)
     if name in {"string_agg", "listagg", "group_concat"} and not distinct:
         return _texts(out, node, after)
-    raise refuse(f"the function {name} of {' and '.join(kinds) or 'nothing'}")
+    raise refuse(f"the function {name_asked(node)} of {' and '.join(kinds) or 'nothing'}")
 
 
 def _plain(out: Printer, node: Node) -> str:

@@ -39,7 +39,7 @@ from carnac.query.spark_sql.kinds import (
     spark_type,
 )
 from carnac.query.spark_sql.typing import Printer, is_constant
-from carnac.query.syntax import Node, arguments
+from carnac.query.syntax import Node, arguments, name_asked
 
 _PLUS, _MINUS, _TIMES_SIGN, _REST = {"+", "add"}, {"-", "subtract"}, {"*", "multiply"}, {"%", "mod"}
 _ARITHMETIC = _PLUS | _MINUS | _TIMES_SIGN | _REST | {"/", "//", "divide", "fdiv"}
@@ -71,7 +71,8 @@ def call_of(out: Printer, node: Node) -> str:
         if found is not None:
             return f"CAST({found} AS {spark_type(kind)})" if kind in WHOLE else f"({found})"
     kinds = ", ".join(out.kind(one) for one in args)
-    raise refuse(f"{name}({kinds})" if name in FUNCTIONS else f"the function {name}")
+    asked = name_asked(node)
+    raise refuse(f"{asked}({kinds})" if asked.lower() in FUNCTIONS else f"the function {asked}")
 
 
 def _formed(out: Printer, form: Form, args: Sequence[Node], kind: Kind) -> str | None:

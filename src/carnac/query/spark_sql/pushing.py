@@ -24,6 +24,7 @@ from carnac.query.syntax import (
     ROW_EXPRESSIONS,
     Node,
     conjunction,
+    lambda_names,
     select_of,
     text_of,
     unparse,
@@ -286,7 +287,7 @@ class _Push:
         if node.get("class") not in _OF_ROWS:
             return None
         parts = list(walk(node))
-        own = {one for part in parts if part.get("class") == "LAMBDA" for one in _parameters(part)}
+        own = {one for part in parts if part.get("class") == "LAMBDA" for one in lambda_names(part)}
         found: list[_Side] = []
         for one in parts:
             kind = one.get("class")
@@ -337,15 +338,6 @@ def _show(
         for name, (_, kind) in values.items()
     )
     cursor.execute(f"CREATE OR REPLACE TEMP VIEW {view} AS SELECT {listed} WHERE false")
-
-
-def _parameters(node: Node) -> list[str]:
-    """Return the names that a lambda gives to its arguments."""
-    return [
-        str(one["column_names"][0])
-        for one in walk(node.get("lhs"))
-        if one.get("class") == "COLUMN_REF" and len(one["column_names"]) == 1
-    ]
 
 
 def _sent(sql: str, kind: Kind, name: str) -> str:

@@ -11,7 +11,7 @@ from carnac.query.distributed.aggregates import is_aggregate
 from carnac.query.distributed.groups import is_ordinal
 from carnac.query.distributed.naming import column, key_of
 from carnac.query.spark_sql.kinds import refuse
-from carnac.query.syntax import Node, walk, walk_here
+from carnac.query.syntax import ASKED, Node, walk, walk_here
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +187,8 @@ def _refuse_unprintable(node: Node) -> None:
     parts = [node[key] for key in ("select_list", "where_clause", "having", "qualify", "modifiers")]
     for one in walk_here([*parts, node["group_expressions"]]):
         if one.get("class") in {"LAMBDA", "LAMBDA_REF"}:
-            raise refuse("a lambda")
+            asked = one.get(ASKED)
+            raise refuse(f"the function {asked}" if asked else "a lambda")
         if one.get("class") == "STAR" and id(one) not in plain:
             raise refuse("a star inside of an expression")
 

@@ -27,8 +27,6 @@ FORMS: Mapping[str, str] = {
     "approx_quantile_fixed_buckets": "approx_quantile(added, 0.5)",
     "array_concat_agg": "flatten(list(tags))",
     "ds_get_quantiles": "[DS_GET_QUANTILE(DS_QUANTILES_SKETCH(added), 0.5)]",
-    "ds_cdf": "avg(CAST(added <= 3 AS INTEGER))",
-    "ds_histogram": "histogram(added, [3, 5])",
     "ds_quantile_summary": "DS_GET_QUANTILE(DS_QUANTILES_SKETCH(added), 0.5)",
     "tdigest_generate_sketch": "DS_QUANTILES_SKETCH(added)",
     "tdigest_quantile": "DS_GET_QUANTILE(DS_QUANTILES_SKETCH(added), 0.5)",
@@ -108,8 +106,6 @@ FORMS: Mapping[str, str] = {
     # JSON
     "json_query": "json_extract(doc, '$.a')",
     "json_query_array": "json_extract(doc, '$.a[*]')",
-    "json_paths": "json_keys(doc)",
-    "json_merge": "json_merge_patch(doc, '{\"b\": 1}')",
     "parse_json": "CAST('{}' AS JSON)",
     "try_parse_json": "TRY_CAST(page AS JSON)",
     "to_json_string": "CAST(to_json(tags) AS VARCHAR)",
