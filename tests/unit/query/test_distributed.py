@@ -19,9 +19,9 @@ from carnac.ports.distributed import GatherLimit, Way
 from carnac.ports.queries import LeafFiles
 from carnac.query import QueryEngine
 from carnac.query.distributed import distributing
-from carnac.query.distributed.aggregates import AGGREGATES, CLOCK_READERS, CLOCKS, VOLATILE
+from carnac.query.distributed.aggregates import CLOCK_READERS, CLOCKS, VOLATILE
 from carnac.query.distributed.sorting import SMALL_ROWS_MAX
-from carnac.query.functions import NAMES
+from carnac.query.functions import AGGREGATES, NAMES
 from carnac.query.parameters import Parameters
 from tests.support.segments import MemoryCatalog
 from tests.support.spreading import ask, spread_query
@@ -84,6 +84,19 @@ ONE_ROUND = [
     ("SELECT approx_count_distinct_ds_hll(carrier), hll_estimate(ds_hll(delay)) FROM flights", ()),
     ("SELECT hll_estimate(ds_hll(carrier)), ds_theta(carrier) IS NULL FROM flights WHERE false", ()),
     ("SELECT theta_estimate(theta_not(ds_theta(carrier), ds_theta(carrier) FILTER (delay > 9))) FROM flights", ()),
+    ("SELECT carrier, ds_cdf(ds_quantiles_sketch(delay // 100), 3, 6.5), ds_histogram(ds_quantiles_sketch(delay // 100"
+     "), 5) FROM flights WHERE carrier = 'AA' AND delay % 50 = 0 GROUP BY 1", ()),
+    ("SELECT list_transform([carrier, 'x'], lambda delay: delay || carrier) AS l, count(*) FROM flights WHERE "
+     "list_contains(list_filter([1, 2, delay], lambda one: one > distance % 3), 2) GROUP BY l ORDER BY l", ()),
+    ("SELECT max(list_sum(list_transform([delay, 1], lambda flights: flights + 1))), MV_FILTER_ONLY(carrier, ['AA']) m "
+     "FROM flights GROUP BY ALL ORDER BY m", ()),
+    ("SELECT IPV4_MATCH('10.1.2.' || delay, '10.1.2.0/29') m FROM flights ORDER BY __time, m LIMIT 9", ()),
+    ("SELECT json_paths(json_merge(json_object('a', carrier), '{\"b\": 1}')) p, count(*) FROM flights GROUP BY 1", ()),
+    ("SELECT json_merge(json_object('a', carrier), '{\"b\": 1}') m FROM flights ORDER BY __time, delay LIMIT 3", ()),
+    ("SELECT position('A' IN carrier FROM 2) p, ipv6_match('::' || delay % 9, '::/126') m, count(*), max(PI) "
+     "FROM flights WHERE delay > PI GROUP BY 1, 2 ORDER BY 1, 2", ()),
+    ("SELECT time_floor(__time, 'P1DT12H') t, max(time_shift(__time, 'P1M1D', 1, 'Europe/Paris')) FROM flights "
+     "GROUP BY 1 ORDER BY 1 LIMIT 5", ()),
     ("SELECT carrier, quantile(ds_quantiles_sketch(delay), 0.5) FROM flights GROUP BY 1 ORDER BY 1", ()),
     ("SELECT carrier FROM flights WHERE delay > 1000 UNION SELECT name FROM airlines ORDER BY 1", ()),
     ("(SELECT carrier FROM flights ORDER BY __time LIMIT 3) UNION ALL SELECT max(name) FROM airlines ORDER BY 1", ()),
@@ -134,6 +147,10 @@ ONE_ROUND = [
 GATHERED = [
     ("SELECT mode(DISTINCT carrier) FROM flights WHERE carrier = 'AA'", "distinct"),
     ("SELECT first(carrier) FROM flights WHERE carrier = 'AA'", "first depends on the order"),
+    ("SELECT list_sort(array_concat_agg([carrier, 'x'])) FROM flights WHERE delay > 900", "order of rows"),
+    ("SELECT carrier, array_concat_agg(DISTINCT [delay % 9]) FROM flights GROUP BY 1 ORDER BY 1", "order of rows"),
+    ("SELECT list_transform([max(delay)], lambda x: x + count(*)) FROM flights", "a lambda over groups"),
+    ("SELECT carrier -> '$.a' FROM flights WHERE delay > 1e9", "an arrow"),
     ("SELECT median(delay) FROM flights WHERE carrier = 'AA'", "median"),
     ("SELECT string_agg(carrier, '' ORDER BY __time) FROM flights", "order"),
     ("SELECT grouping(carrier), count(*) FROM flights GROUP BY ROLLUP (carrier) ORDER BY ALL", "which grouping set"),

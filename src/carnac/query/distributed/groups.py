@@ -215,6 +215,8 @@ def _merged(expression: Any, parts: _Parts) -> Any:
             return expression | {"child": _merged(expression["child"], parts)}
         if is_sketch(expression) or is_aggregate(expression):
             return parts.whole(expression)
+        if expression["class"] == "LAMBDA":
+            raise NotOneRound("it has a lambda over groups")
         if expression["class"] == "COLUMN_REF":
             raise NotOneRound(f"'{expression['column_names'][-1]}' is not one of its groups")
     return {key: _merged(value, parts) for key, value in expression.items()}

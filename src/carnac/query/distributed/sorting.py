@@ -22,10 +22,9 @@ from carnac.query.distributed.naming import Names, NotOneRound, key_of, names_of
 from carnac.query.relations import Scope
 from carnac.query.syntax import ROW_EXPRESSIONS, Node, walk
 
-_EXPRESSIONS = ROW_EXPRESSIONS | {"COLUMN_REF", "STAR"}
+_EXPRESSIONS = ROW_EXPRESSIONS | {"COLUMN_REF", "LAMBDA", "STAR"}
 _WORDS = {
     "COLLATE": "a collation",
-    "LAMBDA": "a lambda",
     "LAMBDA_REF": "a lambda",
     "POSITIONAL_REFERENCE": "a column by its position",
     "SUBQUERY": "a subquery",
@@ -204,6 +203,8 @@ def _check_expressions(node: Node) -> None:
             continue
         if kind not in _EXPRESSIONS:
             raise NotOneRound(f"it has {_WORDS.get(kind, kind.lower())}")
+        if kind == "LAMBDA" and one["syntax_type"] != "LAMBDA_KEYWORD":
+            raise NotOneRound("an arrow may be a lambda, or a part of a document")
         if one["type"] == "GROUPING_FUNCTION":
             raise NotOneRound("it asks which grouping set a row is of")
         name = function_name(one)
