@@ -1,1 +1,1 @@
-"""What the targets of the Makefile run."""
+"""The programs that targets of the Makefile run."""

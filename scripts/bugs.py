@@ -17,11 +17,11 @@ class Bug:
     """A mistake that somebody could make.
 
     Attributes:
-        name: As a user says it.
-        text: What is wrong then, as a phrase.
-        module, path: Where: a module of Carnac, and a name in it, with dots.
-        make: Returns what takes the place of what is there.
-        needs: Who must be there: `servers`, `overlords`; empty: nobody.
+        name: Name for users.
+        text: The mistake as a phrase.
+        module, path: A module of Carnac, and the name in it, with dots, of the object to replace.
+        make: Returns the object that takes the place of the real one.
+        needs: Processes that must be there: `servers`, `overlords`; empty: none.
     """
 
     name: str

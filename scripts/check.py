@@ -39,18 +39,18 @@ CHECKS: dict[str, list[str]] = {
     ],
 }
 MEMORY_BYTES = 2 << 30
-"""What must be free in memory; the fast tests write a tenth of it."""
+"""Memory that must be free; the fast tests write a tenth of it."""
 
 
 class Result(NamedTuple):
-    """What a check came to."""
+    """The outcome of a check."""
 
     is_good: bool
     elapsed_s: float
 
 
 def run_check(name: str, environ: Mapping[str, str], *, is_beside: bool) -> Result:
-    """Run a check; what it says is printed at once, or as a whole at the end if another prints meanwhile."""
+    """Run a check; its output is printed at once, or as a whole at the end if another check prints meanwhile."""
     heading = f"── {name}: {' '.join(CHECKS[name][1:])}"
     if not is_beside:
         print(heading, flush=True)

@@ -29,7 +29,7 @@ def folder_in_memory(
     """Yield a folder in memory, which is removed at the end; None where tests must do with the disk.
 
     Args:
-        needed_bytes: What must be free in that file system, and twice as much in the memory of the machine.
+        needed_bytes: Bytes that must be free in that file system; twice as many must be free in the machine's memory.
     """
     if not is_fit(memory, needed_bytes) or available_bytes(meminfo) < 2 * needed_bytes:
         yield None

@@ -1,4 +1,4 @@
-"""Which planted bugs the simulator finds, by which law and how soon: the table of `docs/simulating.md`, made by a run.
+"""The planted bugs that the simulator finds, by law and time, as the table of `docs/simulating.md`, made by a run.
 
 `python -m scripts.planted_bugs` takes minutes; `--write` puts the table into the page, where tests find the seeds too.
 """
@@ -24,12 +24,12 @@ STEPS = 6
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a planted bug came to.
+    """The search for a planted bug.
 
     Attributes:
-        seeds: That found it, in order.
-        laws: Auditors that told, in order.
-        tried: Seeds that were tried, from 0 on.
+        seeds: Seeds that found it, in order.
+        laws: Auditors that reported it, in order.
+        tried: Number of seeds that were tried, from 0 on.
         first_s, all_s: Seconds of processor time until the first seed found it, and in all.
     """
 

@@ -21,7 +21,7 @@ REPORT = ROOT / "artifacts" / "tests.xml"
 KEPT = REPORT.with_name("failed-tests")
 KEEPING_FAILED = ("-o", "tmp_path_retention_policy=failed")
 MEMORY_BYTES = 4 << 30
-"""What must be free in memory for all tests to write there; they use less than half of it."""
+"""Memory that must be free for all tests to write there; they use less than half of it."""
 DAY_S = 3_600
 """How long a run may take, four times its limit, but by night: one that hangs is ended, and says what failed before."""
 ENDED = 124

@@ -1,7 +1,7 @@
 """Set up .venv in the checkout: pinned dependencies, Carnac itself, and a Java for Spark.
 
-Runs on a bare Python 3.11: nothing but the standard library. What is already there is kept; a
-second run takes a fraction of a second.
+Runs on a bare Python 3.11: nothing but the standard library. Packages and Java that are there are
+kept, so a second run takes a fraction of a second.
 
 Usage: python scripts/setup_env.py {demo,dev}
 """
@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
 LOG = VENV / "setup.log"
-GROUPS = {"demo": ("demo", "dev"), "dev": ("dev",)}  # what satisfies what: dev holds all of demo
+GROUPS = {"demo": ("demo", "dev"), "dev": ("dev",)}  # dev satisfies both: it holds all of demo
 HEARTBEAT_S = 10.0
 SILENCE_S = 0.5
 ERROR_TAIL_LINES = 25

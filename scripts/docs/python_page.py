@@ -104,7 +104,7 @@ VALUES: tuple[type, ...] = (
     TaskFilter,
     Leadership,
 )
-"""What the methods of a store take and return, in the order of the page."""
+"""The types that methods of a store take and return, in the order of the page."""
 
 _INTRO = """\
 # Python
@@ -211,7 +211,7 @@ def _signature(name: str, function: object) -> str:
 
 def _value(kind: type) -> str:
     described: dict[str, str] = {}
-    for base in reversed(kind.__mro__):  # what a field means may be said where it is inherited from
+    for base in reversed(kind.__mro__):  # an inherited field may be described in its base
         described |= _attributes(inspect.cleandoc(base.__doc__ or ""))
     lines = [f"### {kind.__name__}", "", _summary(inspect.getdoc(kind) or ""), ""]
     lines += ["| field | type | |", "|---|---|---|"]

@@ -26,8 +26,8 @@ class CarnacError(Exception):
     """Base of all errors that Carnac raises on purpose.
 
     Args:
-        message: One sentence for a person. What it repeats of a request may be anything: control characters are
-            written as escapes, and of what is longer than `MESSAGE_MAX` the beginning and the end are kept.
+        message: One sentence for a person. It may repeat any text of a request, so control characters are written as
+            escapes, and of a text that is longer than `MESSAGE_MAX` the beginning and the end are kept.
         ids: The things the message is about, for programs (`--json`, HTTP bodies).
     """
 

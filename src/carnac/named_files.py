@@ -1,6 +1,6 @@
 """Files that a person names to be written: the whole of one or nothing of it, and never a store's own.
 
-Whatever a command writes where the caller says goes through `named_file` or `open_named`; a house test holds the
+A command that writes to a file of the caller's choice uses `named_file` or `open_named`. A house test holds the
 command line, the pictures and the store to that.
 """
 
@@ -27,10 +27,10 @@ def named_file(place: Path, *, overwrite: bool, hint: str = "") -> Iterator[Bina
 
     Args:
         overwrite: Whether it takes the place of another file.
-        hint: What the caller may do where it does not.
+        hint: End of the message if it must not, with the caller's remedy.
 
     Raises:
-        Invalid: It is a folder or there already, or in the folder of a store.
+        Invalid: The place is a folder, a file that is there already, or in the folder of a store.
         NotFound: There is no such folder.
         DiskFull: No space is left.
         ReadOnly: This user cannot write there.

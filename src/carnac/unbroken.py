@@ -10,8 +10,8 @@ Python calls handlers in the main thread alone; in others there is nothing to ho
 
 from __future__ import annotations
 
-# What is below `signal`, which up to Python 3.11 raises and catches an error for each handler that is a function: three
-# times, a tenth of a commit.
+# The module below `signal`: up to Python 3.11 `signal` raises and catches an error for each handler that is a function.
+# That happens three times, and takes a tenth of a commit.
 import _signal  # type: ignore[import-not-found]
 import signal
 import threading
@@ -57,7 +57,7 @@ class SignalHolder:
         self._before: dict[int, Handler] = {}
 
     def begin(self) -> None:
-        """Write signals down from now on. What the process ignores or dies of stays as it is. Idempotent."""
+        """Write signals down from now on, except those that the process ignores or dies of. Idempotent."""
         if self._before:
             return
         for number in SIGNALS:
@@ -116,9 +116,9 @@ _current: _Unbroken | None = None
 
 @contextmanager
 def unbroken() -> Iterator[Callable[[], None]]:
-    """Yield what is to be called when the block must not be broken off any more; inside of another one it is the same.
+    """Yield the function to call when the block must not be broken off any more; an inner block yields the same one.
 
-    What signals do goes before whatever the block ends in.
+    The exception of a signal goes before any outcome of the block.
     """
     global _current  # noqa: PLW0603 - there is one main thread
     if threading.current_thread() is not threading.main_thread():

@@ -1,4 +1,4 @@
-"""Which segments are where: source 2's clouds of points.
+"""The places of segments as clouds of points, as in source 2.
 
 A band per server, the start of the segment's interval upwards, colour by datasource.
 
@@ -53,8 +53,8 @@ class Cloud:
     """Segments on servers, one element each.
 
     Attributes:
-        server: Which band, from 0 up.
-        color: Which datasource, from 0 up.
+        server: Number of the band, from 0 up.
+        color: Number of the datasource, from 0 up.
     """
 
     server: npt.NDArray[np.int64]

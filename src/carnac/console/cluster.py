@@ -1,6 +1,6 @@
-"""The picture of a cluster under load: what queries felt, which revision they saw, what each server held. Pure.
+"""The picture of a cluster under load: times and revisions of queries, and the holdings of each server. Pure.
 
-Time runs from left to right, the same seconds in every panel; what happened stands above as numbered lines.
+Time runs from left to right, the same seconds in every panel; events stand above as numbered lines.
 """
 
 from __future__ import annotations

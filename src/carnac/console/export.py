@@ -49,7 +49,7 @@ def render_chart(chart: Chart, suffix: str) -> bytes:
 
     Raises:
         Invalid: There is no such format.
-        Unavailable: What draws is not installed.
+        Unavailable: The library that draws is not installed.
     """
     _check_suffix(suffix)
     converter = load_converter()
@@ -79,7 +79,7 @@ def write_chart(chart: Chart, path: Path) -> None:
 
     Raises:
         Invalid: There is no such format.
-        Unavailable: What draws is not installed.
+        Unavailable: The library that draws is not installed.
         CarnacError: The file cannot be written; see `named_file`.
     """
     data = render_chart(chart, path.suffix.lower())
@@ -92,7 +92,7 @@ def check_picture(path: Path) -> None:
     Raises:
         Invalid: There is no such format.
         NotFound: There is no such folder.
-        Unavailable: What draws is not installed.
+        Unavailable: The library that draws is not installed.
     """
     _check_suffix(path.suffix.lower())
     if not path.parent.is_dir():

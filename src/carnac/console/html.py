@@ -40,8 +40,8 @@ def fill_page(template: str, parts: Mapping[str, str], *, bundle: str = "") -> s
     """Return a page: `{{name}}` is replaced by a part, `{{policy}}` by the policy for the page's scripts.
 
     Args:
-        template: Of Carnac's own; what stands in its `<script>` tags without attributes runs, so no part goes there.
-        parts: HTML, escaped; what looks like a place in it stays as it is.
+        template: Template of Carnac's own; code in its `<script>` tags without attributes runs, so no part goes there.
+        parts: Escaped HTML by name; text in it that looks like a place stays as it is.
         bundle: A script that runs where the template says `{{bundle}}`.
     """
     own = [found[1] for found in _SCRIPT.finditer(template)]

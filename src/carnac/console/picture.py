@@ -78,8 +78,8 @@ def draw_segments(
     """Return the chart of the segments that are visible at a revision.
 
     Args:
-        labels: What the legend says of each revision; one that is missing is named by its number. Revisions with one
-            label have one colour.
+        labels: Labels of revisions in the legend; a revision without one is named by its number. Revisions with the
+            same label have the same colour.
         title: Default: the datasource and the revision.
 
     Raises:

@@ -34,7 +34,7 @@ def encode_png(pixels: npt.NDArray[np.uint8], palette: Sequence[tuple[int, int, 
 
 
 def shrink_png(png: bytes) -> bytes:
-    """Return the same picture in fewer bytes: what draws it compresses fast, not well."""
+    """Return the same picture in fewer bytes, as the renderer compresses fast, not well."""
     chunks = []
     place = len(SIGNATURE)
     while place < len(png):

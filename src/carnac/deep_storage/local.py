@@ -26,8 +26,8 @@ class LocalDeepStorage:
     """Files below a directory (port `DeepStorage`).
 
     A write goes to a hidden file beside its place (`.<name>.<random>.tmp`), is flushed to the disk, renamed, and the
-    folder flushed: after a crash the file is there wholly or not at all. What a crash leaves half-written is listed
-    under its hidden name, so that garbage collection finds and removes it.
+    folder flushed: after a crash the file is there wholly or not at all. A file that a crash leaves half-written is
+    listed under its hidden name, so that garbage collection finds and removes it.
     """
 
     def __init__(self, root: Path) -> None:

@@ -72,10 +72,10 @@ class FlightSegmentServer:
 
     @property
     def server_id(self) -> str:
-        """Which server it is; asked of itself if it was not told.
+        """The id of the server, which is asked for it if it was not given.
 
         Raises:
-            Unavailable: It cannot be reached.
+            Unavailable: The server cannot be reached.
         """
         if not self._server_id:
             self.inventory(epoch="none")

@@ -50,7 +50,7 @@ def to_flight(error: Exception, what: str) -> fl.FlightError:
     """Return what a Flight server raises in place of an error.
 
     Args:
-        what: Was asked, for the log, if the error is a bug.
+        what: Name of the request, for the log and the message if the error is a bug.
     """
     import pyarrow.flight as fl
 

@@ -36,16 +36,16 @@ class FlightServer:
 
     Args:
         host: Address to listen at.
-        store_id: Of the store of these segments: a client of another store is refused; empty: none is.
-        port: 0: one that is free.
-        is_own: Whether a token is of a process of the cluster; None: whoever can reach it may ask.
+        store_id: Store of these segments, whose clients alone are answered; empty: all clients are.
+        port: Port to listen at; 0: a free one.
+        is_own: Whether a token is of a process of the cluster; None: every client is answered.
         certificate: Its chain and its key, in PEM; None: nothing is encrypted.
 
     Raises:
         Unavailable: The address is taken, or not this machine's.
 
     Attributes:
-        port: At which it listens.
+        port: Port at which it listens.
     """
 
     def __init__(
@@ -156,7 +156,7 @@ class _Calls:
             self._server.cancel(leaf_id)
 
     def stop_abandoned(self) -> None:
-        """Stop the statements of clients that have gone: what a query computes for nobody should not go on."""
+        """Stop the statements of clients that have gone: a query that nobody waits for should not go on."""
         with self._mutex:  # a call ends, and what it is asked by with it, only when nobody asks
             gone = [call for call in self._calls if not call.is_told and call.is_abandoned()]
             for call in gone:

@@ -1,7 +1,7 @@
 """The forms of data on the wire: messages in MessagePack, segments as their records, small tables as Arrow streams.
 
-Whoever sends may be anybody: what does not read as stated is Invalid, and nothing is believed that is not checked here
-or by whoever is called with it.
+The sender may be anybody. A message that does not read as stated is Invalid, and no value is believed that is not
+checked here or by the function that is called with it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The tables of a store: metadata from the log, and the files that they name, put where deep storage is.
 
-All that is written is a function of a revision: whoever writes it writes the same, and what is there is not written
-again. What garbage collection took too early is put back by whoever asks next.
+Every file is a function of a revision: all processes write the same bytes, and a file that is there is not written
+again. A file that garbage collection took too early is put back at the next request.
 """
 
 from __future__ import annotations
@@ -226,11 +226,11 @@ class Tables:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What the log says of a datasource.
+    """The facts of the log about a datasource.
 
     Attributes:
-        changes: Revisions that changed it, each with its time; the newest ones.
-        whole: From this revision on no commit is missing.
+        changes: The newest revisions that changed it, each with its time.
+        whole: Revision from which on no commit is missing.
     """
 
     changes: Mapping[int, int]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 TIMEOUT_S = 10.0
 """Long: a broker that was just started first finds out who leads."""
 QUEUED_KB = 32 << 10
-"""What the library reads ahead, at most."""
+"""Most that the library reads ahead."""
 _OURS = {
     "group.id": "carnac",  # the library wants one; no member joins it
     "enable.auto.commit": False,
@@ -28,11 +28,11 @@ _OURS = {
 
 
 class Polled(NamedTuple):
-    """What a call to Kafka brought.
+    """The outcome of a call to Kafka.
 
     Attributes:
-        messages: In the order of their offsets, of each partition.
-        ends: Of partitions of which all is read: the offset that the next message will have at least.
+        messages: Messages; those of a partition are in the order of their offsets.
+        ends: Partitions that are read to the end, each with the least offset that its next message can have.
     """
 
     messages: Sequence[Message]
@@ -108,7 +108,7 @@ class KafkaClient:
         )
 
     def bounds(self, partitions: Sequence[Partition]) -> dict[Partition, Bounds]:
-        """Return which offsets each partition holds; what is part of an open transaction does not count.
+        """Return which offsets each partition holds; messages of an open transaction do not count.
 
         Raises:
             Unavailable: Kafka does not answer.
@@ -180,7 +180,7 @@ def _said(error: Exception) -> str:
 
 
 def _silent() -> Any:
-    """Return a logger that says nothing: what matters is told as an error."""
+    """Return a logger that says nothing, as failures that matter are raised as errors."""
     import logging
 
     logger = logging.getLogger("carnac.kafka.library")

@@ -1,4 +1,4 @@
-"""What a message has beside its value, as fields of the row that it becomes (Druid's input format `kafka`)."""
+"""The envelope of a message (key, headers, place, time) as fields of its row (Druid's input format `kafka`)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _EMPTY = b"{}"
 
 
 def enveloped(message: Message, value: bytes | None, envelope: Envelope) -> bytes:
-    """Return a JSON object with what the message has beside it; a field of its own goes before one of these.
+    """Return a JSON object with the envelope of its message; a field of its own goes before one of the envelope.
 
-    One that is no object stays as it is: who reads it says so.
+    A value that is no object stays as it is, and its reader rejects it.
     """
     text = (_EMPTY if value is None else value).rstrip()
     if not text.endswith(b"}"):
@@ -44,7 +44,7 @@ def _beside(message: Message, envelope: Envelope) -> Mapping[str, object]:
 
 
 def _text(value: Any) -> str | None:
-    """Return bytes as text; what is no UTF-8 in base 64."""
+    """Return bytes as text; bytes that are no UTF-8, in base 64."""
     if value is None or isinstance(value, str):
         return value
     try:

@@ -1,4 +1,4 @@
-"""The four doors of the format: what each makes of its options."""
+"""The four doors of the format; each makes a reader or a writer of its options."""
 
 from __future__ import annotations
 

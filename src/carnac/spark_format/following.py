@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from carnac.spark_format.options import Options
 
 Changes: TypeAlias = Literal["refuse", "skip", "added"]
-"""What becomes of commits that take rows back: they end the query, are left out, or only their new rows count."""
+"""Treatment of commits that take rows back: they end the query, are left out, or only their new rows count."""
 BEFORE = -1
 """The offset before the first batch, which is all that is there."""
 IDLE_REVISIONS = 100
@@ -63,7 +63,7 @@ class FollowingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Leave the store where it is open."""
         return self.__dict__ | {"_open": None, "_lease": None}
 
-    # what Spark asks
+    # calls of Spark
 
     @in_one_sentence
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
@@ -190,7 +190,7 @@ class FollowingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._lease = self._acquire(opened, revision, ttl_ms)
 
     def _acquire(self, opened: StoreApart, revision: int, ttl_ms: int) -> Lease:
-        """Take a lease on a revision, or on the next one: what is to come is read from there on."""
+        """Take a lease on a revision, or on the next one, from which later commits are read."""
         for held in (revision, revision + 1):
             with suppress(NotFound):
                 return opened.metadata.acquire_lease(

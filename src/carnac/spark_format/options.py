@@ -1,4 +1,4 @@
-"""Options of the format: what each door takes, as values. Spark compares their names without case."""
+"""Options of the format, as values for each door. Spark compares their names without case."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _LOAD = (
 WRITE = (*_LOAD, "batch", "intervals")
 WRITE_STREAM = _LOAD
 _OF_SPARK = {"checkpointlocation", "queryname", "outputmode"}
-"""What Spark itself takes of the same options."""
+"""Those of the same options that Spark itself takes."""
 LEASE_MINUTES = 120
 LEASE_MINUTES_MAX = 24 * 60
 _FLAGS = {"true": True, "false": False}
@@ -34,12 +34,12 @@ class Options:
     """The options of one door.
 
     Args:
-        given: As Spark hands them over.
-        known: Those that the door takes.
-        door: What it is, for messages.
+        given: Options as Spark hands them over.
+        known: Options that the door takes.
+        door: Name of the door for messages.
 
     Raises:
-        Invalid: There is another one.
+        Invalid: An option is given that the door does not take.
     """
 
     def __init__(self, given: Mapping[str, str], known: tuple[str, ...], door: str) -> None:
@@ -92,7 +92,7 @@ class Options:
 
     @property
     def datasource(self) -> str:
-        """The datasource: what is given to `load`, `save` and `start`.
+        """The datasource, as `load`, `save` and `start` are given it.
 
         Raises:
             Invalid: It is missing.

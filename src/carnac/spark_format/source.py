@@ -1,7 +1,7 @@
-"""The format itself: what Spark calls.
+"""The format itself, as Spark calls it.
 
-Spark imports it in each session that looks for formats, also where nobody wants it: what it needs is imported when it
-is first used.
+Spark imports this module in each session that looks for formats, even if nobody uses the format. So the modules that
+it needs are imported when it is first used.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class CarnacSource(DataSource):
     """The format `carnac`. Spark makes one for each DataFrame, and pickles it when its schema is known.
 
     Attributes:
-        pinned: What is read; None before the schema was asked for.
+        pinned: Datasource and revision to read; None before the schema was asked for.
     """
 
     pinned: Pinned | None = None

@@ -80,7 +80,7 @@ class Begun:
             )
 
     def abandon(self, results: Sequence[JobResult] = ()) -> None:
-        """End it without a commit; what tasks wrote that nobody heard of is left to garbage collection."""
+        """End it without a commit; files of tasks that did not report are left to garbage collection."""
         with opened_apart(self.store) as opened, opened.loads() as loads:
             loads.abandon(self.load, segments_of(results))
 
@@ -148,11 +148,11 @@ def _in_mode(spec: IngestSpec, options: Options, *, is_overwrite: bool) -> Inges
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written(WriterCommitMessage):
-    """What one task wrote.
+    """The results of one task.
 
     Attributes:
-        begun: The load that it is of; None where the writer that planned it also commits.
-        query_id: Of its streaming query.
+        begun: The load of the task; None if the writer that planned it also commits.
+        query_id: Id of its streaming query.
     """
 
     results: tuple[JobResult, ...]
@@ -217,7 +217,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     @in_one_sentence
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
-        """Publish what all tasks have written; what was published before is left alone.
+        """Publish the rows that all tasks have written; a batch that was published before is left alone.
 
         Raises:
             Invalid: The writer is that of another checkpoint.
