@@ -1,6 +1,6 @@
-"""Redaction of texts that may hold a password: URLs, settings of Spark, what a task was submitted with.
+"""Redaction of texts that may hold a password: URLs, settings of Spark, submitted tasks.
 
-What is not known to be harmless is hidden: a parameter of a URL is shown if its name is on a list, and a text that
+Text that is not known to be harmless is hidden. A parameter of a URL is shown if its name is on a list, and a text that
 looks like a URL and is none shows its scheme only.
 """
 
@@ -59,7 +59,7 @@ def show_url(text: str) -> str:
 
 
 def is_readable(url: str) -> bool:
-    """Whether a URL can be taken apart: what is special in its password is written with percent signs."""
+    """Whether a URL can be taken apart: special characters in its password are written with percent signs."""
     rest = url.partition("://")[2]
     return _URL.fullmatch(rest, 0, _start_of_parameters(rest)) is not None
 

@@ -20,7 +20,7 @@ _NULL = "<i>null</i>"
 
 
 class Shown:
-    """A value that shows itself by facts: names and short texts; what is empty is left out of its line."""
+    """A value that shows itself by facts: names and short texts. Empty facts are left out of its line."""
 
     __slots__ = ()
 
@@ -60,7 +60,7 @@ def html_table(
     """Return a table of texts, each escaped and cut; None is shown as null.
 
     Args:
-        note: What stands below it; empty: nothing does.
+        note: Text below it; empty: none.
     """
     head = "".join(f"<th>{escape_text(name)}</th>" for name in names)
     body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)

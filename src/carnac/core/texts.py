@@ -1,8 +1,8 @@
-"""Texts that come from outside: what no name, no free text and no nested value may hold, said by one sentence.
+"""Texts that come from outside: characters that names, free texts and nested values may not hold, and one message.
 
 Such a text is kept in a database, written to JSON, put on a command line and shown on terminals and pages. A NUL
-ends it there, half a surrogate pair has no bytes, an escape moves a cursor: so it is refused where it comes in, and
-what is inside need not look again.
+ends it there, half a surrogate pair has no bytes, an escape moves a cursor. So such a text is refused where it comes
+in, and the code inside need not look again.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def check_nested(
     """Check all texts, keys and numbers of a value that is made of objects and lists.
 
     Args:
-        what: What it is called; the place of what is wrong follows, as in `the spec: a.b[0]`.
+        what: Name for messages; the place of the error follows, as in `the spec: a.b[0]`.
         names: Keys whose texts, alone or in a list, are names.
         data: Keys whose texts are data: they may be all that a file can hold as text.
         is_json: Whether it may hold nothing that JSON has not.

@@ -1,4 +1,4 @@
-"""Statements that are asked over a network, and what an answer says of itself."""
+"""Statements that are asked over a network, and the facts of their answers."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ class Statement:
         query_id: By which it can be cancelled, and is found in the query log; unique among those that run.
         at: The revision, time or tag to read; None: the revision that the broker plans on.
         timeout_ms: After which it is stopped; None: the store's setting; 0: no limit.
-        on_missing: What if segments cannot be read; on Spark only `ERROR`.
+        on_missing: Outcome if segments cannot be read; on Spark only `ERROR`.
         priority: Higher ones leave the queue first; 0 by default.
         lane: Name of a lane of the queue that limits how many of its queries run; None: none.
-        keeping: What may be done with kept partial results.
+        keeping: Allowed uses of kept partial results.
         engine: `SPARK`: there; None: the broker decides.
         client: The client, by an address or a name: clients take turns in the queue, and the query log says it.
     """
@@ -69,7 +69,7 @@ class Receipt:
     """The basis of an answer, by which anybody with the log can derive it again.
 
     Attributes:
-        store_id: Whose log it is; None: of a receipt that does not say.
+        store_id: Id of the store whose log was read; None: the receipt does not name it.
         revision: The one revision that was read.
         statement_digest: SHA-256 of statement and parameters, in hexadecimal.
         segments_digest: SHA-256 of the sorted set of segments with their clips, in hexadecimal.
@@ -114,7 +114,7 @@ class AnswerFacts(Reach):
         query_id: Of the statement.
         revision: The one revision that was read.
         segments_expected: Entries that the statement needs after pruning at that revision.
-        engine: What ran it.
+        engine: Engine that ran it.
         why: One sentence: why that engine.
         etag: Changes exactly when the answer could: a digest of statement, segments with clips, columns and lookups,
             without quotes. One of an answer that depends on the time or on chance never comes again.

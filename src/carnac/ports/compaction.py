@@ -19,7 +19,7 @@ class GroupEnd:
     Attributes:
         outcome: `committed`, `unchanged`, `conflict` or `failed`.
         error: Why it did not commit; None if it did.
-        exit_code: What a command exits with that failed of the error; 0: there is none, or it is not known.
+        exit_code: Exit code of a command that the error ends; 0: there is no error, or it is not known.
         bytes_wasted: Of files that were written for nothing.
     """
 
@@ -35,7 +35,7 @@ class RunEnd:
     """A run that has ended.
 
     Attributes:
-        groups: What is known of its groups; those that are missing are looked at again.
+        groups: Known ends of its groups; groups that are missing are looked at again.
         error: Why the groups that are missing did not come to an end; None: nothing was wrong with them.
         bytes_wasted: Of files that all its attempts together have written for nothing.
     """
@@ -75,7 +75,7 @@ class RunTerms:
 
 
 class CompactionRunner(Protocol):
-    """Runs tasks side by side. Whatever becomes of a run, the store stays whole: each group is published alone."""
+    """Runs tasks side by side. No end of a run breaks the store: each group is published alone."""
 
     def start(self, task: CompactionTask, terms: RunTerms) -> str:
         """Start a task; return the id of the run.

@@ -1,6 +1,6 @@
-"""One statement over many servers: how it is split, and what the broker makes of the servers' rows.
+"""One statement over many servers: how it is split, and how the broker puts the servers' rows together.
 
-Whoever reads segment files for a part of a statement is a leaf (`LeafRequest`).
+A process that reads segment files for a part of a statement is a leaf (`LeafRequest`).
 """
 
 from __future__ import annotations
@@ -101,22 +101,22 @@ class Distribution:
 
     Attributes:
         reason: Why this way, in a sentence.
-        leaves: What is asked, each of all its slices: a broker deals them out, so that every slice goes to one server.
-            Each has a view of its own, by which it is known. None where no segment can matter.
-        final_sql: What the broker runs over what comes back.
-        stands: What the rows that come back are to `final_sql`.
+        leaves: Requests to leaves, each with all its slices. A broker deals the slices out, so that each goes to one
+            server. Each request has a view of its own, by which it is known. None where no segment can matter.
+        final_sql: Statement that the broker runs over the rows that come back.
+        stands: Tables that `final_sql` reads these rows as.
         query_id: By which merging is cancelled.
         tables: Small tables that `final_sql` names, `pyarrow.Table`s by name.
         names: Of the result's columns; None: as `final_sql` gives them.
-        limit: Of what comes back, from all servers together; None: what memory holds.
-        basis: What the answer rests on.
+        limit: Limit of the rows that come back, from all servers together; None: the memory.
+        basis: Basis of the answer.
         is_union: Whether the answer is that of each leaf's rows, united: `run_final` may be called part by part.
-        whole_sql: What one server answers the whole statement by, if it reads all slices of the one request; None: the
-            broker has something to do in any case.
-        is_edge: Whether it wants rows at one end of time, for which few files are read as a rule.
-        told: What EXPLAIN says, line by line; empty: the statement is to be run.
+        whole_sql: SQL by which one server answers the whole statement, if it reads all slices of the one request; None:
+            the broker has something to do in any case.
+        is_edge: Whether it needs rows at one end of time, for which few files are read as a rule.
+        told: Lines of EXPLAIN; empty: the statement is to be run.
         gives: Names and SQL types of the columns of the statement's rows; none where it is a part of another one.
-        along: What is to be run first; its answers go along by `given`.
+        along: Tables whose plans are run first; `given` adds their answers.
     """
 
     way: Way
@@ -171,7 +171,7 @@ class SparkTable:
 
     Attributes:
         columns: Without `__time`, with their types.
-        slices: What the view shows.
+        slices: Slices that the view shows.
     """
 
     view: str
@@ -186,8 +186,8 @@ class SparkPlan:
     Attributes:
         sql: In Spark's SQL; it names nothing but `scans` and `tables`.
         tables: Small tables, `pyarrow.Table`s by name.
-        merge: What is made of Spark's rows, part by part: they answer to `rows`.
-        rows: By which name.
+        merge: Plan over Spark's rows, part by part, which it names `rows`.
+        rows: Name of Spark's rows in it.
     """
 
     sql: str
@@ -199,7 +199,7 @@ class SparkPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SparkRows:
-    """A view of a statement that loads rows: what Spark's workers compute from each row before Spark sees it.
+    """A view of a statement that loads rows. Spark's workers compute its rows, one by one, before Spark sees them.
 
     Attributes:
         of: The segments that it reads, or the name of an external table.
@@ -214,7 +214,7 @@ class SparkRows:
 
 
 SOURCE_ROWS = "__carnac_source"
-"""What a SELECT of `SparkRows` calls the rows that it is given."""
+"""Name of the given rows in a SELECT of `SparkRows`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

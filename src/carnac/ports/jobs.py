@@ -73,7 +73,7 @@ class JobReport:
         segments: Segment files written.
         size_bytes: Of these files.
         seconds_by_phase: Wall seconds, in order of the phases.
-        notes: What the load changes in the datasource, or what looks like a mistake; a sentence each.
+        notes: Changes that the load makes in the datasource, and probable mistakes; a sentence each.
         is_for_append: An append of the same files would have done the same, without Spark: they are few, and what the
             spec computes means the same there.
     """
@@ -112,7 +112,7 @@ class JobProgress:
     """A moment of a running job.
 
     Attributes:
-        phase: What it does now, in a word or two.
+        phase: Its present work, in a word or two.
         done: Tasks finished of `total` in this phase.
         total: Tasks of this phase; 0 before they are known.
         rows: Rows done so far in this phase; None if not known.
@@ -131,7 +131,7 @@ class StreamProgress(JobProgress):
     """A moment of a task that reads a stream.
 
     Attributes:
-        counts: What it has done since it began, by name.
+        counts: Counts of its work since it began, by name.
     """
 
     counts: Mapping[str, int]
@@ -139,7 +139,7 @@ class StreamProgress(JobProgress):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentRewrite:
-    """A segment that a predicate delete touched: what was visible of it, and the segments that take its place.
+    """A segment that a predicate delete touched: its visible part, and the segments that take its place.
 
     Attributes:
         replacements: Empty if no row is left.

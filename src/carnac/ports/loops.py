@@ -20,7 +20,7 @@ SAID_AGAIN_ROUNDS = 600
 
 
 def safely(log: logging.Logger, what: str, do: Callable[[], object]) -> Exception | None:
-    """Do something; what it raises is logged in a line and returned. A bug has its traceback there."""
+    """Do something. An exception is logged in a line and returned; a bug has its traceback in the log."""
     try:
         do()
     except Exception as error:
@@ -53,12 +53,12 @@ def reason_of(error: Exception) -> str:
 
 
 class Loop:
-    """One duty. What a round raises is logged, and the next round comes all the same.
+    """One duty. An exception of a round is logged, and the next round comes all the same.
 
     Args:
-        name: What the duty is called, in logs and where people ask whether it turns.
+        name: Name of the duty, in logs and where people ask whether it turns.
         run_round: Has one round.
-        log: Of whoever has the duty.
+        log: Log of the owner of the duty.
         period_ms: Pause between two rounds.
         clock: By which it counts as turning; None: nobody asks.
         stale_ms: How long ago its last round may have ended; None: `STALE_PERIODS`, and at least `STALE_MIN_MS`.

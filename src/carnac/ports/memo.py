@@ -77,7 +77,7 @@ class Memo(Generic[K, V]):
             self._weight = 0
 
     def get(self, key: K, make: Callable[[], V]) -> V:
-        """Return the value of a key, made if it is not kept. What `make` raises is raised."""
+        """Return the value of a key, made if it is not kept. Exceptions of `make` pass through."""
         found = self.find(key)
         if found is None:
             found = make()

@@ -18,11 +18,11 @@ Allocate: TypeAlias = Callable[[Sequence[AllocationRequest]], Sequence[Allocatio
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlaceTerms:
-    """On which terms a task's writes get places; None in its place: publish finds them.
+    """The terms on which a task's writes get places; None in its place: publish finds them.
 
     Attributes:
-        owner: With whose end the places end.
-        lock: What the owner must hold on a chunk to get a place there.
+        owner: Owner with whose end the places end.
+        lock: Lock that the owner must hold on a chunk to get a place there.
         is_alone: It works under a time-chunk lock: nobody else numbers segments there, so it numbers its own.
         locks_first: Its locks are got before the first segment is written, once the time chunks are known.
     """
@@ -41,7 +41,7 @@ class AskForPlaces:
     all before any is written.
 
     Attributes:
-        template: What every request says; time and sequence are the segment's.
+        template: Values of every request; time and sequence are the segment's.
         url: Where executors ask, over HTTP.
         allocate: Where the driver asks.
     """

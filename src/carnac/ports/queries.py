@@ -141,15 +141,15 @@ class LeafRequest:
     Attributes:
         query_id: Of the statement that it is a part of.
         revision: That the broker planned on.
-        sql: What is to be run; its only tables are `view` and `tables`. Parameters are written into it.
+        sql: Statement to run; its only tables are `view` and `tables`. Parameters are written into it.
         view: The name that stands for the rows of the slices.
         columns: Of the view, without `__time`, with their types.
-        slices: What the view shows.
+        slices: Slices that the view shows.
         tables: Small tables that are sent along, `pyarrow.Table`s by name.
         timeout_ms: After which it is stopped; None: no limit but the engine's own.
         skips_missing: Whether a segment that cannot be read is reported in `LeafReport.missing` and left out; else it
             is an error.
-        keeping: What may be done with kept partial results: `READ_ALL` if the answer over some slices is no part of the
+        keeping: Allowed uses of kept partial results: `READ_ALL` if the answer over some slices is no part of the
             answer over more.
         is_explained: Nothing is read, and the batches are empty; the report says what is kept.
     """
@@ -173,13 +173,13 @@ class LeafReport:
 
     Attributes:
         server_id: The leaf; empty in the process of the broker.
-        slices: What was read: segment ids with their clips, as asked; `is_whole` says whether that can be relied on.
+        slices: Slices that were read: segment ids with their clips, as asked; to be relied on if `is_whole`.
         missing: Why segments could not be read, by segment id.
         damaged: Those of `missing` whose files in deep storage are gone or damaged: nobody else can read them.
         cold: How many of the segments were read from deep storage.
         kept: Of how many segments the partial results were kept, and not read again.
         rows: That the leaf's statement gave.
-        is_whole: The leaf has said all of this, at the end of its rows.
+        is_whole: Whether the leaf has sent all of this, at the end of its rows.
     """
 
     server_id: str = ""

@@ -22,7 +22,7 @@ class Damage(NamedTuple):
     """How the bytes of a file differ from what was recorded.
 
     Attributes:
-        detail: What is wrong, as a phrase.
+        detail: Description of the damage, as a phrase.
     """
 
     kind: Literal["size", "checksum"]

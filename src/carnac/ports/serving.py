@@ -1,7 +1,7 @@
-"""A cluster that serves: which servers there are, what they hold, and which revision brokers plan on.
+"""A cluster that serves: its servers, their holdings, and the revision that brokers plan on.
 
-Servers find one another through the metadata store and nothing else: `ServerRecords` is a part of it. What a
-historical holds is asked of the historical itself (`SegmentServer`), so that a commit never waits for announcements.
+Servers find one another through the metadata store and nothing else: `ServerRecords` is a part of it. A historical is
+asked itself for its holdings (`SegmentServer`), so that a commit never waits for announcements.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ class ServerRecord:
             others are random, new with each start.
         url: Where others reach it: `grpc+tcp://…` or `grpc+tls://…` of a historical, `http://…` or `https://…` of the
             others.
-        holder: Which process on which machine, for people.
+        holder: Process and machine, for people.
         tier: Of a historical; empty for the others.
-        capacity_bytes: What a historical may hold on its disk; 0 for the others.
+        capacity_bytes: Bytes that a historical may hold on its disk; 0 for the others.
         started_at_ms: When the process started, epoch milliseconds, UTC.
         heartbeat_at_ms: Its last sign of life, by the clock of the store.
         lease_ms: How long after it the server counts as alive; 0 once it has said goodbye.
@@ -150,7 +150,7 @@ class Inventory:
         holdings: Sorted by segment id.
         removed: Segment ids that are not held any more; empty if whole.
         used_bytes: On its disk, what is loading included.
-        capacity_bytes: What it may hold.
+        capacity_bytes: Bytes that it may hold.
         running: Queries that it runs now.
     """
 
@@ -178,7 +178,7 @@ class SegmentServer(Protocol):
 
     @property
     def server_id(self) -> str:
-        """Which server it is."""
+        """The server's id."""
         ...
 
     def assign(self, segments: Sequence[Segment], *, fence: int, number: int) -> None:

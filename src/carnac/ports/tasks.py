@@ -1,4 +1,4 @@
-"""Tasks: what runs attempts, and what their work is."""
+"""Tasks: the runners of attempts, and the work of attempts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskFilter:
-    """Which tasks are wanted; None: whatever.
+    """Conditions on the tasks of a list; None: no condition.
 
     Attributes:
         states: In one of these.
@@ -44,7 +44,7 @@ EVERY_TASK = TaskFilter()
 class TaskRunner(Protocol):
     """Starts the processes of attempts, and stops them. Safe for many threads.
 
-    What it starts calls `carnac.overlord.attempt.run_attempt` for (task id, attempt number), once. It outlives the
+    Each process calls `carnac.overlord.attempt.run_attempt` for (task id, attempt number), once. It outlives the
     overlord where it can: another overlord finds it by its handle, or by its signs of life in the metadata store.
     """
 

@@ -30,8 +30,8 @@ _lock = threading.Lock()
 def own_folder(kind: str) -> Path:
     """Return the temporary folder of this process for things of one kind; made when it is first asked for.
 
-    It ends with the process. What a killed one left is removed by the next that asks for the same kind: a folder whose
-    owner lives is locked, and so is one that a living child of it has (`handle_of`).
+    It ends with the process. The folder of a killed process is removed by the next one that asks for the same kind. A
+    folder whose owner lives is locked, and so is one that a living child of the owner has (`handle_of`).
 
     Args:
         kind: A word, as part of the folder's name.

@@ -79,7 +79,7 @@ class DaemonThreads:
         return done
 
     def wait(self) -> None:
-        """Wait until what was submitted is done, `GRACE_MS` at most; what is not is noted as left."""
+        """Wait until the submitted work is done, `GRACE_MS` at most; unfinished work is noted as left."""
         with self._mutex:
             unfinished = list(self._unfinished)
         if wait(unfinished, GRACE_MS / 1000).not_done:
@@ -106,7 +106,7 @@ class DaemonThreads:
                         return
                 do = self._work.get()
             do()
-            del do  # what it holds may go while nothing is to be done
+            del do  # its objects may go while nothing is to be done
             with self._mutex:
                 self._free += 1
 

@@ -1,4 +1,4 @@
-"""The log: what a commit is, and what becomes of a publication.
+"""The log: commits, and the way from a publication to a commit.
 
 Where is it decided that an append joins a chunk? First in `layout`, before rows are written: a row belongs to
 the live chunk that holds its time; where there is none, to the bucket of the segment granularity, or to the
@@ -8,8 +8,8 @@ partition id, and puts nothing out of sight. Where the chunks have changed since
 gets one entry for each chunk that it touches, clipped to it; where there is none, it founds one. `appending`
 does the plain case, in which every chunk is live as it was, in a fifth of the time.
 
-`commits` has what a writer asks for (`Publication`) and what the log keeps (`Commit`). `drafts` carves and
-re-enters chunks for replacements, `allocation` honours places that were promised before, `reverting` undoes a
-commit, `retention` says what history stays, `late_ledger` counts rows that came late, and `laws` has what must
-always hold.
+`commits` has the request of a writer (`Publication`) and the record of the log (`Commit`). `drafts` carves and
+re-enters chunks for replacements, `allocation` reserves places before rows are written, `reverting` undoes a
+commit, `retention` decides which revisions stay, `late_ledger` counts rows that came late, and `laws` has the
+laws that always hold.
 """

@@ -1,4 +1,4 @@
-"""Segment allocation: which place a segment will have, settled before it is published.
+"""Segment allocation: the place of a segment, settled before it is published.
 
 A *pending segment* is a reservation: of a time chunk, a major version there, and a partition id. A writer of segments
 under segment locks asks for one whenever it begins a segment (best-effort rollup), or for all before it writes
@@ -32,7 +32,7 @@ from carnac.core.time.intervals import Interval, IntervalSet, format_ms, interva
 from carnac.errors import CarnacError, Conflict, Revoked
 
 Key: TypeAlias = tuple[str, str, str]
-"""Datasource, sequence, previous id: what makes a request the same as an earlier one."""
+"""Datasource, sequence, previous id: requests that agree in these are the same."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -300,7 +300,7 @@ class _Draft:
         """Ask for the owner's lock on a chunk; return None if it is held or not needed."""
         if request.lock is None:
             return None
-        if request.owner != self._asker:  # what one asks for may end what another one had
+        if request.owner != self._asker:  # a request of one owner may end a lock of another
             self._asker = request.owner
             self._asked.clear()
         key = (request.datasource, chunk)

@@ -1,4 +1,4 @@
-"""Requests for places, and the replies to them, as JSON: what travels over HTTP."""
+"""Requests for places, and the replies to them, as JSON for HTTP."""
 
 from __future__ import annotations
 

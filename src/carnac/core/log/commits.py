@@ -1,7 +1,7 @@
-"""Commits as data: what a writer asks for (`Publication`) and what the log keeps (`Commit`).
+"""Commits as data: the request of a writer (`Publication`) and the record of the log (`Commit`).
 
-A publication speaks of segments and instants; a commit speaks of entries. `core/log/publishing.py` makes the one from
-the other inside the publish transaction, so that a writer never has to know versions, partition ids or today's layout.
+A publication names segments and instants, a commit names entries. `core/log/publishing.py` makes the commit from the
+publication inside the publish transaction, so that a writer need not know versions, partition ids or today's layout.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Drop:
     """Take instants of a segment out of sight.
 
     Attributes:
-        expected: What the writer saw visible of the segment. The publication conflicts unless the same is visible now
-            within `within`.
+        expected: Instants of the segment that the writer saw visible. The publication conflicts unless the same ones
+            are visible now within `within`.
         within: The part to drop; None drops all that is visible.
     """
 
@@ -88,9 +88,9 @@ class Change:
         restores: Used by reverts only.
         takes_over: The added segments' chunks get a new major version, and existing chunks give way to them (they are
             carved). False: adds without drops join existing chunks; adds with drops take the next minor version.
-        refolds: Chunks that get a new major version as they are: what they show is entered anew, metadata only, so that
-            no entry says any more what it overshadows. Those that are no chunks by then are left alone. Goes with
-            `takes_over`.
+        refolds: Chunks that get a new major version as they are: their visible parts are entered anew, metadata only,
+            so that no entry names overshadowed ones any more. Intervals that are no chunks by then are left alone. Goes
+            with `takes_over`.
         covers: The instants whose earlier data this change means to supersede, for the log and for reverts; empty for
             appends.
         segment_granularity: Canonical text of the granularity for rows that fall where no chunk is.
@@ -223,7 +223,7 @@ class Publication:
         if self.kind in (
             CommitKind.APPEND,
             CommitKind.REPLACE,
-        ):  # what is there is rewritten, whatever its columns
+        ):  # existing columns are rewritten under any name
             new = (segment for change in self.changes for segment in change.adds)
             for name in {column.name for segment in new for column in segment.columns}:
                 check_keepable(name, "the name of a column")
@@ -269,11 +269,11 @@ class Commit(Shown):
 
     Attributes:
         revision: The store's state after it.
-        kind: What it did.
+        kind: Kind of the change.
         at_ms: When it was published, epoch milliseconds, UTC; never before the commit before it.
         changes: One for each datasource that it changed, by name.
         writer: Name of the writer, if it said so; with `batch` the key under which it is published once.
-        batch: Which batch of `writer`; None without one.
+        batch: Id of the batch of `writer`; None without one.
         base_revision: The revision that its writer read; None if it read none.
         offsets: How far the writer had read its source, by name.
         after: Where in its source it had started, by name; one that is left out was not read before.
@@ -306,12 +306,12 @@ class CommitSummary(Shown):
 
     Attributes:
         revision: The store's state after it.
-        kind: What it did.
+        kind: Kind of the change.
         at_ms: When it was published, epoch milliseconds, UTC.
         datasources: Per datasource (name order): segments added new, entries added and dropped, rows and bytes of the
             new segments, instants covered.
         writer: Name of the writer, if it said so; with `batch` the key under which it is published once.
-        batch: Which batch of `writer`; None without one.
+        batch: Id of the batch of `writer`; None without one.
         base_revision: The revision that its writer read; None if it read none.
         offsets: How far the writer had read its source, by name.
         after: Where in its source it had started, by name; one that is left out was not read before.

@@ -50,7 +50,7 @@ class ChunkDrafts:
         return self._drafts[interval]
 
     def take_over(self, interval: Interval) -> None:
-        """Make `interval` a chunk under a new major version; what overlaps it is gone as a chunk."""
+        """Make `interval` a chunk under a new major version. Chunks that overlap it are gone as chunks."""
         self._add(ChunkDraft(interval, self._new_major(interval), 0))
 
     def place(self, hint: Interval, pieces: IntervalSet) -> Iterator[tuple[Interval, IntervalSet]]:

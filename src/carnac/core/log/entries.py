@@ -1,7 +1,7 @@
 """Entries and time chunks: where segments are visible.
 
-What commits add and drop is an entry: (segment, time chunk, clip). The overshadow attributes belong to the entry, are
-derived once, at publish, and never change. At every revision the time chunks of a datasource are disjoint.
+Commits add and drop entries: (segment, time chunk, clip). The overshadow attributes belong to the entry, are derived
+once, at publish, and never change. At every revision the time chunks of a datasource are disjoint.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class EntryLife:
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Chunk(Shown):
-    """A live time chunk of a datasource: what an append must know of it.
+    """A live time chunk of a datasource, as an append needs to know it.
 
     Attributes:
         interval: Overlaps no other live chunk of the datasource.
@@ -112,7 +112,7 @@ class Chunk(Shown):
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class VisibleSegment(Shown):
-    """A segment with one of its entries: what a reader gets.
+    """A segment with one of its entries, as a reader gets it.
 
     Attributes:
         segment: The record of the file.

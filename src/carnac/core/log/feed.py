@@ -1,6 +1,7 @@
-"""The change feed of one datasource: which rows a commit brought, and whether it took some back.
+"""The change feed of one datasource: the rows that a commit brought, and whether it took some back.
 
-A rewrite keeps the data, so it brings nothing. What a deletion by predicate or a revert enters anew was there before.
+A rewrite keeps the data, so it brings nothing. Rows that a deletion by predicate or a revert enters anew were there
+before.
 """
 
 from __future__ import annotations

@@ -178,7 +178,7 @@ def _by_chunk(
 ) -> dict[Interval, LateCounts]:
     """Return the late rows of the chunks.
 
-    What lies between two chunks, before the first or after the last is the share of no row: it goes to one beside it.
+    The share of time between two chunks, before the first or after the last is of no row: a chunk beside it gets it.
     """
     ends = [chunk.end_ms for chunk in chunks[:-1]]
     cuts = [MIN_MS, *ends, MAX_MS]

@@ -1,4 +1,4 @@
-"""Which time chunk a row belongs to.
+"""The time chunk that a row belongs to.
 
 The rule (design section 3): the existing chunk that holds the row's time; else the bucket of the segment granularity;
 where that bucket would overlap an existing chunk, the largest finer standard granularity whose bucket does not. The
@@ -6,9 +6,9 @@ cells below are that rule for a whole interval at once, so that the rows of one 
 
 1. Existing chunks are cells as they are.
 2. A bucket of the segment granularity that overlaps none of them is a cell.
-3. What is left free of the other buckets is filled from the coarsest finer standard granularity down, with buckets
-   that lie wholly in the free part.
-4. What is finer than a second stays as it is: one cell for each free piece.
+3. The free part of each other bucket is filled from the coarsest finer standard granularity down, with buckets that
+   lie wholly in the free part.
+4. A free piece that is finer than a second stays as it is, as one cell.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def plan_chunks(
         granularity: The datasource's segment granularity.
         existing: Live chunks, disjoint, in any order; those outside of `interval` do not matter.
         within: For a replacement: only these instants get chunks, cut at their ends. `existing` must then be empty:
-            what is there gives way.
+            existing chunks give way.
         interval: The range of the rows.
 
     Raises:

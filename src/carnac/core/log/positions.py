@@ -50,7 +50,7 @@ class SourcePosition(Shown):
     Attributes:
         writer: Name of the writer.
         source: Name of the source.
-        offset: The text that the writer gave: what it reads next begins here.
+        offset: Text that the writer gave; its next range begins here.
         before: The offset that the last move started from.
         revision: The commit that moved it last.
         at_ms: When that was published.

@@ -1,13 +1,14 @@
-"""From what a writer asks for to what the log keeps: `plan_any`.
+"""From the publication of a writer to the commit of the log: `plan_any`.
 
 It runs inside the publish transaction, over a view of the state that it may change, and decides four things that no
 writer has to know: whether the publication conflicts, into which chunks its segments go today, which version and
 partition id they get, and which entries are carried over. For each datasource:
 
-1. *Drops.* What was expected must be visible still. An entry loses the instants; if some remain it comes back clipped.
+1. *Drops.* The expected instants must be visible still. An entry loses the dropped ones; if some remain it comes back
+   clipped.
 2. *Take-over* (replacements): the added chunks become chunks under a new major version. Chunks in their way are
-   carved: what their entries still show outside of the added chunks stays there; what they show inside, because it
-   was appended after the writer read, comes along under the new version.
+   carved. Instants that their entries still show outside of the added chunks stay there. Those inside, which were
+   appended after the writer read, come along under the new version.
 3. *Adds and restores without take-over* join the chunk that holds their rows; where the layout has changed since the
    segment was written it gets one entry for each chunk that it touches, clipped to it. In a chunk in which the same
    commit drops entries they take the next minor version and name what they overshadow.
@@ -251,9 +252,9 @@ def _require_hidden(
 
 
 def _require_unmoved(view: PublishView, change: Change, base: int) -> None:
-    """Refuse to bring back what came back in the meantime and was rewritten then: its rows are in other segments.
+    """Refuse to bring back rows that came back in the meantime and were rewritten then: they are in other segments.
 
-    What came back once more after that is in its segment again: a revert puts both back, or neither.
+    Rows that came back once more after that are in their segment again: a revert puts both back, or neither.
     """
     wanted = {one.segment.segment_id: one.pieces for one in change.restores}
     leaving = [drop.segment_id for drop in change.drops]

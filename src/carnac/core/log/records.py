@@ -31,7 +31,7 @@ from carnac.errors import Invalid
 
 
 class CommitDetails(NamedTuple):
-    """What a commit holds besides its columns and entries.
+    """The parts of a commit besides its columns and entries.
 
     Attributes:
         offsets, after: See `Commit`.

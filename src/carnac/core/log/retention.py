@@ -1,4 +1,4 @@
-"""Which revisions are kept: rules by age, by count and one for each day, combined by "or"."""
+"""The revisions that are kept: rules by age, by count and one for each day, combined by "or"."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def plan_retention(
 
     Args:
         revisions: (revision, published at, epoch ms), oldest first.
-        rules: What to keep.
+        rules: Rules for the revisions to keep.
         now_ms: The present.
     """
     kept = {revision for revision, _ in revisions[-rules.count :]}

@@ -1,1 +1,1 @@
-"""Which segments may hold a row that matches: conditions, statistics, partitions. Never less than is certain."""
+"""The segments that may hold a matching row, by conditions, statistics and partitions. No such segment is left out."""

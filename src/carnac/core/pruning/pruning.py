@@ -1,4 +1,4 @@
-"""Which segments may hold rows that satisfy a predicate: by column statistics and by partition.
+"""The segments that may hold rows that satisfy a predicate, by column statistics and by partition.
 
 The one law (PR-1, a property test): a segment that holds a satisfying row is never left out. Time is not looked at
 here: a catalog finds entries by `time_bounds`.

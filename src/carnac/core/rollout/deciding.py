@@ -1,4 +1,4 @@
-"""One decision about a rollout: what to tell, what to wait for, what to unload.
+"""One decision about a rollout: the revision to tell, the segments to wait for, the copies to unload.
 
 Source 3's steps are not kept as a state: a revision is *published* once the log has it, *loaded* once its segments are,
 *told* once the store says so, *confirmed* once no broker counts with an older one. So a new leader, or one that was
@@ -25,17 +25,17 @@ LAST_COPY = "the last loaded copy of what is wanted"
 
 
 def decide_rollout(state: RolloutState) -> Rollout:
-    """Return what brokers are to be told, and which copies may be unloaded now.
+    """Return the revision to tell brokers, and the copies that may be unloaded now.
 
-    Nothing is unloaded on the strength of what this very decision tells: only once it is told, and brokers that
-    started meanwhile have been seen, does it raise the floor.
+    The revision that this very decision tells unloads nothing. It raises the floor only once it is told, and brokers
+    that started meanwhile have been seen.
     """
     head, told = state.lives.head, state.told_revision
-    if (
-        told is None
-    ):  # whoever starts plans on the newest; to tell less would take rows out of sight
+    if told is None:
+        # a broker that starts plans on the newest; to tell less would take rows out of sight
         return Rollout(tell_revision=head)
-    if head < told:  # what was read is older than what was told: nothing can be said of it
+    if head < told:
+        # the log that was read is older than the told revision: nothing can be said of it
         return Rollout(tell_revision=told)
     cold, waiting = _look_at_news(state, told)
     missing = (life for one in waiting for life in state.lives.of(one.segment_id))
@@ -78,10 +78,10 @@ def _by_end(life: Life) -> float:
 
 
 def _look_at_news(state: RolloutState, told: int) -> tuple[dict[str, Cold], tuple[Waiting, ...]]:
-    """Return what revisions after the told one need and is loaded nowhere: what is cold, and what is waited for.
+    """Return the segments that revisions after the told one need and no server has loaded: cold ones, and waiting ones.
 
-    What the told revision needs already is neither: brokers read it there, from a server or cold, and would read it the
-    same way in the next one.
+    A segment that the told revision needs already is neither: brokers read it there, from a server or cold, and would
+    read it the same way in the next one.
     """
     news = [
         life

@@ -1,4 +1,4 @@
-"""Which revisions need which segment: what a leader keeps in memory of the log, and how it follows it."""
+"""The revisions that need each segment: a leader's memory of the log, and how it follows the log."""
 
 from __future__ import annotations
 

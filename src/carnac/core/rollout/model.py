@@ -60,7 +60,8 @@ class RolloutState:
 
     Attributes:
         now_ms: The present by the clock of the store, epoch milliseconds, UTC.
-        told_revision: What brokers are told now, read before `brokers`; None: nothing yet, they plan on the newest.
+        told_revision: Revision that brokers are told now, read before `brokers`; None: none yet, they plan on the
+            newest.
         lives: The log as the leader has followed it to its head, from the told revision or before, if that is kept.
         historicals: Those that are alive.
         brokers: All that are known; those whose lease is over do not count.
@@ -131,9 +132,10 @@ class Rollout:
     """The decisions about a rollout.
 
     Attributes:
-        tell_revision: What brokers are to be told; never less than what they are told already.
-        waiting: What keeps a later revision from being told, by segment id.
-        cold: What the revision adds to the one told before that is loaded nowhere, and why it is told all the same.
+        tell_revision: Revision to tell brokers; never less than the one that they are told already.
+        waiting: Segments that keep a later revision from being told, in order of their ids.
+        cold: Segments that the revision adds to the one told before and no server has loaded, and why the revision is
+            told all the same.
         floor: The oldest revision in use; None while nothing is told: then nothing is unloaded.
         holders: Ids of the brokers that keep the floor below the told revision, silent ones included; sorted.
         unloads: Copies that servers are to forget, loaded or not, by server in the order of the state.

@@ -52,7 +52,7 @@ def add_counts(many: Iterable[LateCounts]) -> LateCounts:
 def part_of(counts: LateCounts, upto: int, whole: int) -> LateCounts:
     """Return the first `upto` of `whole` equal parts of the counts, rounded down.
 
-    What lies between two such parts adds up exactly, wherever the cuts are.
+    The differences of such parts add up exactly, wherever the cuts are.
     """
     return tuple(count * upto // whole for count in counts)
 

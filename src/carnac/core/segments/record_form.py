@@ -92,7 +92,7 @@ def load(
     """Return what `build` makes of a record.
 
     Args:
-        kind: What it is the record of, for the message.
+        kind: Name of the recorded value, for the message.
 
     Raises:
         Corrupt: The record is damaged, or was written by a newer Carnac.

@@ -207,7 +207,7 @@ class Segment(_ColumnsLater, Shown):
         row_hash: Order-independent hash of the rows (sum of row hashes modulo 2**64), for conservation proofs.
         row_hash_version: Of the definition of `row_hash`; that of another one says nothing to this Carnac.
         created_at_ms: When the file was written.
-        attributes: What else its writer noted, by name: numbers and texts.
+        attributes: Further notes of its writer, by name: numbers and texts.
         late: Its rows that were late when they were appended; None if none was.
     """
 

@@ -1,4 +1,4 @@
-"""Supervisors: what is kept of them, how they stand, and which tasks they should have now. Decisions only."""
+"""Supervisors: their records, their states, and the tasks that they should have now. Decisions only."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class NextTask:
     """A task that should be submitted.
 
     Attributes:
-        group: Which of the supervisor's tasks.
+        group: Number of the group among those of the supervisor, from 0.
         group_id: Of the tasks that follow one another.
         after: Arrival number of the task before it; 0: it is the first.
     """

@@ -1,1 +1,1 @@
-"""Tasks: what should be done, kept until it is done; attempts: tries at doing it. Decisions only."""
+"""Tasks: work that is kept until it is done. Attempts: tries at doing it. Decisions only."""

@@ -1,4 +1,4 @@
-"""A decision about tasks in the making: what was read, and what it becomes."""
+"""A decision about tasks in the making: the tasks that were read, and their changes."""
 
 from __future__ import annotations
 

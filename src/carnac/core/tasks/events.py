@@ -39,7 +39,7 @@ class DispatchTasks:
         fence: Of its leadership.
         capacity: Slots in all, those in use included.
         lease_ms: How long an attempt that starts may take until its process says that it is there.
-        runner: Which runner starts them.
+        runner: Name of the runner that starts them.
     """
 
     fence: int
@@ -50,7 +50,7 @@ class DispatchTasks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OfAttempt:
-    """What an event about an attempt names: its task, and which of the task's attempts it is."""
+    """The task of an attempt that an event is about, and the attempt's number in it."""
 
     task_id: str
     number: int
@@ -98,7 +98,7 @@ class FinishAttempt(OfAttempt):
     Attributes:
         error: None: it succeeded.
         is_retryable: Whether another attempt may succeed where this one failed.
-        report: What it did, as JSON text.
+        report: Report of its work, as JSON text.
     """
 
     error: str | None = None
@@ -228,7 +228,7 @@ class TaskDecision:
         tasks: As they are after it: new ones and changed ones.
         attempts: As they are after it: new ones and changed ones.
         payloads: By task id: texts of new tasks.
-        reports: By (task id, attempt number): what came in.
+        reports: By (task id, attempt number): reports that came in.
         removes: Ids of tasks that are no more, with all that belongs to them.
         freed: Owners whose locks are released in the same transaction.
         last_number: The highest arrival number given so far; None: none was given here.

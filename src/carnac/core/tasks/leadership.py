@@ -1,7 +1,7 @@
 """The leader of a role: one process at a time, for as long as it is heard of within its lease.
 
-What a leader orders carries its fence, which grows with each change of leader: so one that was paused and comes back
-orders nothing any more.
+Orders of a leader carry its fence, which grows with each change of leader. So a leader that was paused and comes back
+can order nothing any more.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Leadership:
         role: In what it leads, such as `overlord`.
         leader_id: Of the process that leads: random, new with each start.
         fence: Grows with each change of leader.
-        holder: Which process on which machine, for people.
+        holder: Process and machine, for people.
         url: Where its HTTP interface is; empty if it has none.
         since_ms: Since when, epoch milliseconds, UTC.
         heartbeat_at_ms: Its last sign of life.

@@ -1,13 +1,13 @@
-"""Tasks as a state machine: `decide(view, event, at_ms=…)` says what becomes of an event.
+"""Tasks as a state machine: `decide(view, event, at_ms=…)` returns the decision about an event.
 
 A task waits for its dependencies, then for a slot, then it has an attempt. Slots are given by priority, then arrival,
-and nobody overtakes: what is first in the queue starts first, or nothing does. An attempt that failed in a way that
-another may not, and one that is lost, is followed by another, after a pause that doubles, as long as the task's policy
-allows; what cannot succeed fails at once.
+and no task overtakes another: the first one in the queue starts first, or none does. An attempt that failed in a way
+that another may not, and one that is lost, is followed by another, after a pause that doubles, as long as the task's
+policy allows. A task that cannot succeed fails at once.
 
-Everything an attempt says is judged by its number. One that was cancelled or given up hears that it is stale. One
-exception helps: an attempt that was given up, of a task that has no later one yet, and reports success, is believed:
-it was slow, not dead, and what it published is published.
+The reports of an attempt are judged by its number. The answer to an attempt that was cancelled or given up is that it
+is stale. There is one exception: an attempt that was given up and reports success is believed if its task has no later
+one yet. It was slow, not dead, and its publication stands.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class RetryPolicy:
     Attributes:
         limit: Most failures that are followed by another attempt; 0: none.
         delay_ms: Pause before the second attempt; it doubles with each failure.
-        longest_delay_ms: What it doubles up to.
+        longest_delay_ms: Longest pause that it doubles up to.
     """
 
     limit: int = 3
@@ -97,8 +97,8 @@ class Task:
     Attributes:
         task_id: As its submitter says, else made.
         number: Arrival number: unique in the store, growing.
-        type: What it does: `index_parallel`, `compact`, `delete`, `kill`, …
-        datasource: That it is about.
+        type: Kind of its work: `index_parallel`, `compact`, `delete`, `kill`, …
+        datasource: Datasource that it is about.
         group_id: Tasks of one group share their locks.
         digest: Of the task as it was submitted, to know it again. The text itself is kept apart: it may be long.
         context: Its context (`priority`, `forceTimeChunkLock`, ...), as JSON text.
@@ -177,9 +177,9 @@ class Attempt:
         task_id: Of the task.
         number: 1 for the first. It is the attempt's fence.
         state: How it stands.
-        slots: What it takes of the capacity while it is not over.
-        runner: By which runner it was started.
-        handle: What that runner knows it by; None until the runner has said.
+        slots: Slots of the capacity that it takes while it is not over.
+        runner: Name of the runner that started it.
+        handle: Handle by which that runner knows it; None until the runner has given it.
         holder: The process that claimed it, for people: command, process id, host.
         created_at_ms: When it was dispatched.
         claimed_at_ms: When its process first said that it is there.

@@ -9,8 +9,8 @@ time: no gap, no overlap, also over clock changes. There are four ways to count:
   without months in a zone that never changes its offset (UTC).
 - *calendar*: periods with years, months, weeks or days in a zone. Bucket k starts when the wall clock first reads
   origin + k periods (or passes it, where clocks skip it). Days of 23 or 25 hours come from that.
-- *clock*: one hour or one minute in a zone without an origin: what the wall clock shows. An hour that it shows twice
-  is two buckets; a shift by half an hour cuts the hour.
+- *clock*: one hour or one minute in a zone without an origin, as the wall clock shows it. An hour that the clock shows
+  twice is two buckets; a shift by half an hour cuts the hour.
 
 Where we depart from Druid, whose buckets overlap or leave gaps there:
 
@@ -103,7 +103,7 @@ class Granularity:
     Attributes:
         mode: How to count; see the module.
         months: Months per bucket; 0 unless `mode` is calendar.
-        length_ms: What a bucket has on top of its months.
+        length_ms: Length of a bucket on top of its months.
         zone: Normal form of `canonical_zone`.
         anchor_ms: Where some bucket starts, reduced so that equal granularities compare equal: an instant if `mode`
             is elapsed, else on the wall clock.

@@ -30,7 +30,7 @@ _END_OF_TIME = re.compile(r"10000(-01(-01(T00(:00(:00(\.0+)?)?)?(Z|\+00:00)?)?)?
 def format_ms(ms: int) -> str:
     """Return ISO 8601 with milliseconds and `Z`; string order is time order within years 1..9999.
 
-    What lies before `MIN_MS` or after `MAX_MS` is shown as that: a broken clock writes any number, and lists show it.
+    Instants before `MIN_MS` or after `MAX_MS` are shown as these: a broken clock writes any number, and lists show it.
     """
     if ms >= MAX_MS:
         return "10000-01-01T00:00:00.000Z"
@@ -48,7 +48,7 @@ def time_text(at_ms: int) -> str:
 def interval_text(interval: Interval) -> str:
     """Return an interval for people, ISO 8601 without zeros: `2026-01-05/2026-01-06`, `2026-01-05T07:00Z/…`.
 
-    All that people read has intervals from here; what programs read has `str(interval)`, which keeps the zeros.
+    Texts for people have intervals from here; texts for programs have `str(interval)`, which keeps the zeros.
     """
     return f"{time_text(interval.start_ms)}/{time_text(interval.end_ms)}"
 

@@ -1,4 +1,4 @@
-"""Which revision is meant: a number, a time or a name, as callers hand it over."""
+"""The revision that a caller means: a number, a time or a name."""
 
 from __future__ import annotations
 

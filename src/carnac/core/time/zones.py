@@ -131,7 +131,7 @@ def _rules(zone: str) -> ZoneInfo:
 
 
 def _to_ms(offset: timedelta | None) -> int:
-    if offset is None:  # what the type allows and zoneinfo never returns
+    if offset is None:  # the type allows it, and zoneinfo never returns it
         return 0
     return offset.days * DAY_MS + offset.seconds * 1000
 

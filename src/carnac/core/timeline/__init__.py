@@ -1,12 +1,13 @@
-"""The overshadow view of a revision: what its live entries say of one another, and whether that is what the log shows.
+"""The overshadow view of a revision, derived from its live entries alone, and its comparison with the log.
 
-A commit writes down, with each entry, its version, its partition id, its update group and what it replaced. By that
-alone a server that does not read the log could tell what shows: of each chunk the newest major version, and of that
-what no update group replaced. `find_disagreements` holds it against the log (TL-6), for `carnac verify`.
+A commit records, with each entry, its version, its partition id, its update group and the ids that it replaced. By
+these alone a server that does not read the log could derive the visible entries: of each chunk the newest major
+version, and of that the entries that no update group replaced. `find_disagreements` compares the view with the log
+(TL-6), for `carnac verify`.
 
-Brokers follow the log and infer nothing from what is announced (`core/rollout`). What a server that does not follow it
-would show while segments are missing, by the rules of the segment locking proposal, is the timeline of
-`tests/support/timeline`: tests hold random logs against it (TL-1 to TL-4, TL-6).
+Brokers follow the log and infer nothing from announcements (`core/rollout`). A server that does not follow it would
+show the timeline of `tests/support/timeline` while segments are missing, by the rules of the segment locking proposal.
+Tests hold random logs against that timeline (TL-1 to TL-4, TL-6).
 """
 
 from carnac.core.timeline.agreement import Group, find_disagreements, groups_of

@@ -80,9 +80,9 @@ def find_disagreements(live: Iterable[Entry]) -> Iterator[tuple[Entry, str]]:
 
 
 def _shown(chunk: Interval, entries: Collection[Entry]) -> dict[int, IntervalSet]:
-    """Return what shows of a chunk's live entries, by entry id: of the newest major version, what none replaced.
+    """Return the visible instants of a chunk's live entries, by entry id: of the newest major those that none replaced.
 
-    Whatever else their update groups name was dropped before, and is not missed.
+    Other ids that their update groups name were dropped before, and are not missed.
     """
     by_major: dict[int, list[Entry]] = defaultdict(list)
     for entry in sorted(entries, key=attrgetter("entry_id")):
