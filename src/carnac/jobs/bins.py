@@ -14,7 +14,7 @@ T = TypeVar("T")
 BINS_PER_CORE = 4
 """Small items share a Spark task; so many tasks for each core even out what was guessed wrongly."""
 MAX_ROWS_PER_BIN = 5_000_000
-"""No item joins others in a task beyond this: what a lost worker costs is bounded."""
+"""No item joins others in a task beyond this, so that the work lost with a worker is bounded."""
 MAX_BYTES_PER_BIN = 256 << 20
 """Nor beyond this, where items are files."""
 MAX_RANGE_BYTES = 256 << 20
@@ -38,7 +38,7 @@ def into_bins(
     A bin is one Spark task: starting one costs more than a small item.
 
     Args:
-        weight: Of an item, in rows or in bytes.
+        weight: Returns the weight of an item, in rows or in bytes.
         per_core: Bins for each core, where there are so many items.
         most: Weight beyond which there are more bins than that.
     """
@@ -50,7 +50,7 @@ def into_bins(
         bins[index].append(item)
         heapq.heappush(heap, (filled + weight(item), index))
     order = sorted(heap, key=lambda one: (-one[0], one[1]))
-    return [bins[index] for _, index in order if bins[index]]  # what weighs nothing fills no bin
+    return [bins[index] for _, index in order if bins[index]]  # items without weight fill no bin
 
 
 def share_out(

@@ -37,7 +37,7 @@ class JobContext(ABC):
 
     Attributes:
         output_url: Root of deep storage.
-        task_memory_bytes: What one task may hold in memory before it spills to disk.
+        task_memory_bytes: Memory that one task may use before it spills to disk.
     """
 
     clock: Clock

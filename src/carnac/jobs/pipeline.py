@@ -1,6 +1,7 @@
 """The data pipeline: jobs over rows, on Spark.
 
-What a job needs is imported when it runs: an append in the caller's process takes longer to import than to write.
+The modules of a job are imported when it runs, since an append in the caller's process takes longer to import than to
+write.
 """
 
 from __future__ import annotations
@@ -55,9 +56,9 @@ class SparkPipeline:
 
     Args:
         output_url: Root of deep storage, as `DeepStorage.url` gives it; all executors must reach it.
-        task_memory_bytes: What one task may hold in memory before it spills; None: by this machine's memory.
+        task_memory_bytes: Memory that one task may use before it spills; None: by this machine's memory.
         verify_reads: Whether files are compared with their records before Spark reads them for the first time.
-        is_lent: Somebody else stops the Spark.
+        is_lent: Whether the owner of the Spark session stops it, not the pipeline.
     """
 
     def __init__(
@@ -103,8 +104,8 @@ class SparkPipeline:
 
         Args:
             places: How its segments get their places; None: publish finds them.
-            rows: A Spark DataFrame, pandas DataFrame or Arrow table if the spec's input is in memory; what Spark is to
-                run if it is a statement.
+            rows: A Spark DataFrame, pandas DataFrame or Arrow table if the spec's input is in memory; the plan that
+                Spark runs if it is a statement.
             newest_before_ms: Time of the newest row in the datasource, to count late rows; None if it is empty, or if
                 none counts as late.
 
@@ -171,7 +172,7 @@ class SparkPipeline:
         """Rewrite the segments that hold rows matching the SQL predicate, and no others.
 
         Args:
-            columns: What the predicate may name; None: the united columns of `inputs`.
+            columns: Columns that the predicate may name; None: the united columns of `inputs`.
 
         Returns:
             One for each input that held a matching visible row.
@@ -204,10 +205,10 @@ class SparkPipeline:
         """Rewrite the segments of every job; no job waits for another, and none fails because another does.
 
         Args:
-            on_end: Called once for each job as soon as it has ended, from any thread: with what it wrote, or with why
-                it wrote nothing (its files are gone then). What it raises ends the call.
-            find_cancel_reason: Asked now and then whether a job has become useless; if so it is cancelled at once and
-                ends with that error.
+            on_end: Called once for each job as soon as it has ended, from any thread, with its result, or with the
+                error for which it wrote nothing (its files are gone then). An exception that it raises ends the call.
+            find_cancel_reason: Called now and then for each job. If it returns an error, the job has become useless; it
+                is cancelled at once and ends with that error.
             on_waste: Called before `on_end` for a job that wrote nothing in the end but had begun to: with the bytes
                 of its files that were there, staged parts included.
 
@@ -260,7 +261,7 @@ class SparkPipeline:
         """Return a Spark DataFrame over the visible rows, schemas united by name, sketches as binary.
 
         Args:
-            columns: What it shall have besides `__time`; None: the united columns of `inputs`.
+            columns: Columns that it has besides `__time`; None: the united columns of `inputs`.
         """
         from carnac.jobs.read_back import frame_of
 
@@ -283,10 +284,10 @@ class SparkPipeline:
     ) -> Iterator[object]:
         """Yield the rows of a planned statement in order, as `pyarrow.RecordBatch`es of bounded size.
 
-        Closing it stops what runs.
+        Closing the iterator stops the statement.
 
         Args:
-            stop: Asked now and then; what it returns ends the statement.
+            stop: Called now and then; an error that it returns ends the statement.
 
         Raises:
             Invalid: Spark refuses the statement, or it fails for some row.

@@ -1,17 +1,17 @@
-"""The conservation proof of a rewrite: what went in and what came out, taken in the pass that moves the rows.
+"""The conservation proof of a rewrite: sums of the rows that went in and came out, taken in the pass that moves them.
 
-Rows that are only moved are counted and hashed (`carnac.rows.row_hash`). Going in, that is what the record of a
-segment says of its file since it was written, so the proof spans the file, its reading, sorting, cutting and writing.
-The rows that a clip hides are subtracted from it. Where a clip hides more than it shows, or a wider type, a dropped
-column or truncation makes the rows others than those of the record, they are hashed as they are read. Coming out, it
-is what the writer hashed as it wrote.
+Rows that are only moved are counted and hashed (`carnac.rows.row_hash`). For rows that go in, count and hash are in the
+record of a segment, made when its file was written. So the proof spans the file, its reading, sorting, cutting and
+writing. The rows that a clip hides are subtracted. Rows are hashed as they are read where a clip hides more than it
+shows, and where a wider type, a dropped column or truncation makes them others than those of the record. Rows that come
+out are hashed by the writer as it writes.
 
-Rows that are rolled up change, so what is linear in them is compared: for each row, the hash of its key (time and
+Rows that are rolled up change, so a linear function of them is compared: for each row, the hash of its key (time and
 dimensions) times the number of rows behind it plus each whole-number sum, which has an odd factor of its own, all
-modulo 2**64. It is the same before and after rows of one key are added up, and another one if a row is lost, doubled,
-or moved to another key, or if a sum changes. Sums of doubles are compared as sums, once plain and once weighted by
-key; least and greatest values of `min` and `max` as such. And every rolled-up row is hashed before it goes to the
-writer and in the writer.
+modulo 2**64. The total is the same before and after rows of one key are added up. It is another one if a row is lost,
+doubled, or moved to another key, or if a sum changes. Sums of doubles are compared as sums, once plain and once
+weighted by key; least and greatest values of `min` and `max` as such. Every rolled-up row is also hashed before it goes
+to the writer and in the writer.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ class Side:
         """Add rolled-up rows; a column `__rows` says how many rows each stands for, else one.
 
         Returns:
-            Their hash as rows of a segment, if that is wanted: what both need is taken once.
+            Hash of the rows as rows of a segment, if `hashes_rows`, else 0. The hashes of keys are computed once for
+            both.
         """
         keyed = [TIME_COLUMN, *shape.dimension_names]
         rest = [name for name, _ in shape.segment_columns if name not in keyed]

@@ -43,14 +43,14 @@ _NUMBERS = NUMBER_TYPES | {ColumnType.BOOLEAN}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cuts:
-    """How rows are told apart. Picklable.
+    """The cuts between rows: ranges of a column, or hash buckets. Picklable.
 
     Attributes:
-        column: Whose ranges they are.
+        column: Column that is cut into ranges.
         edges: Lower bounds of all ranges but the first, ascending: times in microseconds, texts as bytes, numbers as
             `packed_sort.as_uint64` has them.
-        buckets: How many, for each time chunk.
-        dimensions: That are hashed; empty: all.
+        buckets: Number of hash buckets, for each time chunk.
+        dimensions: Dimensions that are hashed; empty: all.
     """
 
     column: str | None = None

@@ -2,8 +2,8 @@
 
     segments  → [read: visible rows, all columns]  → condition (Spark)  → [measure, cut → part files]
 
-Square brackets are Python workers (`mapInArrow`); there is no shuffle, so one Spark task does a whole line. What
-follows is what follows the first half of every rewrite that tasks share.
+Square brackets are Python workers (`mapInArrow`); there is no shuffle, so one Spark task does a whole line. The second
+half is that of every rewrite that several tasks share.
 
 Conditions have one meaning wherever they run: ANSI mode is off (a cast that fails gives null, and the row goes), times
 are UTC, names of columns are case-sensitive. They see rows as the inputs hold them: times before truncation, dimensions

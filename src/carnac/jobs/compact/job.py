@@ -1,9 +1,9 @@
-"""Rewrites on Spark: every job for itself, none waits for another.
+"""Rewrites on Spark. No job waits for another.
 
 A job that fits into one task is one task, without a shuffle; small ones share a task, so that starting it does not cost
-more than its work. One of very many time chunks is spread over tasks by ranges of chunks (`spread`). Each task
-is a Spark job of its own, sent from a thread of its own: what has ended can be published at once, and one job can be
-cancelled while the others go on. Jobs that need several tasks are run by ranges (`scatter`).
+more than its work. One of very many time chunks is spread over tasks by ranges of chunks (`spread`). Each task is a
+Spark job of its own, sent from a thread of its own. So segments of a job that has ended can be published at once, and
+one job can be cancelled while the others go on. Jobs that need several tasks are run by ranges (`scatter`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 ROWS_PER_TASK = 250_000
-"""Jobs with fewer rows share a task up to this many: what they wait for one another is less than a second."""
+"""Jobs with fewer rows share a task up to this many. They wait for one another less than a second."""
 MAX_JOBS_PER_TASK = 32
 TASKS_AHEAD = 2
 """Number of tasks beyond the cores that Spark gets, so that it has the next one ready when a core is free."""
@@ -57,10 +57,10 @@ FindCancelReason = Callable[[RewriteJob], CarnacError | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobEnd:
-    """How a job ended inside of a task: what it became, or its failure as text.
+    """The end of a job inside of a task: its output, or its failure as text.
 
     Attributes:
-        may_retry: To try the job again may help.
+        may_retry: Whether another try may succeed.
     """
 
     input_groups: tuple[Rewritten, ...] = ()

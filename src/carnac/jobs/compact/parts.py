@@ -32,11 +32,12 @@ MIN_HELD_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScatterTask:
-    """Which inputs to cut where. Picklable.
+    """Inputs to cut, and the places of the cuts. Picklable.
 
     Attributes:
-        unit: With the inputs of this task alone.
-        columns: What the inputs of all tasks hold, types united: all tasks hand rows of one schema to Spark's plan.
+        unit: Read unit with the inputs of this task alone.
+        columns: Columns of the inputs of all tasks, types united, since all tasks hand rows of one schema to Spark's
+            plan.
         staging_url: Folder of the part files.
     """
 

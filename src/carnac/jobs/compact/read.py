@@ -1,8 +1,8 @@
-"""Reads what is visible of segments as Arrow tables of one schema, for rewrites.
+"""Reads the visible rows of segments as Arrow tables of one schema, for rewrites.
 
-A file is read only after its bytes have been found to be those that were recorded: what is damaged goes into nothing
-that is written. Texts come as dictionaries. Types are widened by DuckDB where they differ, so that a value reads after
-a rewrite as it read before it; times are truncated here, in integers, and not by the engine that rolls up.
+A file is read only after its bytes have been found to be those that were recorded, so damaged rows are never written.
+Texts come as dictionaries. Types are widened by DuckDB where they differ, so that a value reads after a rewrite as it
+read before it; times are truncated here, in integers, and not by the engine that rolls up.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def read_tables(
                     yield conformed(plan, table, own)
                 continue
             shown = within(micros(table), source.visible)
-            if on_hidden is None:  # what is hidden may be wrong to conform, and takes its time
+            if on_hidden is None:  # hidden rows take time to conform, and may fail to
                 if shown.any():
                     yield conformed(plan, _where(table, shown), own)
                 continue
@@ -128,7 +128,8 @@ def _where(table: pa.Table, mask: Any, *, held: int = 0) -> pa.Table:
     """Return some of the rows, without a copy if they are neighbours, as in a file that is sorted by time.
 
     Args:
-        held: What is not copied keeps all rows in memory, so it is half of them, or they are no more than these.
+        held: Number of rows. A slice keeps its whole table in memory. So rows of a table with more rows than this are
+            sliced only if they are at least half of it.
     """
     count = int(np.count_nonzero(mask))
     if count == len(mask):
@@ -179,14 +180,14 @@ def uncompressed_bytes(output_url: str, source: SegmentInput) -> int:
 def segment_file(output_url: str, segment: Segment, *, is_survey: bool = False) -> Iterator[Any]:
     """Yield a segment's file, open for reading, once its bytes have been found to be those that were recorded.
 
-    What Arrow raises in the block is told as damage of this file.
+    An error of Arrow in the block is reported as damage of this file.
 
     Args:
-        is_survey: Do not look at the bytes first, only if they cannot be read.
+        is_survey: Whether the bytes are verified only if they cannot be read.
 
     Raises:
         Corrupt: The file is gone or damaged.
-        Unavailable: It cannot be reached, or copied from far away to the folder of temporary files.
+        Unavailable: The file cannot be reached, or copied from far away to the folder of temporary files.
     """
     with contextlib.ExitStack() as stack:
         try:

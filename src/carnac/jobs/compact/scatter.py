@@ -151,7 +151,7 @@ class SparkRunner:
         self._context, self._phase = context, phase
 
     def scatter(self, tasks: Sequence[ScatterTask]) -> Sequence[Scattered]:
-        """Run the first half; what has a condition is one plan of Spark."""
+        """Run the first half; a unit with a condition is one plan of Spark."""
         if tasks[0].unit.condition is not None:
             phase = replace(self._phase, total=len(tasks))
             return scatter_filtered(self._context, tasks, phase=phase)
@@ -189,8 +189,8 @@ def rewrite_in_task(
 ) -> Rewritten:
     """Rewrite an input group inside of one task, with its memory. If it fails, no file is left.
 
-    Rows that memory does not hold are cut into ranges on the local disk and put in order range by range; what is merged
-    is one range, since nobody knows before how few rows it becomes.
+    Rows that memory does not hold are cut into ranges on the local disk and put in order range by range. Rows to be
+    merged are one range, since the number of merged rows is not known before.
 
     Raises:
         Corrupt: As `read_tables`.
@@ -271,7 +271,7 @@ class ScatterJob:
         """Run the first half of each read unit.
 
         Args:
-            count: Of tasks for each; None: what the cores ask for.
+            count: Number of tasks for each unit; None: by the number of cores.
         """
         scattered: list[Scattered] = []
         for number, unit in enumerate(self._task.input_group.units):

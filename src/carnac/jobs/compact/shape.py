@@ -45,12 +45,13 @@ class ReadUnit:
     """Inputs of an input group that are read alike. Picklable.
 
     Attributes:
-        shape: Of the rows that the input group writes.
-        raw_shape: What raw inputs are rolled up to as they are read; it is the input group's where that has no other
-            unit, else their rows are made those of the input group then. None: rows are read as they are written.
-        truncates: Times are to be truncated to the shape's query granularity.
-        condition: In Spark SQL: which rows are kept; None: all.
-        elsewhere: Columns that the inputs lack and others of the rewrite have: a condition may name them.
+        shape: Shape of the rows that the input group writes.
+        raw_shape: Shape that raw inputs are rolled up to as they are read. It is that of the input group if this is its
+            only unit; else their rows are brought to the shape of the input group afterwards. None: rows are read as
+            they are written.
+        truncates: Whether times are truncated to the shape's query granularity.
+        condition: Condition in Spark SQL for the rows to keep; None: all.
+        elsewhere: Columns that the inputs lack and others of the rewrite have; a condition may name them.
     """
 
     inputs: tuple[SegmentInput, ...]

@@ -39,7 +39,7 @@ def spread_chunks(tasks: Sequence[GroupTask], cores: int) -> tuple[tuple[GroupTa
     if count < 2:
         return (tuple(tasks),)
     wanted = work[-1] * np.arange(1, count) / count
-    # what is exact is not missed by a rounding
+    # an exact edge is not missed by a rounding
     edges = np.searchsorted(work, wanted * (1 - 1e-9)) + 1
     places = [0, *sorted({int(edge) for edge in edges if edge < len(chunks)}), len(chunks)]
     ranges = [
@@ -54,14 +54,14 @@ def join_ranges(
     ranges: Sequence[Sequence[GroupTask]],
     written: Sequence[Sequence[Rewritten]],
 ) -> list[Rewritten]:
-    """Return what each input group became, all ranges together.
+    """Return the output of each input group, all ranges together.
 
-    A range knows what it has read, not what the others leave out: what goes into a input group that is read as it was
-    recorded, and wholly, is therefore what the records say.
+    A range knows the rows that it has read, not those that the others leave out. So if an input group is read wholly,
+    and as it was recorded, the sums of its input are those of the records.
 
     Args:
         tasks: The input groups, as they were spread.
-        written: For each range, what its input groups became.
+        written: For each range, the outputs of its input groups.
 
     Raises:
         Corrupt: A file does not hold the rows that its record speaks of.

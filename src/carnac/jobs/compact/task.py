@@ -1,7 +1,7 @@
 """A rewrite inside one task and in its memory: inputs in, sorted segments and the conservation proof out.
 
-Rows that need no merging are read, put in order by packed words (`rows.packed_sort`) and written. No engine, no copy
-on disk. What does not fit, or is merged, goes by ranges (`scatter`).
+Rows that need no merging are read, put in order by packed words (`rows.packed_sort`) and written. No engine, no copy on
+disk. Rows that do not fit, or that are merged, go by ranges (`scatter`).
 """
 
 from __future__ import annotations

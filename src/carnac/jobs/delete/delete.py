@@ -43,12 +43,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteTask:
-    """Which rows to take out of which segment. Picklable.
+    """The rows to take out of a segment. Picklable.
 
     Attributes:
-        columns: What the predicate names, without `__time`, with the types that the datasource gives it. Those that
-            the segment lacks are null.
-        predicate: Checked by `check_predicate` before.
+        columns: Columns that the predicate names, without `__time`, with the types that the datasource gives them.
+            Columns that the segment lacks are null.
+        predicate: Condition in SQL, checked by `check_predicate` before.
         output_url: Root of deep storage; the segment is read from there and its replacement written there.
         path_prefix: Folder of the new file below that root.
         id_prefix: See `carnac.rows.merge.MergeTask`.
@@ -191,7 +191,7 @@ def _without(task: DeleteTask, hits: Hits, new_id: str, temp_dir: Path) -> Segme
 def _kept(
     plan: ReadPlan, source: SegmentInput, hits: Hits, before: Side, gone: RowMeter
 ) -> Iterator[pa.Table]:
-    """Yield the visible rows that stay; what was read and what goes is measured."""
+    """Yield the visible rows that stay; measure the rows that were read and those that go."""
     at = 0
     for _, table in as_read(plan, [source], before):
         goes = pa.array(hits[at : at + table.num_rows])

@@ -1,6 +1,6 @@
 """A part of a load, in a process that knows nothing of the load but its spec: both passes over the rows that come.
 
-What an append does with so many rows is done with each slice of them, by the same functions. What was rejected is
+Each slice of the rows is written as an append of so many rows is, by the same functions. Rows that were rejected are
 judged when all parts are there.
 """
 
@@ -35,7 +35,7 @@ class PartOfLoad:
         load_id: Names the folder of its rejected rows.
         output_url: Root of deep storage.
         newest_before_ms: As of `IngestJob`.
-        task_memory_bytes: What a part may hold in memory before it spills.
+        task_memory_bytes: Memory that a part may use before it spills.
     """
 
     load_id: str

@@ -4,8 +4,8 @@
     read     pass 1: parse, coerce, roll up what pays, cut into time chunks    (Spark, one task per split)
     write    pass 2: merge the parts of a chunk, roll up, sort, write segments  (Spark, largest chunk first)
 
-Nothing is shuffled through the JVM: what pass 1 leaves for pass 2 are files in the staging folder, which is removed at
-the end, also on failure. Files of attempts that lost or died are removed too.
+Nothing is shuffled through the JVM. Pass 1 leaves files for pass 2 in the staging folder, which is removed at the end,
+also on failure. Files of attempts that lost or died are removed too.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ class IngestJob:
         url = self.context.output_url
         if not self.context.is_here:
             remove_others(url, self.folder, [segment.path for segment in kept])
-        elif not kept:  # what a task of this process does not return it has removed
+        elif not kept:  # a task of this process has removed files that it does not return
             remove_segments(written, url)
 
     def common(self, *, tasks: int) -> PassOne:

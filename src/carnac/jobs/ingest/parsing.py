@@ -45,7 +45,7 @@ _FRAME = "__carnac_frame"
 def parse_shape(
     shape: RowShape, transforms: Transforms, seen: SeenFields, declared: Mapping[str, str]
 ) -> RowShape:
-    """Return the shape of what the first half gives: what expressions read, and what the job's rows take as it is.
+    """Return the shape of the first half's rows: inputs of expressions, and columns that need none.
 
     Args:
         declared: Types that the spec gives to fields.
@@ -118,12 +118,12 @@ def parse_split(shape: RowShape, tally: Tally) -> Callable[[SplitTask], Iterator
 def parsed_rows(
     con: duckdb.DuckDBPyConnection, task: SplitTask, shape: RowShape, name: str
 ) -> tuple[Parsed, str]:
-    """Parse the files of a task; return what was seen, and the rows as a FROM item.
+    """Parse the files of a task; return the findings, and the rows as a FROM item.
 
-    What orders `first` and `last`, numbers here, is times for whoever reads the rows again.
+    The values that order `first` and `last` are numbers here; the returned rows have them as times.
 
     Args:
-        name: Of the file of rejected rows, unique in the job.
+        name: Name of the file of rejected rows, unique in the job.
     """
     common = task.common
     read = replace(task.read, scratch_dir=common.scratch_dir(), within=None)

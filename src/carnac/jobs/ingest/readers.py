@@ -147,7 +147,7 @@ def check_input(spec: IngestSpec, rows: object | None) -> None:
     is_frame = spec.input.type in {
         "frame",
         "query",
-    }  # what a statement gives is planned by who calls
+    }  # the rows of a statement are planned by the caller
     if is_frame and rows is None:
         raise Invalid("the spec's input is rows in memory; hand them over as rows")
     if not is_frame and rows is not None:

@@ -1,4 +1,4 @@
-"""The second half of the front end of `spark_rows`: what Spark's plan gives becomes part files."""
+"""The second half of the front end of `spark_rows`: rows of Spark's plan become part files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class SecondHalf:
 
     Attributes:
         shape: To load by.
-        is_parsed: The first half of the same Spark task has parsed files and left what it saw.
+        is_parsed: Whether the first half of the same Spark task has parsed files and left its findings.
     """
 
     common: PassOne

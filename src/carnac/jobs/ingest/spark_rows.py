@@ -382,9 +382,9 @@ def one_sentence(what: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def set_session(holder: SparkHolder, settings: Mapping[str, str]) -> Iterator[SparkSession]:
-    """Yield a session in which settings hold; jobs beside one another do not wait, but those of Spark Connect."""
+    """Yield a session in which settings hold; jobs do not wait for one another, except on Spark Connect."""
     session = holder.session()
-    if classic_context(session) is None:  # what was sent to a Connect session is not in a new one
+    if classic_context(session) is None:  # data sent to a Connect session is not in a new one
         with with_settings(session, settings):
             yield session
         return

@@ -1,10 +1,10 @@
-"""The front end for a SELECT statement: what it computes row by row is done where rows are read, the rest by Spark.
+"""The front end for a SELECT statement: expressions of one row run where rows are read, the rest on Spark.
 
     external table  → [read lines, cells; DuckDB's expressions]  ┐
     datasource      → Spark reads → [DuckDB's expressions]       ┴→ joins, groups, … → [rows → parts]
 
-Square brackets are Python workers. What the workers that read external tables saw, they leave in the staging folder,
-for joins and groups stand between them and the end: rows that could not be read are counted and kept all the same.
+Square brackets are Python workers. The workers that read external tables leave their findings in the staging folder,
+since joins and groups stand between them and the end. So rows that could not be read are counted and kept all the same.
 """
 
 from __future__ import annotations

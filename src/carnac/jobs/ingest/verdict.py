@@ -21,13 +21,13 @@ def judge(
     """Refuse a load of which too many rows are rejected.
 
     Args:
-        read: Rows of the whole load.
-        folder: Where the rejected ones are.
-        is_stream: What follows is another load, and not to be kept waiting.
+        read: Number of rows of the whole load.
+        folder: Folder of the rejected rows.
+        is_stream: Whether other loads follow, which must not be kept waiting.
 
     Raises:
-        Invalid: They are more than the spec puts up with.
-        AllRejected: They are all there were.
+        Invalid: More rows are rejected than the spec allows.
+        AllRejected: All rows are rejected.
     """
     limit = spec.tuning.max_parse_exceptions
     if limit is not None and rejected.count > limit:

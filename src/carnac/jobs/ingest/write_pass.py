@@ -23,10 +23,10 @@ def plan_merges(
     """Return the merges that make segments of all parts, in order of time.
 
     Args:
-        template: What all merges have in common.
+        template: Merge task with the fields that all merges have in common.
         max_rows: A chunk with more rows than this may be divided between merges, so that several cores share it; None
             where all rows of a chunk must meet (perfect rollup, hashed and range partitions).
-        new_id: Ids, one is taken for each merge.
+        new_id: Ids, of which each merge takes one.
     """
     by_chunk: dict[object, list[Part]] = {}
     for part in sorted(parts, key=lambda part: (part.chunk, part.path)):
@@ -104,7 +104,7 @@ def remove_segments(segments: Iterable[Segment], output_url: str) -> None:
 def remove_others(output_url: str, folder: str, keep: Iterable[str]) -> int:
     """Remove the files below a job's own folder that are not among `keep`; return their bytes.
 
-    They are of attempts that died or lost a race. What is not seen here is left to garbage collection.
+    Such files are of attempts that died or lost a race. Files that are not seen here are left to garbage collection.
     """
     kept, removed = set(keep), 0
     root = local_root(output_url)
