@@ -127,7 +127,7 @@ class Gate:
         try:
             self._check_head(_head_of(scope))
         except Refused as refusal:
-            # the type is checked last: what has no answer anyway is told that it has none
+            # the type is checked last: a path without an answer fails as such, whatever its type
             if refusal.status is not HTTPStatus.UNSUPPORTED_MEDIA_TYPE or _is_answered(scope):
                 _log.warning("%s %s: %s", scope["method"], shown_path(scope), refusal.message)
                 await problem(refusal.status, refusal.message, kind="refused")(scope, receive, send)

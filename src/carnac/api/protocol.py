@@ -97,7 +97,7 @@ class BoundedProtocol(asyncio.Protocol):
         self._flow.resume_writing()
 
     def shutdown(self) -> None:
-        """End the connection when what came is answered."""
+        """End the connection when its requests so far are answered."""
         if self._exchanges:
             self._exchanges[-1].is_kept = False
         else:

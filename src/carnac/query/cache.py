@@ -92,7 +92,7 @@ def _holds_of(folder: Path) -> _Holds:
 
 
 def spill_folder() -> Path | None:
-    """Return a new folder for what does not fit into memory; None: there is no room for one, and nothing is spilt."""
+    """Return a new folder for data that does not fit into memory; None: there is no room, and nothing is spilt."""
     with suppress(Unavailable, OSError):
         return Path(tempfile.mkdtemp(dir=own_folder("spill")))
     return None

@@ -146,7 +146,7 @@ class HotSegments:
             )
 
     def wait(self) -> None:
-        """Wait until what is being loaded is there."""
+        """Wait until the batch that is being loaded is there."""
         loader = self._state.loader
         if loader is not None:
             loader.join()
@@ -244,7 +244,7 @@ class HotSegments:
     def _planned(
         self, state: _State, files: dict[str, tuple[Segment, Path]]
     ) -> tuple[_Batch | None, list[_Batch]]:
-        """Return what is to be loaded, and what it is loaded in place of; None: there is no room."""
+        """Return the batch to load, and the batches that it replaces; None: there is no room."""
         free = self._bytes_max - sum(
             one.size_bytes for one in state.batches if state.statements - one.used < STILL_USED
         )

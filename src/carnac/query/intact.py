@@ -64,7 +64,7 @@ class IntactFiles:
     def find_damaged(
         self, files: Iterable[Located], stop: threading.Event
     ) -> list[tuple[Located, str]]:
-        """Return the files that are not what their records say, and what is wrong with each.
+        """Return the files that differ from their records, each with the difference.
 
         Raises:
             Unavailable, Interrupted: As `check`.

@@ -159,7 +159,7 @@ def first_sentence(text: str) -> str:
 
 
 def did_you_mean(name: str, known: list[str]) -> str:
-    """Return `; did you mean 'x'?` for the nearest known name, or what there is, or nothing."""
+    """Return `; did you mean 'x'?` for the nearest known name, or a list of a few known names, or no text."""
     import difflib
 
     by_fold = {one.lower(): one for one in known}

@@ -73,8 +73,8 @@ class Plan:
 
     Attributes:
         statement: The tree that `sql` was printed from: checked, rewritten, and naming views.
-        selects: Each SELECT in it, and what its FROM clause has.
-        relations: The datasources that stand in it.
+        selects: Each SELECT in it, and the relations of its FROM clause.
+        relations: The datasources that it names.
         tables: Small tables that the statement names, as columns.
         edge: Set if rows at one end of time are wanted.
         parameters: Values of `?` and `$1` in `sql`, in the order of their places.

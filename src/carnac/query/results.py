@@ -230,7 +230,7 @@ def rows_of(
 
 
 def whole_rows(cursor: duckdb.DuckDBPyConnection, plan: Plan, *, bytes_max: int) -> pa.Table:
-    """Return the rows of a plan whose views are there, or what EXPLAIN says.
+    """Return the rows of a plan whose views are there, or the lines of EXPLAIN.
 
     Raises:
         Unavailable: They take more than `bytes_max` bytes of memory.

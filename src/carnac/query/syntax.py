@@ -1,8 +1,8 @@
 """DuckDB's own syntax tree of a statement, as JSON, and walks over it.
 
 A node is a dictionary. Expressions have a `class` and a `type`; query nodes, table references and result modifiers
-have a `type` only. Parser and printer are DuckDB's (`json_serialize_sql`, `json_deserialize_sql`), so what is checked
-here is what is run: the text that runs is printed from the checked tree, never the user's.
+have a `type` only. Parser and printer are DuckDB's (`json_serialize_sql`, `json_deserialize_sql`), so the checked tree
+is the one that runs: the text that runs is printed from it, and is never the user's.
 """
 
 from __future__ import annotations

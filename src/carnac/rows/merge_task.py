@@ -78,7 +78,7 @@ class MergeTask:
             so that two attempts never write to one file.
         target_bytes: Size that a file aims at (dynamic partitioning only); None: rows alone decide.
         is_perfect: Whether these parts hold all rows that the job has for the chunk.
-        temp_dir: Local folder for what does not fit into memory; made if missing, left empty.
+        temp_dir: Local folder for rows that do not fit into memory; made if missing, left empty.
         numbers: How its segments get their places; None: publish finds them.
     """
 

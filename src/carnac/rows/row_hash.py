@@ -10,7 +10,7 @@ proves that a rewrite kept the rows; it is no defence against somebody who makes
     code   = of booleans, integers and floats: the bits of the value as a double, if it is one (of an integer that is
              none: mix of its bits); of times: their microseconds; of text and bytes: see `value_codes`; of a list:
              that of its only element if it has one, else a sum of mixed elements and places
-    fold   = of x: x ^ (x >> 32), so that what differs in high bits alone, as many doubles do, differs in low ones
+    fold   = of x: x ^ (x >> 32), so that values that differ in high bits alone, as many doubles do, differ in low ones
     factor = odd, so that a value that changes changes its row, and values that change places do
     mix    = the finalizer of splitmix64
 

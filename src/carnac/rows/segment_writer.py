@@ -67,7 +67,7 @@ Columns: TypeAlias = tuple[tuple[str, ColumnType], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenFile:
-    """A segment file that is in its place, and what its record must say about it."""
+    """A segment file that is in its place, and the facts that its record must hold."""
 
     size_bytes: int
     checksum: str

@@ -171,7 +171,7 @@ def _text_codes(array: pa.Array) -> Codes:
 def _lane_sums(
     raw: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int64]
 ) -> Codes:
-    """Return for each text its length and what its lanes add; `raw` ends with a lane that no text is in."""
+    """Return for each text the sum of its length and its lanes; `raw` ends with a lane that no text is in."""
     lanes = np.ndarray((len(raw) - LANE_BYTES + 1,), "<u8", buffer=raw, strides=(1,))
     sums = lengths.astype(np.uint64)
     place, least = 0, int(lengths.min())

@@ -191,7 +191,7 @@ def parse_text(text: str, *, what: str = "spec") -> object:
 
 
 class _Bounded(yaml.SafeLoader):
-    """Reads YAML of bounded depth and size; aliases count as what they stand for. Times stay texts, as in JSON.
+    """Reads YAML of bounded depth and size; aliases count as their values. Times stay texts, as in JSON.
 
     A mapping that names a field twice is refused.
     """

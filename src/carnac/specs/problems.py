@@ -1,4 +1,4 @@
-"""Problems of a spec: all of it at once, each with its place and what to do.
+"""Problems of a spec: all of them at once, each with its place and what to do.
 
 `Findings` collects while a spec is read; `explain` turns pydantic's errors into the same sentences.
 The one error at the end names every problem, so that a spec is mended in one go.

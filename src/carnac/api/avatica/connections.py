@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from carnac.ports import Clock
 
 SWEEP_MS = 1_000
-"""Between two looks for what nobody uses."""
+"""Time between two searches for connections and rows that nobody uses."""
 _log = logging.getLogger(__name__)
 
 

@@ -1,4 +1,4 @@
-"""`servers`, `tiers`, `loadqueue`: which server holds what, and what is on its way."""
+"""`servers`, `tiers`, `loadqueue`: the segments that each server holds, and those that are on their way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands of Flight SQL: which there are, and what answers each."""
+"""The commands of Flight SQL, and the functions that answer them."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Door:
         return schema, pack("TicketStatementQuery", statement_handle=handle)
 
     def rows(self, data: bytes, asker: Asker, is_abandoned: Callable[[], bool]) -> Rows:
-        """Return the rows of a ticket, and what is to be called at their end.
+        """Return the rows of a ticket, and a function to call at their end.
 
         Raises:
             Invalid: It is no ticket.

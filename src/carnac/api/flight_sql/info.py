@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _TEXT, _FLAG, _LONG, _MASK, _TEXTS, _MAP = range(6)
 """Places of the union that holds a value."""
 _YES = (3, 4, 9, 506, 515, 516, 518, 520, 521, 523, 524, 532, 539)
-"""Reads only, by SQL, which can be cancelled; and what SELECT can do here."""
+"""Reads only, by SQL, which can be cancelled; and the abilities of SELECT here."""
 _NO = (5, 10, 500, 501, 502, 519, 527, 536, 537, 556, 563, 565, 566, 572, 573, 574, 575, 576)
 """Substrait, writing, definitions, transactions, batches, procedures, cursors."""
 _LIMITS = range(541, 563)

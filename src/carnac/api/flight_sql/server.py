@@ -107,7 +107,7 @@ class FlightSqlServer:
         self._watch.start()
 
     def close(self) -> None:
-        """Take nothing new, and wait for what is being answered, then stop it. Idempotent."""
+        """Take no new calls, wait for those that are being answered, then stop them. Idempotent."""
         self._watch.stop()
         shut_down(self._flight, self.port, stop=self._calls.stop)
 
@@ -199,11 +199,11 @@ def _make(door: Door, access: Access, location: str, certificate: Certificate | 
 
 
 def _logins(access: Access) -> tuple[Any, Any]:
-    """Return what a handshake asks, and what tells of each call by its headers who asks and what its context is."""
+    """Return the handler of handshakes, and the factory that finds user and context of a call in its headers."""
     import pyarrow.flight as fl
 
     class Headers(fl.ServerMiddleware):  # type: ignore[misc]  # it has no types
-        """Keeps what a client says of the context, and tells one that logs in its token."""
+        """Keeps the context that a client sends, and sends its token to one that logs in."""
 
         def __init__(
             self, context: dict[str, str], user: User | None, token: str, is_java: bool

@@ -1,4 +1,4 @@
-"""Bodies of native queries: the query, and what of its context the broker is told."""
+"""Bodies of native queries: the query, and the part of its context that the broker gets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shapes in which rows are sent: header rows, rows, and what ends them."""
+"""The shapes in which rows are sent: header rows, rows, and the end after them."""
 
 from __future__ import annotations
 

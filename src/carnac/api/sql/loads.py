@@ -56,7 +56,7 @@ def make_router(services: Services) -> APIRouter:
 
 
 def submit_statement(body: Mapping[str, object], services: Services) -> Task | Response:
-    """Return the task that a request for a statement has become, or what is wrong with a SELECT.
+    """Return the task that a request for a statement has become, or the error of a SELECT.
 
     Raises:
         Invalid: The request is wrong.

@@ -1,4 +1,4 @@
-"""`/druid/v2/sql` and what clients ask beside it: how to stop a query, which datasources there are."""
+"""`/druid/v2/sql` and the paths beside it that clients ask: to stop a query, and to list datasources."""
 
 from __future__ import annotations
 

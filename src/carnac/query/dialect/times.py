@@ -1,8 +1,8 @@
 """Druid's functions of times, as expressions of DuckDB over `_1`, their first argument.
 
-A function here takes the texts of the arguments ("" for NULL, None for what is no constant) and returns an
-expression; None: there is none that means the same. Source: Druid's documentation of its SQL functions, and what
-Druid 33 answers.
+A function here takes the texts of the arguments ("" for NULL, None for one that is no constant) and returns an
+expression; None: there is none that means the same. Source: Druid's documentation of its SQL functions, and answers of
+Druid 33.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _COMPLETED = (
 def _given(texts: Texts, most: int, default: str | None = None) -> tuple[str, str] | None:
     """Return the second of the arguments and the zone, which is the last of `most` and "" for UTC.
 
-    None: one of them is no constant, or what is no zone, or they are too few or too many.
+    None: one of them is no constant, or the zone is none, or they are too few or too many.
 
     Args:
         default: The second argument where there is one alone; None: there must be two.

@@ -1,4 +1,4 @@
-"""From SQL and a catalog to what is asked of servers, and what the broker does with their answers."""
+"""From SQL and a catalog to the requests to servers, and the broker's statement over their answers."""
 
 from __future__ import annotations
 

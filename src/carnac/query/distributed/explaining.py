@@ -9,7 +9,7 @@ from carnac.query.planning import Plan
 
 
 def said_of_segments(plan: Plan) -> Iterator[str]:
-    """Yield what is read, and what is left out by what."""
+    """Yield sentences on the segments that are read, and on those that are pruned, by reason."""
     slices = {piece.segment.segment_id: piece for piece in plan.slices}
     yield f"segments that may matter: {len(slices)} of {plan.segments_total}"
     if slices:

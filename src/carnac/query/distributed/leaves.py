@@ -1,4 +1,4 @@
-"""A leaf's side: the gate for what it is asked, what it reads, and what it reports."""
+"""A leaf's side: the gate for requests, the slices that it reads, and its report."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ class CheckedLeaf:
     """The statement of a leaf request that may run.
 
     Attributes:
-        selects: Each SELECT in it, and what its FROM clause has.
+        selects: Each SELECT in it, and the relations of its FROM clause.
         relations: Where it reads the slices.
-        edge: The end of time of which it wants the rows; None: it wants others.
+        edge: The end of time whose rows alone it needs; None: it needs others.
         size: Of its answer.
     """
 

@@ -31,7 +31,7 @@ def settle(
     selects: Sequence[tuple[Node, Scope]],
     parameters: Sequence[object],
 ) -> None:
-    """Replace, in place, parameters by their values and what reads the clock by what it says now.
+    """Replace, in place, parameters by their values, and expressions that read the clock by their values now.
 
     Columns keep their names.
 

@@ -144,7 +144,7 @@ class Embedded:
         return bool(keeping.use and slices and kept.find(key, keys_of(slices)).results)
 
     def _said_of_kept(self, query: RunningQuery, plan: Plan, keeping: Keeping) -> Iterator[str]:
-        """Yield how a statement that is explained would be run, and what is kept of it."""
+        """Yield how a statement that is explained would be run, and how much of its result is kept."""
         bare = replace(plan, is_explain=False, sql=plan.sql.removeprefix("EXPLAIN "))
         is_run = plan.sql.startswith("EXPLAIN ANALYZE ")  # as it is
         if not is_run and self._has_whole(bare, keeping):

@@ -1,4 +1,4 @@
-"""A leaf's answer, put together from what is kept and what is read now, which is kept in its turn."""
+"""A leaf's answer, put together from kept results and rows that are read now, which are kept in their turn."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BLOCK_COLUMN = "__carnac_block"
 
 
 def keys_of(slices: Sequence[LeafSlice]) -> list[SliceKey]:
-    """Return slices as what is kept of them is known by."""
+    """Return the keys of slices, by which kept results know them."""
     return [(one.segment.segment_id, one.clip) for one in slices]
 
 

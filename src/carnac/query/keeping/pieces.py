@@ -1,7 +1,7 @@
 """A leaf statement in the form for keeping its partial results: statements without their bounds of time, and keys.
 
-Where all rows of a segment lie within a bound, the bound says nothing of them. So such segments are asked without it,
-and what is kept of them is right for every window that holds them.
+Where all rows of a segment lie within a bound, the bound leaves none of them out. So such segments are asked without
+it, and their kept results are right for every window that holds them.
 """
 
 from __future__ import annotations

@@ -193,7 +193,7 @@ def _group_by_numbers(select: Node, scope: Scope, numbers: Mapping[int, Node]) -
 
 
 def _meant(group: Node, select: Node, scope: Scope) -> Node | None:
-    """Return the expression that one of GROUP BY means: itself, or what is selected; None: that is not certain."""
+    """Return the expression that one of GROUP BY means: itself, or one of the select list; None: it is not certain."""
     items = select["select_list"]
     literal = group.get("literal") or {}
     if literal.get("kind") == "INTEGER":

@@ -28,7 +28,7 @@ T = TypeVar("T")
 OVERHEAD_BYTES = 64 << 20
 """Room in a limit for memory that is not the query's: threads, plans, the interpreter."""
 OVERHEAD_PART = 4
-"""A limit is exceeded by this part of it at most, besides: for what DuckDB does not count of honest queries."""
+"""A limit is exceeded by this part of it at most, besides: for memory of honest queries that DuckDB does not count."""
 LOOK_S = 0.5
 """Between two looks whether a query is stuck."""
 _threads = DaemonThreads("query")

@@ -19,10 +19,11 @@ class OwnFunctions:
         self._has_sketches = self._has_documents = self._has_macros = False
 
     def provide(self, connection: duckdb.DuckDBPyConnection, sql: str, *, is_split: bool) -> None:
-        """Make what a statement calls, before its transaction begins, which would not see it later.
+        """Make the functions that a statement calls before its transaction begins, which would not see them later.
 
         Args:
-            is_split: The statement is taken apart, or is a part, so that what runs may call what is not in its text.
+            is_split: The statement is taken apart, or is a part, so that it may call functions that its text does not
+                name.
         """
         if not self._has_sketches and names_sketches(sql):
             register_sketches(connection)

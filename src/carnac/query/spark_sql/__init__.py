@@ -1,9 +1,9 @@
 """Statements in Spark's SQL: the same rows, names and types that the embedded engine gives, or a refusal.
 
-The checked tree of a statement, in which views stand for datasources, is printed as Spark SQL. Nothing passes that is
-not known here: kinds of nodes, functions, and pairs of types, each with what means the same in Spark. DuckDB says which
-type each expression has, and evaluates what is constant; so Spark is never asked to guess a type, and every implicit
-cast of DuckDB is one that is written down.
+The checked tree of a statement, in which views stand for datasources, is printed as Spark SQL. Only kinds of nodes,
+functions and pairs of types that are known here pass, each with its equivalent in Spark. DuckDB gives the type of each
+expression, and evaluates constant ones. So Spark never guesses a type, and every implicit cast of DuckDB is written
+down.
 
-Open `functions` for what may be called, `kinds` for types and casts, `selects` for clauses.
+Open `functions` for the functions that may be called, `kinds` for types and casts, `selects` for clauses.
 """

@@ -246,7 +246,7 @@ def _rounded(out: Printer, node: Node, args: Sequence[Node]) -> str:
         raise refuse(f"round of {own}")
     value = out.made(args[0], DOUBLE)
     found = f"round({value} * 1e{digits}D) / 1e{digits}D"
-    bound = "9007199254740992D"  # 2⁵³: what is larger has no digits to round
+    bound = "9007199254740992D"  # 2⁵³: larger ones have no digits to round
     return f"CAST(CASE WHEN abs({value}) * 1e{digits}D < {bound} THEN {found} ELSE {value} END AS {spark_type(kind)})"
 
 

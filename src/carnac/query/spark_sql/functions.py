@@ -40,7 +40,7 @@ _YOUNG_RANGES = (
 
 @cache
 def _letters() -> tuple[str, str, str]:
-    """Return the letters that have several capitals in Spark, what stands for them, and what DuckDB makes of each."""
+    """Return the letters with several capitals in Spark, signs that stand for them, and their capitals in DuckDB."""
     letters = (chr(one) for one in range(0x11_0000) if not 0xD800 <= one < 0xE000)
     found = [one for one in letters if len(one.upper()) > 1]
     single = ["ẞ" if one == "ß" else one.title() for one in found]

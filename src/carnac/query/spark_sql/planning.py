@@ -1,4 +1,4 @@
-"""From SQL and a catalog to what Spark is to run, and what is made of its rows."""
+"""From SQL and a catalog to the statement that Spark runs, and the final statement over its rows."""
 
 from __future__ import annotations
 

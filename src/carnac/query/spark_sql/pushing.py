@@ -115,7 +115,7 @@ def _is_plain(node: Node) -> bool:
 
 @dataclass(slots=True)
 class _Side:
-    """A table in a FROM clause, and what is computed of its rows.
+    """A table in a FROM clause, and the expressions that are computed from its rows.
 
     Attributes:
         node: Its reference, which is rewritten in place.
@@ -232,7 +232,7 @@ class _Push:
         ]
 
     def _read(self) -> set[str]:
-        """Return the columns that what is left of the SELECT names, in whatever depth, in lower case."""
+        """Return the columns that the rest of the SELECT names, at any depth, in lower case."""
         found: set[str] = set()
         for one in walk(self.select):
             if one.get("class") == "COLUMN_REF":

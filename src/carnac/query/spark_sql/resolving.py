@@ -92,7 +92,7 @@ class Resolver:
         )
 
     def _key(self, expression: Node) -> tuple[int | None, Node | None]:
-        """Return the place that an item of ORDER BY means, or what it computes."""
+        """Return the place that an item of ORDER BY means, or its expression."""
         if is_ordinal(expression):
             return int(expression["literal"]["text"]) - 1, None
         if expression["class"] == "COLUMN_REF" and len(expression["column_names"]) == 1:

@@ -1,1 +1,1 @@
-"""Statements whose rows are handed over as they come, and what their answers rest on."""
+"""Statements whose rows are handed over as they come, and the basis of their answers."""

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 COUNTED_LINES_MAX = 1_000
-"""Lines that are looked at for what separates their fields, where DuckDB finds nothing."""
+"""Lines that are searched for the separator of their fields, where DuckDB finds none."""
 SAMPLE_BYTES = 4 << 20
 SAMPLE_BYTES_MIN = 64 << 10
 """Minimum sample of each file, however many there are."""

@@ -219,7 +219,7 @@ def count(con: duckdb.DuckDBPyConnection, query: str) -> int:
 
 
 def prepare(con: duckdb.DuckDBPyConnection, shape: RowShape) -> None:
-    """Set the session up and make an empty table for what is read.
+    """Set the session up and make an empty table for the rows that are read.
 
     Raises:
         Invalid: Two columns' names differ only in case.

@@ -264,7 +264,7 @@ def _iso(sql: str, zone: str, *, year_alone: bool) -> tuple[str, str | None]:
     any_zone = f"COALESCE({common}, {rare}, CAST({dates} AS TIMESTAMPTZ))"
     if zone == "UTC":
         return floor_ms(any_zone), None
-    # the cast took a time without a zone as UTC: what it reads there is the wall clock
+    # the cast took a time without a zone as UTC: its value there is the wall clock
     wall = f"({any_zone} AT TIME ZONE 'UTC')"
     names_zone = (
         f"regexp_matches({sql}, '\\d.*(?i)(\\dz|[+-]\\d\\d(:?\\d\\d){{0,2}}| [a-z_]+(/[a-z_+0-9-]+)*)\\s*$')"

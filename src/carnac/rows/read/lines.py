@@ -85,7 +85,7 @@ class Records(NamedTuple):
         return Records.of(self.values(wanted), self.lines[wanted], self.offsets[wanted])
 
     def rejects(self, wanted: Flags, reason: str, *, has_lines: bool = True) -> list[Reject]:
-        """Return some of them as what is no row; without `has_lines` their line numbers mean nothing."""
+        """Return some of them as rejected ones; without `has_lines` their line numbers mean nothing."""
         lines, offsets = self.lines[wanted].tolist(), self.offsets[wanted].tolist()
         return [
             Reject(line if has_lines else None, offset, escape_bytes(raw), reason)

@@ -47,7 +47,7 @@ class InputRoots:
             raise self._outside(pattern)
 
     def check_file(self, url: str) -> None:
-        """Check a file that was found, and what it is a link to.
+        """Check a file that was found, and the file that it links to.
 
         Raises:
             Invalid: It lies outside.

@@ -23,7 +23,7 @@ _WRITTEN = {
     "tuning": "tuningConfig",
     "age_rules": "ageRules",
 }
-"""Names of Python, and what they are in JSON."""
+"""Names in Python, and in JSON."""
 _TYPES = {
     "catalog": "there is no catalog of tables; write its settings out",
     "reindexCascade": "write its rules as ageRules, youngest first",

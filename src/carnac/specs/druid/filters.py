@@ -88,7 +88,7 @@ def write_filter(block: Mapping[str, Any]) -> str:
 
 
 def read_condition(text: str, types: Mapping[str, str]) -> str:
-    """Return a condition of Spark SQL as it is, or what `write_filter` wrote compiled for columns of these types.
+    """Return a condition of Spark SQL as it is, or a text of `write_filter` compiled for columns of these types.
 
     Raises:
         Invalid: It is a filter that is not supported.

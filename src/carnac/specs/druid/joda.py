@@ -1,4 +1,4 @@
-"""Patterns of letters for times, as Joda-Time has them, and what they are elsewhere.
+"""Patterns of letters for times, as Joda-Time has them, and their equivalents elsewhere.
 
 Druid's specs and expressions use Joda's letters (`yyyy-MM-dd HH:mm:ss`). The pipeline parses with
 strptime directives or Spark's own patterns, so a pattern is taken apart once, here, into tokens.

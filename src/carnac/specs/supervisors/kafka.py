@@ -1,7 +1,7 @@
-"""Druid's supervisor spec of type `kafka`, turned into what is read and how.
+"""Druid's supervisor spec of type `kafka`, turned into a `KafkaSupervisor`.
 
-Its `dataSchema`, `inputFormat` and what of `tuningConfig` batch specs have too are read as of an `index_parallel` task
-that appends. Source: Druid's documentation of supervisors and of Kafka ingestion.
+Its `dataSchema`, `inputFormat` and the fields of `tuningConfig` that batch specs have too are read as of an
+`index_parallel` task that appends. Source: Druid's documentation of supervisors and of Kafka ingestion.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Limits of tasks that came over HTTP: Spark settings that open nothing, expressions that see their row alone.
 
 Spark SQL is more than expressions: `(reduce 1 using 'id' as (x string))` runs a program, ``(table text.`/etc/passwd`)``
-reads a file, `reflect` calls Java. Spark itself parses such a text for whoever runs it; here, before anything runs and
-without Java, its words are looked at, and what could be one of these is refused.
+reads a file, `reflect` calls Java. Spark itself parses such a text for any user. Here, before anything runs and without
+Java, its words are looked at, and a text that could be one of these is refused.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ LG_K = 12
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """An aggregator: its name in answers, and what it gives.
+    """An aggregator: its name in answers, and its value.
 
     Attributes:
         state: A sketch, where `value` is its estimate; else the value.

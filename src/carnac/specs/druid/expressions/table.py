@@ -50,7 +50,7 @@ def written(takes: str, template: str, gives: SqlType, *, takes_arrays: bool = F
     """Return a function that is the same text whatever its arguments are.
 
     Args:
-        takes: A letter for each argument: bool, double, int, long, text, or `=` for what stands as it is.
+        takes: A letter for each argument: bool, double, int, long, text, or `=` for one that stands as it is.
         template: Spark SQL, with `{0}` where the first argument stands.
     """
 

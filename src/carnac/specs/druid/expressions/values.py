@@ -242,11 +242,11 @@ _COLUMN_FORMS: Mapping[str, tuple[str, SqlType]] = {
     "json": ("{}", "json"),
     **dict.fromkeys(("struct", "map"), ("to_json({})", "json")),
 }
-"""How a column of a Spark (or spec) type is read, and what type it is for Druid."""
+"""Expressions that read columns of Spark (or spec) types, and their types for Druid."""
 
 
 def column(name: str, spark_type: str | None) -> Sql:
-    """Return a column, with what Druid would make of its Spark (or spec) type."""
+    """Return a column, with the type that Druid would make of its Spark (or spec) type."""
     kind = (spark_type or "").lower().replace(" ", "")
     text = quote_for_spark(name)
     if kind.startswith("array<"):
