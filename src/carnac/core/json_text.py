@@ -1,7 +1,7 @@
 """JSON from people and programs: read after a look at how long and how deep it is, and refused in one sentence.
 
 Python's own reader takes numbers of thousands of digits, `NaN`, fields that are given twice and halves of surrogate
-pairs, and 30 MiB of brackets become a gigabyte: none of that can be kept, and what is kept elsewhere has it not.
+pairs, and 30 MiB of brackets become a gigabyte. None of that can be kept, and values that are kept elsewhere have none.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class TooManyValues(Invalid):
 
 
 def parse_json(text: str | bytes, what: str, *, limit: int = LENGTH_MAX) -> object:
-    """Return what a JSON text says, a byte order mark before it aside; `what` is its name in messages.
+    """Return the value of a JSON text, a byte order mark before it aside; `what` is its name in messages.
 
     Args:
         limit: Characters or bytes at most.
@@ -122,7 +122,7 @@ def _check_depth(text: str, what: str) -> None:
 
 
 def _outside_of_texts(text: str) -> str:
-    """Return what is between the texts of JSON, in steps that are linear whatever it is."""
+    """Return the parts between the texts of JSON, in time that is linear in the length."""
     plain = text.replace("\\\\", "").replace('\\"', "")  # each quote left begins or ends a text
     return "".join(plain.split('"')[::2])
 

@@ -80,7 +80,7 @@ def secrets_of(url: str) -> tuple[str, ...]:
 
 
 def hide_secrets(text: str, url: str) -> str:
-    """Return what a driver says of its connection without the secrets of the URL.
+    """Return a driver's text about its connection without the secrets of the URL.
 
     A short secret is hidden where it is a password or a value by its place, or is quoted alone; a longer one anywhere.
     """
@@ -114,7 +114,7 @@ def show_settings(settings: Mapping[str, object]) -> dict[str, object]:
 
 
 def show_submitted(value: Mapping[str, object]) -> dict[str, object]:
-    """Return what a task was submitted with, or its context, as it may be shown."""
+    """Return a submitted task, or its context, as it may be shown."""
     return {name: _show(item, are_settings=name in _SETTINGS) for name, item in value.items()}
 
 

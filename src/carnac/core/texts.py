@@ -31,7 +31,7 @@ WHOLE_MAX = 2**63 - 1
 
 _SHOWN = 60
 _NOT_IN_NAMES = re.compile("[\0-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-"""Controls, what ends a line, and surrogates: half a pair stands for no character."""
+"""Controls, line ends, and surrogates: half a pair stands for no character."""
 _NOT_IN_TEXTS = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]|\r(?!\n)")
 """The same without tabs and line ends. A carriage return alone would write over the line on a terminal."""
 _NOT_ANYWHERE = re.compile("[\0\ud800-\udfff]")

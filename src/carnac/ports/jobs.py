@@ -74,8 +74,8 @@ class JobReport:
         size_bytes: Of these files.
         seconds_by_phase: Wall seconds, in order of the phases.
         notes: Changes that the load makes in the datasource, and probable mistakes; a sentence each.
-        is_for_append: An append of the same files would have done the same, without Spark: they are few, and what the
-            spec computes means the same there.
+        is_for_append: Whether an append of the same files would have done the same, without Spark: they are few, and
+            the computations of the spec mean the same there.
     """
 
     rows_read: int

@@ -20,7 +20,7 @@ _PLAIN = frozenset(
 
 
 def key_of_values(given: Sequence[object] | Mapping[str, object]) -> Hashable | None:
-    """Return what tells values of a statement's parameters from others; None: nothing does for sure."""
+    """Return a key that tells values of a statement's parameters from others; None: no key does for sure."""
     named = sorted(given.items()) if isinstance(given, Mapping) else list(enumerate(given))
     if any(type(value) not in _PLAIN for _, value in named):
         return None

@@ -82,7 +82,7 @@ class Allocator(Protocol):
     """Gives places to the jobs of this process, and lets their executors ask for them."""
 
     def allocate(self, requests: Sequence[AllocationRequest]) -> Sequence[AllocationReply]:
-        """Return what becomes of each request, in order."""
+        """Return the reply to each request, in order."""
         ...
 
     def serving(self) -> AbstractContextManager[str]:

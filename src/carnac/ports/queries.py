@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueryResult:
-    """Rows of a query, and what they were read from.
+    """Rows of a query, and the data that they were read from.
 
     Attributes:
         table: A `pyarrow.Table`.

@@ -132,7 +132,7 @@ def require_storage(segment: Recorded, place: Path) -> None:
 
 
 def damaged(segment: Recorded, detail: str) -> Corrupt:
-    """Return what to raise where a segment's file is not what its record says."""
+    """Return the error where a segment's file is not as its record says."""
     return Corrupt(
         f"file {segment.path} of segment {segment.segment_id} of {segment.datasource} is damaged ({detail});"
         f" {REMEDY}",

@@ -149,7 +149,7 @@ class Inventory:
         is_whole: These are all holdings; else those that changed since the number that was asked with.
         holdings: Sorted by segment id.
         removed: Segment ids that are not held any more; empty if whole.
-        used_bytes: On its disk, what is loading included.
+        used_bytes: Bytes on its disk, loading segments included.
         capacity_bytes: Bytes that it may hold.
         running: Queries that it runs now.
     """
@@ -200,7 +200,7 @@ class SegmentServer(Protocol):
         ...
 
     def inventory(self, *, epoch: str = "", since: int = 0, wait_ms: int = 0) -> Inventory:
-        """Return what it holds, or what changed since a number of an epoch.
+        """Return its holdings, or their changes since a number of an epoch.
 
         Args:
             wait_ms: If nothing has changed, wait as long for a change.
@@ -208,7 +208,7 @@ class SegmentServer(Protocol):
         ...
 
     def run(self, request: LeafRequest) -> tuple[Iterator[object], LeafReport]:
-        """Run one leaf's part of a statement; return its `pyarrow.RecordBatch`es, and what they rest on.
+        """Run one leaf's part of a statement; return its `pyarrow.RecordBatch`es, and the report on their basis.
 
         There is one batch at least, an empty one if need be, so that the columns are known. The report is complete
         when the batches are exhausted.

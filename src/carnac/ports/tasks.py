@@ -71,7 +71,7 @@ class TaskRunner(Protocol):
         ...
 
     def read_log(self, attempt: Attempt, *, tail_bytes: int | None = None) -> str | None:
-        """Return what the attempt wrote (None: nothing that can be read from here).
+        """Return the log of the attempt (None: there is none that can be read from here).
 
         Args:
             tail_bytes: Only the end of it.
@@ -149,5 +149,5 @@ class TaskJobs(Protocol):
         ...
 
     def report_so_far(self) -> Mapping[str, object] | None:
-        """Return what is done of a run that did not come to its end; None: nothing that stays."""
+        """Return the finished part of a run that did not come to its end; None: nothing that stays."""
         ...

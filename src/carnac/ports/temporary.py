@@ -93,7 +93,7 @@ def require_own(folder: Path) -> None:
 
 
 def no_temporary_folder(error: OSError) -> Unavailable:
-    """Return what to raise where no temporary folder can be made."""
+    """Return the error where no temporary folder can be made."""
     reason = (error.strerror or str(error)).lower()
     return Unavailable(
         f"no temporary folder can be made in {tempfile.gettempdir()}: {reason}; name another directory (TMPDIR)"

@@ -173,7 +173,7 @@ class _Watcher:
 
 
 def outlived(limit_ms: int | None) -> TimedOut:
-    """Return what to say of a query that nobody waits for any more."""
+    """Return the error for a query that nobody waits for any more."""
     took = "was stopped" if limit_ms is None else f"took longer than {limit_ms} ms"
     return TimedOut(
         f"the query {took} and has not ended since: it is in a step that cannot be stopped, such as one function over "

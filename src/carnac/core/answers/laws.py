@@ -3,7 +3,7 @@
 | id | law |
 |---|---|
 | AN-1 | the segments that (revision, statement) need are those that leaves report, each once; else it is not complete |
-| AN-2 | what an answer needs is what it read and what it says is missing, and nothing is both |
+| AN-2 | the slices that an answer needs are those that it read and those that it names as missing, and none is both |
 | AN-3 | no more queries run than there are slots, nor of a lane than it may, and none waits that may run (in tests) |
 """
 

@@ -1,4 +1,4 @@
-"""Digests of what an answer rests on: of the statement, of the segments with their clips, and the ETag of both.
+"""Digests of the basis of an answer: of the statement, of the segments with their clips, and the ETag of both.
 
 All of them are SHA-256 over JSON of one form, so that anybody can derive them again from the log and the statement.
 """
@@ -52,7 +52,7 @@ def etag_of(
     columns: Mapping[str, Mapping[str, str]],
     tables: Sequence[Mapping[str, Sequence[object]]],
 ) -> str:
-    """Return what changes exactly when the answer of a statement could: an ETag without quotes.
+    """Return an ETag without quotes, which changes exactly when the answer of a statement could.
 
     Args:
         statement: Its digest.

@@ -146,7 +146,7 @@ def plan_groups(
 
 
 def state_of(groups: Sequence[Group]) -> str:
-    """Return what tells a state of a datasource from all others."""
+    """Return a name that tells a state of a datasource from all others."""
     return digest([FORMAT, *(one.name for one in groups)])
 
 

@@ -103,7 +103,7 @@ def choose_lock(
 
 
 def parse_lock_context(context: Mapping[str, object]) -> LockContext:
-    """Return what a task's context, as Druid writes it, says of locks; other keys do not matter.
+    """Return the settings for locks of a task's context, as Druid writes it; other keys do not matter.
 
     Raises:
         Invalid: A value is of the wrong kind.

@@ -133,7 +133,7 @@ class LockDraft:
         return self._changed.get(lock.lock_id) or lock
 
     def weigh(self, request: Lock) -> Weighing:
-        """Return what stands against a waiting request."""
+        """Return the locks and requests that conflict with a waiting request."""
         held, ahead = [], []
         is_covered = has_followers = False
         for other in self.around(request):

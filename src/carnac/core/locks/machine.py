@@ -47,7 +47,7 @@ TOUCHES_IN_LEASE = 3
 
 
 def decide(view: LockView, event: LockEvent, *, at_ms: int) -> Decision:
-    """Return what becomes of an event at a time. Nothing has happened until the decision is written down.
+    """Return the decision about an event at a time. Nothing has happened until the decision is written down.
 
     Raises:
         Invalid: The event contradicts itself.
@@ -133,7 +133,7 @@ def _new_lock(draft: LockDraft, event: RequestLock) -> Lock:
 
 
 def _find_same(draft: LockDraft, event: RequestLock) -> Lock | None:
-    """Return what the same request came to before."""
+    """Return the lock or wait of the same request, if it came before."""
     for lock in draft.stored_of(event.task_id):
         if (
             lock.type is event.type

@@ -183,7 +183,7 @@ def may_publish(lock: Lock | None, fence: int) -> bool:
 
 
 def describe_end(lock: Lock | None) -> str:
-    """Return what became of a lock that is not held any more, as the end of a sentence about it."""
+    """Return the end of a lock that is not held any more, as the last part of a sentence about it."""
     if lock is None:
         return "is not there any more: its task released it, or was not heard of for long"
     if lock.revocation is None:

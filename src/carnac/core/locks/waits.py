@@ -19,7 +19,7 @@ from carnac.core.locks.model import Lock, LockState, may_share
 
 
 def blockers(request: Lock, others: Iterable[Lock]) -> tuple[Lock, ...]:
-    """Return what a waiting request waits for: held locks and waiting ones before it that it cannot share with."""
+    """Return the blockers of a waiting request: held locks and waiting ones before it that it cannot share with."""
     group, rank, found = request.group_id, request.rank, []
     for other in others:
         if (
@@ -35,7 +35,7 @@ def blockers(request: Lock, others: Iterable[Lock]) -> tuple[Lock, ...]:
 
 
 def waits_for(locks: Sequence[Lock]) -> Mapping[int, tuple[Lock, ...]]:
-    """Return, for each waiting request of all locks of a store, what it waits for."""
+    """Return, for each waiting request of all locks of a store, its blockers."""
     by_datasource: dict[str, list[Lock]] = {}
     for lock in locks:
         by_datasource.setdefault(lock.datasource, []).append(lock)

@@ -391,7 +391,7 @@ def _diverges(request: AllocationRequest, found: PendingSegment) -> Conflict:
 
 
 def _not_granted(request: AllocationRequest, chunk: Interval, reply: LockReply) -> CarnacError:
-    """Return what it means that the lock will not come."""
+    """Return the error for a lock that will not be granted."""
     if isinstance(reply, Refused):
         return Conflict(
             f"{request.owner} cannot wait for {request.datasource} {interval_text(chunk)}: it would "

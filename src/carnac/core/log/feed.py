@@ -22,7 +22,7 @@ class Fed:
     """The part of a commit in the feed.
 
     Attributes:
-        new: Segments whose rows are new, and what of them is visible.
+        new: Segments whose rows are new, and their visible instants.
         is_change: Rows that were there went out of sight, or some came back.
     """
 
@@ -39,7 +39,7 @@ NOTHING = Fed()
 
 
 def feed_of(commit: Commit, datasource: str) -> Fed:
-    """Return what a commit brings to those who follow a datasource."""
+    """Return the part of a commit that followers of a datasource get."""
     change = next((one for one in commit.changes if one.datasource == datasource), None)
     if change is None or commit.kind in {CommitKind.REWRITE, CommitKind.LOOKUP}:
         return NOTHING

@@ -150,7 +150,7 @@ def with_late(
 def carry_over(
     inputs: Iterable[tuple[Segment, IntervalSet]], outputs: Sequence[Segment], *, is_lossy: bool
 ) -> tuple[Segment, ...]:
-    """Return what a rewrite wrote with the late rows of what it read, which are folded now.
+    """Return the outputs of a rewrite with the late rows of its inputs, which are folded now.
 
     Args:
         inputs: Segments, and which of their instants were rewritten.
@@ -195,7 +195,7 @@ def _by_chunk(
 def keep_late(
     source: Segment, visible: IntervalSet, left: Sequence[Segment], *, rows_before: int
 ) -> tuple[Segment, ...]:
-    """Return what is left of a segment after a deletion by predicate, with what is left of its late rows.
+    """Return the segments that a deletion by predicate leaves of one, with the late rows that are left.
 
     Nobody counts anew which of the rows that are left were late: their number shrinks as the number of rows does.
     """

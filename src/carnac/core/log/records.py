@@ -1,4 +1,4 @@
-"""Records of commits, and what stands in columns of its own; see `record_form` for how all records are written.
+"""Records of commits, and the texts of single columns; see `record_form` for how all records are written.
 
 Intervals are `[start_ms, end_ms]`, interval sets lists of them in normal form, sets of partition ids their text
 (`0-3,7`).
@@ -85,7 +85,7 @@ _NO_DETAILS = dumps(_Details(record_format=RECORD_FORMAT))
 
 
 def dump_commit_details(details: CommitDetails) -> str:
-    """Return what a commit holds besides its columns and entries."""
+    """Return the record of a commit's details."""
     offsets, after, lookups, proof = details
     if not offsets and not after and not lookups and proof is None:
         return _NO_DETAILS

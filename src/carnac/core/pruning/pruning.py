@@ -72,7 +72,7 @@ class Pruner:
         )
 
     def find_reason(self, segment: Segment) -> str | None:
-        """Return what shows that no row of the segment satisfies the predicate, for people; None: one may."""
+        """Return the reason why no row of the segment satisfies the predicate, for people; None: one may."""
         if self.may_match(segment):
             return None
         columns = {column.name: column for column in segment.columns if column.name in self._names}

@@ -124,7 +124,7 @@ def _look_at_news(state: RolloutState, told: int) -> tuple[dict[str, Cold], tupl
 
 
 def _unload_replaced(state: RolloutState, floor: int) -> Iterator[Surplus]:
-    """Yield an order for each copy of what no revision from the floor on needs, queued loads included."""
+    """Yield an order for each copy of a segment that no revision from the floor on needs, queued loads included."""
     lives = state.lives
     if floor < lives.base:  # older revisions are in use than are remembered
         return
@@ -144,7 +144,7 @@ def _unload_surplus(
 ) -> tuple[tuple[Surplus, ...], dict[Surplus, str]]:
     """Return an order for each surplus copy that may go, and why others stay.
 
-    Of what is wanted and in use, one copy stays loaded on a server that is counted on, whatever the surplus says.
+    One copy of each segment that is wanted and in use stays loaded on a server that is counted on.
     """
     servers = {server.server_id: server for server in state.historicals}
     copies = {one.segment_id: 0 for one in state.surplus}

@@ -35,8 +35,8 @@ class Life:
 class SegmentLives:
     """The lives of all segments that a revision since a base needs. It follows the log, commit by commit.
 
-    A segment lives while at least one entry of it does; that its clip changes is no end. Its memory is what is live
-    and what was dropped since the base; `forget` moves the base on.
+    A segment lives while at least one entry of it does; a change of its clip is no end. The lives of segments that are
+    live, or were dropped since the base, are kept. `forget` moves the base on.
 
     Args:
         revision: The base: the revision of the state it starts from.
@@ -105,7 +105,7 @@ class SegmentLives:
             self._ends.append((commit.revision, segment_id))
 
     def forget(self, revision: int) -> None:
-        """Forget what no revision from this one on needs; nothing if it is before the base or after the head."""
+        """Forget segments that no revision from this one on needs; none if it is before the base or after the head."""
         if not self.base < revision <= self.head:
             return
         self.base = revision

@@ -155,9 +155,9 @@ class Rollout:
 class BrokerRevisions:
     """The revisions of one broker: which it plans on, and which it still reads. Each change is a new value.
 
-    A broker that starts announces itself before it reads what it is told, and plans on nothing older: so whoever
-    decides to unload after telling a revision either sees the broker, or the broker has read that revision. A broker
-    whose lease is over by its own clock answers nothing until it has been heard again.
+    A broker that starts announces itself before it reads the told revision, and plans on nothing older. So a leader
+    that decides to unload after telling a revision either sees the broker, or the broker has read that revision. A
+    broker whose lease is over by its own clock answers nothing until it has been heard again.
 
     Attributes:
         planning: New queries are planned on it; it never decreases.

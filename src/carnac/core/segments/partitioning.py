@@ -38,12 +38,12 @@ OrderKey: TypeAlias = tuple[bool, str | int | float]
 
 
 def order_key(value: Scalar) -> OrderKey:
-    """Return what sorts as the value does among values of its column: null first."""
+    """Return a key that sorts as the value does among values of its column: null first."""
     return (False, 0) if value is None else (True, value)
 
 
 def order_keys(values: Sequence[Scalar]) -> tuple[OrderKey, ...]:
-    """Return what sorts as the tuple of values does."""
+    """Return a key that sorts as the tuple of values does."""
     return tuple(map(order_key, values))
 
 

@@ -1,8 +1,8 @@
 """The form of all records: their text, the number of their format, values that JSON has no words for, and damage.
 
 A record is stated once, as a class of fields; msgspec writes it as JSON and reads it back strictly. Names are
-camelCase, what has its default is left out, and anything else that is not as stated (a missing or unknown field, a
-wrong type) is damage: Corrupt.
+camelCase, and fields with their defaults are left out. Anything else that is not as stated (a missing or unknown field,
+a wrong type) is damage: Corrupt.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The record of a segment: one immutable Parquet file, and what a planner or a reader must know of it.
+"""The record of a segment: one immutable Parquet file, and the facts of it that planners and readers need.
 
 A segment has a random id and no state in its name. Where it is visible is said by entries (`core/log/entries.py`).
 """

@@ -1,1 +1,1 @@
-"""Streams that tasks read: which partition is whose, from where to where it is read, what a supervisor says of it."""
+"""Streams that tasks read: the owners of partitions, the offsets to read, and the supervisors' statements."""

@@ -53,7 +53,7 @@ DISPATCHED_MAX = 100
 
 
 def decide(view: TaskView, event: TaskEvent, *, at_ms: int) -> TaskDecision:
-    """Return what becomes of an event at a time. Nothing has happened until the decision is written down.
+    """Return the decision about an event at a time. Nothing has happened until the decision is written down.
 
     Raises:
         Invalid: The event contradicts itself.

@@ -346,7 +346,7 @@ def _reduce(months: int, length_ms: int, wall_ms: int) -> int:
 
 
 def _wall_start(granularity: Granularity, index: int) -> int:
-    """Return what the wall clock reads when bucket `index` of a calendar granularity starts."""
+    """Return the reading of the wall clock when bucket `index` of a calendar granularity starts."""
     if not granularity.months:
         return granularity.anchor_ms + index * granularity.length_ms
     period = Period(months=granularity.months, clock_ms=granularity.length_ms)

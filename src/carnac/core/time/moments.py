@@ -9,7 +9,7 @@ from carnac.errors import Invalid
 
 
 def as_moment(at: int | str | datetime | None) -> int | str | None:
-    """Return what is meant with a datetime as ISO 8601 text, cut off to milliseconds; all else as it is.
+    """Return a datetime as ISO 8601 text, cut off to milliseconds, and all else as it is.
 
     Raises:
         Invalid: The datetime has no time zone, or lies outside years 1 to 9999.

@@ -1,7 +1,7 @@
 """The one way in which balancing uses numba: machine code made at the first call, and cached for the next process.
 
-A cached function knows that its own file has changed, and nothing of others; so what compiled functions call is
-written in the same file.
+A cached function is compiled anew if its own file has changed, but not if others have. So the functions that compiled
+ones call are in the same file.
 """
 
 from __future__ import annotations

@@ -130,7 +130,7 @@ class CostIndex:
             )
 
     def costs(self, datasource: int, start_ms: int, end_ms: int) -> Floats:
-        """Return what the segment costs against all that each server holds, in hours², one element a server.
+        """Return the cost of the segment against all that each server holds, in hours², one element a server.
 
         Where a server holds the segment itself, its cost against itself is in there, twice its joint cost; the
         caller that means another segment takes it away.

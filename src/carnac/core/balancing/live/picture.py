@@ -1,4 +1,4 @@
-"""The state of a running cluster, from the segments of the log, what servers hold, and moves that are under way."""
+"""The state of a running cluster, from the segments of the log, the holdings of servers, and moves under way."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class LiveSegment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerView:
-    """A historical that is alive, and what it holds as far as is known.
+    """A historical that is alive, and its holdings as far as they are known.
 
     Attributes:
         capacity_bytes: Bytes that it may hold.

@@ -181,7 +181,7 @@ def _free_bytes(plan: CoordinatorPlan, max_fill: float) -> Ints:
 def _left_cold(
     picture: Picture, plan: CoordinatorPlan, matches: RuleMatches, free: Ints
 ) -> tuple[set[str], dict[str, str]]:
-    """Return what no rule wants on a server, and what no server can take."""
+    """Return the segments that no rule wants on a server, and those that no server can take."""
     cluster, ids = plan.before, plan.before.segments.ids
     asked, fits = np.zeros(len(ids), np.bool_), np.zeros(len(ids), np.bool_)
     everywhere = matches.by_action(Action.BROADCAST)

@@ -1,4 +1,4 @@
-"""The state that a run works on: room on disks and in queues, which server holds what, what may not go back where.
+"""The state that a run works on: room on disks and in queues, the holders of segments, and moves that may not go back.
 
 A run plans on a board, so that each decision sees the ones before it. The cluster that it was made of does not change.
 """
@@ -174,7 +174,7 @@ class Board:
     def open_servers(
         self, segment: int, among: Flags, *, max_queue: int = 0, may_return: bool = False
     ) -> tuple[Flags, Reason | None]:
-        """Return which servers could take a segment; if none, what stands in the way.
+        """Return which servers could take a segment; if none, the reason.
 
         Args:
             segment: The segment.
@@ -193,7 +193,7 @@ class Board:
         return left, None if left.any() else self._why_none(segment, among, max_queue)
 
     def _why_none(self, segment: int, among: Flags, max_queue: int) -> Reason:
-        """Return what stands in the way of a segment that no server could take."""
+        """Return the reason why no server could take a segment."""
         left = among & self.active
         if not left.any():
             return Reason.NO_SERVER

@@ -129,7 +129,7 @@ def _cancelled(cluster: ClusterState, moves: MovePlan) -> tuple[Ints, Codes]:
 def _keep_in_step(
     index: CostIndex, before: ClusterState, after: ClusterState, drops: QueuePlan
 ) -> None:
-    """Take out of an index what is dropped, and what is on every server from now on; take in what no longer is."""
+    """Take dropped replicas, and those of new broadcast segments, out of an index; take in those that count again."""
     replicas, servers = before.replicas, len(before.servers)
     dropped = replicas.among(drops.segment, drops.server, servers)
     was, is_now = before.counted(), after.counted() & ~dropped

@@ -1,4 +1,4 @@
-"""Plans of moves: decommissioning servers are emptied first, then what helps most is moved."""
+"""Plans of moves: decommissioning servers are emptied first, then the moves that help most are made."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class _Run:
         return done
 
     def rebalance(self, chooser: Chooser, budget: int) -> None:
-        """Move what helps most."""
+        """Make the moves that help most."""
         found = self.choose_best(chooser, self.scorer, budget)
         for move in found:
             self.note(move, Reason.SAVE)
@@ -134,7 +134,7 @@ class _Run:
         return self.cost_before, self.cost_before - self.scorer.time_saved
 
     def blockers(self) -> tuple[Blocker, ...]:
-        """Return what keeps servers from being emptied."""
+        """Return the reasons why servers cannot be emptied."""
         table = self.cluster.segments
         return tuple(
             Blocker(

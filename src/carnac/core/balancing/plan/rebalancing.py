@@ -34,7 +34,7 @@ MIN_LOOKS = 10_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A move that was found: indexes, and what it saves."""
+    """A move that was found: indexes, and the saving."""
 
     segment: int
     source: int
@@ -137,7 +137,7 @@ class Scanner:
         self._counted = np.flatnonzero(board.cluster.counted())
 
     def find(self, tier: Flags, limits: MoveLimits) -> Candidates:
-        """Return what may be worth moving in a tier."""
+        """Return the candidates for moves in a tier."""
         board = self._board
         held = self._held(tier)
         queue_open = (board.queued < limits.max_queue) | (limits.max_queue == 0)

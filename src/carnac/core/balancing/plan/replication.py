@@ -93,7 +93,7 @@ def decide_replication(
 def _requests(
     cluster: ClusterState, tier: TierCounts, limits: LoadLimits, code: int, skipped: Counter[Reason]
 ) -> LoadRequests:
-    """Return what a tier lacks; further replicas up to the throttle, the newest first."""
+    """Return the replicas that a tier lacks; further ones up to the throttle, the newest first."""
     lacking = np.maximum(tier.wanted - tier.served - tier.queued, 0)
     fresh = (tier.served + tier.queued + tier.leaving == 0) & (lacking > 0)
     first = np.flatnonzero(fresh)

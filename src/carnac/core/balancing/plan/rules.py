@@ -254,7 +254,7 @@ class RuleSet:
     default: tuple[Rule, ...] = field(default_factory=lambda: (load_forever(),))
 
     def of(self, datasource: str) -> tuple[Rule, ...]:
-        """Return what is tried for a datasource, in order."""
+        """Return the rules that are tried for a datasource, in order."""
         return (*self.by_datasource.get(datasource, ()), *self.default)
 
 

@@ -67,7 +67,7 @@ class _Watch:
     is_new: bool = True
 
     def wait_for_age(self, seen: Iterable[ChunkSummary]) -> None:
-        """Note what is to be looked at again when it is old enough."""
+        """Note the chunks that are to be looked at again when they are old enough."""
         for one in seen:
             chunk, skip_from_ms = one.chunk, self.skip_from_ms
             if chunk.end_ms <= skip_from_ms:
@@ -124,7 +124,7 @@ class Conductor:
         return tuple(sorted(self._watches))
 
     def survey(self, datasource: str) -> Survey:
-        """Return what is known of a datasource."""
+        """Return the survey of a datasource."""
         return self._watches[datasource].survey
 
     def watch(
@@ -222,7 +222,7 @@ class Conductor:
         return states
 
     def start(self, *, revision: int, now_ms: int) -> Starts:
-        """Return what starts now, most urgent first.
+        """Return the tasks that start now, most urgent first.
 
         Args:
             revision: Of the state that was judged.

@@ -62,12 +62,12 @@ class TaskQueue:
 
     @property
     def cost_waiting(self) -> int:
-        """Cost of what waits."""
+        """Cost of the waiting tasks."""
         return sum(task.cost for task in self.waiting)
 
     @property
     def cost_running(self) -> int:
-        """Cost of what runs."""
+        """Cost of the running tasks."""
         return sum(one.task.cost for one in self.running)
 
 
@@ -81,7 +81,7 @@ class Shed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dispatch:
-    """The queue after what may start was taken out, and what starts, in order."""
+    """The queue without the tasks that start, and these tasks, in order."""
 
     queue: TaskQueue
     starts: tuple[CompactionTask, ...] = ()
@@ -142,7 +142,7 @@ def shed_surplus(queue: TaskQueue, capacity: Capacity) -> Shed:
 
 
 def decide_dispatch(queue: TaskQueue, capacity: Capacity) -> Dispatch:
-    """Return what starts now: the most urgent tasks that fit, wait for no other, and share no segment with one."""
+    """Return the tasks that start now: the most urgent that fit, wait for no other, and share no segment with one."""
     slots = capacity.tasks - len(queue.running)
     room = capacity.cost - queue.cost_running
     is_idle = not queue.running

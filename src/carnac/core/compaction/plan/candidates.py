@@ -160,7 +160,7 @@ def plan_tasks(
 def make_candidates(
     datasource: str, judged: Iterable[JudgedChunk], settings: CompactionSettings, revision: int
 ) -> list[Candidate]:
-    """Return what is to be done, in order of time, before small candidates are combined."""
+    """Return the candidates in order of time, before small ones are combined."""
     return [
         _candidate_of(datasource, parts, settings, revision)
         for run in find_runs(judged)
@@ -180,7 +180,7 @@ def make_candidate_alone(
 def combine_small(
     candidates: Iterable[Candidate], settings: CompactionSettings
 ) -> list[list[Candidate]]:
-    """Return what is put together to one task each, in order of time.
+    """Return the candidates that make one task each, in order of time.
 
     A small candidate joins the small one before it, until the two together are small no more.
     """

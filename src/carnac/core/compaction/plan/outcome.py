@@ -142,7 +142,7 @@ def _blended(kins: Sequence[Kin], target: CompactionTarget) -> Kin | None:
 def _cut(
     segment: PlanSegment, chunks: Sequence[Interval]
 ) -> tuple[list[PlanSegment], list[PlanSegment]]:
-    """Return what of a segment is inside of the chunks, by chunk, and what is outside."""
+    """Return the parts of a segment inside of the chunks, by chunk, and those outside."""
     whole = Interval(segment.start_ms, segment.end_ms)
     inside = [
         _part(segment, piece, chunk)
@@ -168,7 +168,7 @@ def _carved(segment: PlanSegment, chunks: Sequence[Interval], revision: int) -> 
 def _rest_of(
     chunk: Interval | None, written: Sequence[Interval], piece: Interval
 ) -> Interval | None:
-    """Return what is left of a live chunk around a piece when others have been written into it."""
+    """Return the rest of a live chunk around a piece when others have been written into it."""
     if chunk is None:
         return None
     left = IntervalSet((chunk,)).minus(IntervalSet(tuple(written)))

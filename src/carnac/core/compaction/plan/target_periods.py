@@ -46,7 +46,7 @@ class TargetPeriod:
         """Return the target chunk that holds an instant of the target period, and how it came about.
 
         Buckets that lie wholly in one live chunk, which is coarser than the target, are one chunk, however many they
-        are: the calendar may have more of them than anybody can look at, and what has no rows matters to nobody.
+        are: the calendar may have more of them than anybody can look at, and buckets without rows do not matter.
 
         Args:
             live: The live time chunk that holds the instant; None if there is none.
