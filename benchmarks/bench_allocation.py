@@ -1,13 +1,13 @@
 """Segment allocation: places a second, by 16 clients.
 
-*service*: 16 threads of one process ask the store for one place at a time, as the threads of an overlord do;
-whoever asks while a transaction is made shares the next one. *http*: 16 connections from another process to a server in
-a process of its own, for one place a request and for 16 (`http_by_16`). *bulk*: one client asks for 500 at a time, as
-perfect rollup does. Each on a chunk with segments in it (`live`), on a chunk that does not exist yet (`founded`, the
-number that counts: it writes more), and with the owner's lock asked for in the same transaction (`locked`). Every
-place is written durably (`synchronous=FULL`; PostgreSQL's defaults), and no two are the same; the benchmark checks
-that. A latency is that of a request, however many places it is for. `cpu_us` is what the process of the service (its
-clients' threads included) or of the server spends on one place.
+*service*: 16 threads of one process ask the store for one place at a time, as the threads of an overlord do. Threads
+that ask while a transaction is made share the next one. *http*: 16 connections from another process to a server in a
+process of its own, for one place a request and for 16 (`http_by_16`). *bulk*: one client asks for 500 at a time, as
+perfect rollup does. Each runs on a chunk with segments in it (`live`), on a chunk that does not exist yet (`founded`,
+the number that counts, as it writes more), and with the owner's lock asked for in the same transaction (`locked`).
+Every place is written durably (`synchronous=FULL`; PostgreSQL's defaults), and no two are the same; the benchmark
+checks that. A latency is that of a request, however many places it is for. `cpu_us` is the processor time of one place
+in the process of the service (its clients' threads included) or of the server.
 
     python -m benchmarks.bench_allocation [--seconds 3] [--runs 3] [--only sqlite|postgresql]
 """

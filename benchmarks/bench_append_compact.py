@@ -7,7 +7,7 @@ Every append is 1,000 rows in one commit. Peers are called as their documentatio
 overwrite of a table by its own rows. Carnac's appenders call `store.append`, which checks, coerces, sorts and writes
 rows and publishes them; its compactor is `store.compact` on Spark, in a loop: all segments below a size are folded,
 minor compactions both small and large. Its Spark gives way to other processes as that of `carnac compact --auto`
-does. All rows are counted at the end. What one append takes alone, on one thread, is measured after each round.
+does. All rows are counted at the end. After each round one append is measured alone, on one thread.
 """
 
 from __future__ import annotations

@@ -126,7 +126,7 @@ def measure_pairs(runs: int) -> dict[str, object]:
 
 
 def measure_held(count: int, runs: int) -> dict[str, object]:
-    """What one segment costs on all servers, with so many held; and the same by the sum over pairs."""
+    """Measure the cost of one segment on all servers, with so many held, by the index and by the sum over pairs."""
     held, servers = some_hours(count, 365), some_servers(count)
     index = CostIndex(SERVERS)
     load_s, _ = seconds(lambda: index.load_many(servers, held))

@@ -55,7 +55,7 @@ AIMS = {
     "major / minor work": 20,
 }
 WARM_UPS = 2
-"""What runs on Spark's JVM runs so often before it is measured: a store that compacts all day has a warm one."""
+"""Runs of work on Spark's JVM before it is measured, as a store that compacts all day has a warm JVM."""
 PROOF_DAYS = 8
 DELETION = ", deletion"
 
@@ -241,7 +241,7 @@ def proof_round(small: SmallSegments) -> Mapping[str, float]:
             work = delete_from_days if name == DELETION else rewrite_days
             work(small, groups[:1], hashes=True, **how)
             took = {True: 0.0, False: 0.0}
-            # whoever comes first finds files that are in no cache, so they take turns at that
+            # the first of a pair finds files that are in no cache, so the two take turns at that
             for index, group in enumerate(groups):
                 first = index % 2 == 0
                 for hashes in (first, not first, not first, first):
@@ -255,7 +255,7 @@ def proof_round(small: SmallSegments) -> Mapping[str, float]:
 
 
 def memory_round(small: SmallSegments, work: Path) -> Mapping[str, float]:
-    """A chunk ten times larger than an executor's memory: what the processes take."""
+    """Measure the memory of the processes for a chunk ten times larger than an executor's memory."""
     from benchmarks.support.large_chunk import large_chunk_round
 
     return large_chunk_round(small, work)

@@ -42,7 +42,7 @@ MAX_RATIO = 0.7
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """What is read, and whether rows are rolled up to hours and four dimensions."""
+    """The source of the rows, and whether they are rolled up to hours and four dimensions."""
 
     source: str
     is_rollup: bool

@@ -198,7 +198,7 @@ def publish_for(url: str, writer: str, secs: float, barrier: Barrier, answers: A
 def publish_in_threads(
     url: str, writer: str, secs: float, barrier: Barrier, answers: Any, *, count: int
 ) -> None:
-    """What a server does: many threads of one process share transactions."""
+    """Publish as a server does: many threads of one process share transactions."""
     store, ids = open_metadata(url, clock=SystemClock(), ids=RandomIds()), RandomIds()
     found: list[float] = []
 

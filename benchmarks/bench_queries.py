@@ -68,10 +68,10 @@ Ask = Callable[[str], object]
 
 @dataclass(frozen=True, slots=True)
 class Side:
-    """Somebody who answers.
+    """One of those that answer.
 
     Attributes:
-        tables: What raw events and their rollup are called there.
+        tables: Its names of raw events and of their rollup.
     """
 
     ask: Ask
@@ -293,8 +293,8 @@ def in_turns(
 
     A percentile is the limit of what a client of the broker waits, so it is taken again with nobody beside it.
 
-    The order is drawn anew each time: who always came after the same one would find what that one leaves, in caches
-    and in threads that tidy up behind it.
+    The order is drawn anew each time. A side that always came after the same one would find the remains of that one,
+    in caches and in threads that tidy up behind it.
     """
     took: dict[str, list[float]] = {side: [] for side in sides}
     for run in range(runs + 1):

@@ -1,10 +1,10 @@
-"""SQL: what a statement costs over DuckDB, pruning among 10,000 segments, and a cold command.
+"""SQL: the cost of a statement over DuckDB, pruning among 10,000 segments, and a cold command.
 
     python -m benchmarks.bench_sql
 
-Three questions, each a ratio or a time inside one run: what does the smallest statement cost over DuckDB that is handed
-its file; how long does a query plan when its datasource has 10,000 live segments and its interval touches ten; how long
-from typing `carnac sql` to the rows. What larger statements cost is asked by `bench_queries`.
+Three questions, each a ratio or a time inside one run. How much does the smallest statement cost over DuckDB that is
+handed its file? How long does a query plan when its datasource has 10,000 live segments and its interval touches ten?
+How long does it take from typing `carnac sql` to the rows? `bench_queries` measures larger statements.
 """
 
 from __future__ import annotations

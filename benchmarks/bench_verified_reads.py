@@ -1,11 +1,11 @@
-"""What it costs to check a file before it is read: of a warm query, and of the first one.
+"""The cost of checking a file before it is read, for a warm query and for the first one.
 
     python -m benchmarks.bench_verified_reads [--rows 3000000]
 
 Two engines over the same files, one that checks and one that does not, take turns; ratios are of medians in one run.
 A warm query only asks whether a file is still the one that was checked. The first query of a process reads all bytes of
-each file that it touches: the rate is told, and how the first query of a new engine compares, the files being in the
-system's cache.
+each file that it touches. The benchmark reports that rate, and the ratio for the first query of a new engine, with the
+files in the system's cache.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FIRST_RUNS = 5
 
 
 def compare(storage: LocalDeepStorage, catalog: MemoryCatalog, query: str, runs: int) -> Any:
-    """Run a query warm on both engines, in turn; who is first changes each time."""
+    """Run a query warm on both engines, in turn; the first engine changes each time."""
     engines = [QueryEngine(storage, threads=2, verify_reads=on) for on in (True, False)]
     times: tuple[list[float], list[float]] = ([], [])
     for run in range(runs + 2):

@@ -1,1 +1,1 @@
-"""What each way of locking costs late rows and compactions, on real Spark tasks; see docs/concepts/locking.md."""
+"""The cost of each way of locking to late rows and compactions, on real Spark tasks; see docs/concepts/locking.md."""

@@ -45,7 +45,7 @@ class Bar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Point:
-    """What one append brought into a time chunk, in seconds since the stream began."""
+    """The outcome of one append in a time chunk, in seconds since the stream began."""
 
     lane: str
     at_s: float

@@ -1,4 +1,4 @@
-"""What came of the late rows: a table, a document for programs, a picture."""
+"""The outcome of the late rows: a table, a document for programs, a picture."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ RUNNER = "in_process"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LockMode:
-    """One way of locking: what the context of every task says."""
+    """One way of locking, as the context of every task says it."""
 
     datasource: str
     title: str
@@ -97,15 +97,15 @@ class Scale:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LateRun:
-    """What came of the stream under one way of locking.
+    """The outcome of the stream under one way of locking.
 
     Attributes:
         start_ms: When the first append was sent.
-        stream_ms: From then until the last one was sent.
-        stable_ms: From the first append until no chunk was left to compact; None: it was not waited for any longer.
+        stream_ms: Time from the first append until the last one was sent.
+        stable_ms: Time from the first append until no chunk was left to compact; None: the wait for that was given up.
         places: The chunks of each task.
         rows_expected: Rows that were sent; each has an id of its own.
-        rows_found: Rows that are there, and how many ids they have.
+        rows_found: Number of rows that are there, and of their ids.
     """
 
     mode: LockMode
@@ -283,7 +283,7 @@ class LateDataProof:
 
 
 class _Sent:
-    """What was sent to one datasource."""
+    """The rows and tasks that were sent to one datasource."""
 
     def __init__(self, mode: LockMode, scale: Scale, chunks: tuple[Interval, ...]) -> None:
         self.mode = mode

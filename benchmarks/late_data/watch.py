@@ -1,4 +1,4 @@
-"""What is written down while late rows are appended to chunks that are being compacted: every wait, every loss."""
+"""A record of every wait and every loss while late rows are appended to chunks that are being compacted."""
 
 from __future__ import annotations
 

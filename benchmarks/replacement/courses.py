@@ -1,4 +1,4 @@
-"""What queries see in each second of a replacement."""
+"""The answers of queries in each second of a replacement."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from enum import StrEnum
 
 
 class AnswerKind(StrEnum):
-    """What a query sees."""
+    """The kind of an answer."""
 
     OLD = "old, whole"
     NEW = "new, whole"
@@ -26,11 +26,11 @@ class AnswerKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Second:
-    """What a query of one second sees.
+    """The answer to a query of one second.
 
     Attributes:
-        share: Of the rows that are there, 0 to 1; 0 for an error.
-        is_new: Whether it sees the new segments, or would if they could be read.
+        share: Share of all rows that the answer has, 0 to 1; 0 for an error.
+        is_new: Whether the query reads the new segments, or would if they could be read.
     """
 
     kind: AnswerKind

@@ -12,12 +12,12 @@ from carnac.core.log.entries import Entry
 
 @dataclass(slots=True, kw_only=True)
 class Server:
-    """What a server has.
+    """The segments of a server.
 
     Attributes:
         loaded: Ids of the segments on its disk.
-        queue: What it is to load, the first of it is on its way.
-        left_s: Until that is there.
+        queue: Segments that it is to load; the first one is on its way.
+        left_s: Seconds until that one is there.
     """
 
     server_id: str
@@ -62,7 +62,7 @@ class Fleet:
         return {one for server in self._servers if server.is_alive for one in server.loaded}
 
     def kill(self) -> None:
-        """The victim dies, at the beginning of the next second. What it had is gone with it."""
+        """The victim dies at the beginning of the next second, and its segments are gone with it."""
         self._servers[self._scenario.victim].is_alive = False
         self._died_s = self.now_s + 1
 

@@ -44,7 +44,7 @@ SETTLE_TIMEOUT_MS = 120_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Look:
-    """What historicals that run had loaded at an instant, and which were known to be alive."""
+    """The segments that running historicals had loaded at an instant, and the servers known to be alive."""
 
     at_ms: int
     loaded: Mapping[str, Set[str]]
@@ -183,7 +183,7 @@ def _is_cold(sample: Sample, trial: _Trial) -> bool:
 
 @dataclass(slots=True, kw_only=True)
 class _Trials:
-    """What is done to the cluster."""
+    """The trials on one cluster."""
 
     run: RealReplacements
     store: Store

@@ -1,4 +1,4 @@
-"""What the experiment says of its courses: a table, a document for programs, a picture."""
+"""The report of the experiment on its courses: a table, a document for programs, a picture."""
 
 from __future__ import annotations
 

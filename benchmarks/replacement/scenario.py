@@ -1,4 +1,4 @@
-"""What is replaced, how fast servers are, and when one of them dies."""
+"""The scenario: the segments that are replaced, the speed of servers, and the time when one of them dies."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Way(StrEnum):
     """How queries are answered."""
 
     FALLBACK = "fallback"
-    """A broker sees announced segments alone; what newer ones overshadow is dropped (source 1, and Druid)."""
+    """A broker sees announced segments alone; segments that newer ones overshadow are dropped (source 1, and Druid)."""
     FILES = "rollout, files only"
-    """A broker plans on the told revision; what no server has loaded cannot be read."""
+    """A broker plans on the told revision; a segment that no server has loaded cannot be read."""
     COLD = "rollout, cold reads"
-    """A broker plans on the told revision; what no server has loaded is read from deep storage."""
+    """A broker plans on the told revision; a segment that no server has loaded is read from deep storage."""
 
 
 class Death(StrEnum):
@@ -85,7 +85,7 @@ class Replacement:
 
     @property
     def log(self) -> tuple[Commit, Commit]:
-        """What adds the old segments, and what replaces them."""
+        """The commit that adds the old segments, and the one that replaces them."""
         old, new = self.old_entries, self.new_entries
         first = DatasourceCommit(datasource=DATASOURCE, adds=old, drops=())
         second = DatasourceCommit(datasource=DATASOURCE, adds=new, drops=old)

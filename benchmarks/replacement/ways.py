@@ -36,10 +36,10 @@ class Answering(Protocol):
 
 
 class FallbackWay:
-    """Announced segments alone say what shows; what they overshadow is dropped after a while.
+    """Announced segments alone say which are visible; segments that they overshadow are dropped after a while.
 
-    A query of a server that is dead, and not known to be, fails. Where nothing complete is announced the answer has
-    what survives: the most that can be shown.
+    A query of a server that is dead, and not known to be, fails. If no complete set is announced, the answer has as
+    many of the surviving rows as can be shown.
     """
 
     def __init__(self, scenario: Replacement) -> None:

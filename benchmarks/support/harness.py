@@ -1,7 +1,7 @@
-"""What benchmarks share: medians of runs, percentiles, ratios within one run, and result files with the machine.
+"""Tools that benchmarks share: medians of runs, percentiles, ratios within one run, and result files.
 
-A result file says what was measured on what: cores, memory, versions. It names no host and no path, so that files of
-different machines can be compared and published.
+A result file has the measurements and their machine: cores, memory, versions. It names no host and no path, so that
+files of different machines can be compared and published.
 """
 
 from __future__ import annotations

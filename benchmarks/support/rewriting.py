@@ -1,4 +1,4 @@
-"""Rewrites in one process, without Spark: what the proof costs."""
+"""Rewrites in one process, without Spark, which show the cost of the proof."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def rewrite(
     """Rewrite segments of a chunk.
 
     Args:
-        hidden_ms: From the start of the chunk; what is in it is not to be read.
+        hidden_ms: Length of the part at the start of the chunk whose rows are not to be read.
     """
     target = target or CompactionTarget()
     visible = IntervalSet((Interval(chunk.start_ms + hidden_ms, chunk.end_ms),))

@@ -1,4 +1,4 @@
-"""A store full of small segments, and the same files as a Delta table: what the compaction benchmarks start from.
+"""A store full of small segments, and the same files as a Delta table, from which compaction benchmarks start.
 
 The segments are written once; for every run the store's database is put back as it was, so that all of them compact
 the same.
