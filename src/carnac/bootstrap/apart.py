@@ -1,4 +1,4 @@
-"""A store as a process has it that only begins or ends what others do: no Spark, no engine, no renewed lease."""
+"""A store in a process that only begins or ends loads, which others run: no Spark, no engine, no renewed lease."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreApart:
-    """What is open.
+    """A store that is open in such a process.
 
     Attributes:
         holder: Name of this process in leases.
@@ -38,7 +38,7 @@ class StoreApart:
         """Return the root of deep storage, which other processes reach.
 
         Raises:
-            Invalid: They do not.
+            Invalid: Other processes do not reach it.
         """
         if self.deep_storage.url.startswith("memory:"):
             raise Invalid(
@@ -48,7 +48,7 @@ class StoreApart:
 
     @contextmanager
     def loads(self) -> Iterator[LoadsApart]:
-        """Yield what begins and ends loads."""
+        """Yield the service that begins and ends loads."""
         keeper = LeaseKeeper(
             self.metadata,
             clock=StoreClock(),
@@ -66,7 +66,7 @@ def _elsewhere() -> NoReturn:
 
 
 def open_apart(store: str | None) -> StoreApart:
-    """Open a store that is there; whoever opens it closes its metadata.
+    """Open a store that is there; the caller closes its metadata.
 
     Args:
         store: As of `open_store`.

@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 def make_engine(
     deep_storage: DeepStorage, settings: Settings, *, folders: Sequence[Path] = ()
 ) -> QueryEngine:
-    """Return the query engine over the segment files, and those of other folders; whoever makes it closes it."""
+    """Return the query engine over the segment files, and those of other folders; the caller closes it."""
     from carnac.query import QueryEngine
 
     return QueryEngine(

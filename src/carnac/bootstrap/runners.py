@@ -1,4 +1,4 @@
-"""The composition root of runners: what runs attempts here, as the settings say."""
+"""The composition root of runners: those that run attempts here, by the settings."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def attempt_command(task_id: str, number: int) -> list[str]:
 def open_runners(
     settings: Settings, *, run: Callable[[str, int], object] | None = None
 ) -> Mapping[str, TaskRunner]:
-    """Return the runners by name. Those of child processes know also what another overlord has started on this host.
+    """Return the runners by name. Those of child processes also know children of other overlords on this host.
 
     Args:
-        run: Runs an attempt, (task id, number), in this process; None: there is no runner that does so.
+        run: Function that runs an attempt, (task id, number), in this process; None: there is no runner that does so.
 
     Raises:
-        Invalid, Unavailable: The settings want `spark_submit`, and there is none, or it cannot run drivers that way.
+        Invalid, Unavailable: The settings name `spark_submit`, and there is none, or it cannot run drivers that way.
     """
     host = socket.gethostname()
     how: dict[str, Any] = {

@@ -27,12 +27,12 @@ def make_spark_pipeline(
     is_for_users: bool = False,
     tell: Callable[[str], None] | None = None,
 ) -> SparkPipeline:
-    """Return what runs data jobs on Spark, as the settings say; whoever makes it closes it.
+    """Return the pipeline that runs data jobs on Spark, by the settings; the caller closes it.
 
     Args:
-        spark: The Spark of somebody else, who stops it; None: one of its own.
-        is_for_users: The code of users may use the Spark of its own.
-        tell: Told that the Spark of its own takes long to start; None: nobody is.
+        spark: Spark that its owner stops; None: the pipeline has one of its own.
+        is_for_users: Whether code of users may use the pipeline's own Spark.
+        tell: Called with a message if its own Spark takes long to start; None: no message.
     """
     from carnac.jobs.pipeline import SparkPipeline
 
@@ -56,11 +56,11 @@ def make_spark(
     is_for_users: bool = False,
     tell: Callable[[str], None] | None = None,
 ) -> SparkHolder:
-    """Return a Spark that starts when it is first needed; whoever makes it closes it.
+    """Return a Spark that starts when it is first needed; the caller closes it.
 
     Args:
-        is_for_users: The code of users may use it, too.
-        tell: Told that it takes long to start; None: nobody is.
+        is_for_users: Whether code of users may use it, too.
+        tell: Called with a message if it takes long to start; None: no message.
     """
     from carnac.spark.session import SparkHolder, SparkSettings
 

@@ -57,8 +57,8 @@ class StoreLocation:
     """Where a store is.
 
     Attributes:
-        name: As its user wrote it, without a password: for people.
-        metadata_url: What `open_metadata` takes.
+        name: Name as its user wrote it, without a password: for people.
+        metadata_url: URL for `open_metadata`.
         file: The metadata file, if there is one.
     """
 
@@ -470,7 +470,7 @@ class Once(Generic[T]):
             return self._made[0]
 
     def close(self) -> None:
-        """Close the thing if it was made; what comes after makes a new one."""
+        """Close the thing if it was made; the next call makes a new one."""
         with self._lock:
             made, self._made = self._made, []
         for thing in made:

@@ -58,7 +58,7 @@ def open_tasks(
     Args:
         store: As for `carnac.open`.
         settings: In place of those from `carnac.toml` and the environment.
-        runners: What can tell about the logs of attempts; None: those of this machine.
+        runners: Runners that find the logs of attempts; None: those of this machine.
         clock: In place of the machine's clock, for tests.
         ids: In place of random ids, for tests.
 
@@ -150,7 +150,7 @@ def keep_up(
     open_lockbox: Callable[[], Lockbox],
     open_store: Callable[[], Store],
 ) -> None:
-    """Do what the leader does now and then; what fails keeps nothing else from being done."""
+    """Do the upkeep of the leader; a failure in one part keeps no other from being done."""
 
     def forget_tasks() -> None:
         with open_tasks() as service:

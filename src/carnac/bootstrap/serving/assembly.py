@@ -25,25 +25,25 @@ if TYPE_CHECKING:
 class Assembly:
     """The parts that roles are given, and those that they add.
 
-    What a role opens it pushes to `steps`, which are closed in the opposite order. When the process ends, first all
-    roles take their `leaves`: a leader resigns, a registered server says goodbye, so that others may take over while
-    the rest ends. Then the HTTP interface answers what was asked and takes nothing more. Then come the `steps`.
+    A role pushes things that it opens to `steps`, which are closed in the opposite order. When the process ends, first
+    all roles take their `leaves`: a leader resigns, a registered server says goodbye, so that others may take over
+    while the rest ends. Then the HTTP interface answers pending requests and takes no more. Then come the `steps`.
 
     Attributes:
-        settings: Of the store, and of this process.
-        roles: All that the process has.
+        settings: Settings of the store, and of this process.
+        roles: All roles of the process.
         host: Address at which it listens.
-        url: Where others reach its HTTP interface.
-        clock: One for all: it follows the store's.
-        access: Tells who asks.
-        certificate: By which all doors are encrypted; None: they are not.
-        steps: What is to be closed at the end.
-        brokers: What answers statements in the process; at most one, and none until that role is added.
-        routers: What the process answers over HTTP.
-        loops: What must turn for it to be healthy.
-        starts: Called in order once all roles are there and HTTP is answered.
-        leaves: What is done at the end before anything else, the last one first.
-        registry: What `/metrics` shows; of this process alone.
+        url: URL of its HTTP interface for others.
+        clock: Clock for all roles; it follows the store's.
+        access: Tells the user of each request.
+        certificate: Certificate that encrypts all interfaces; None: they are not encrypted.
+        steps: Things to close at the end.
+        brokers: Broker that answers statements in the process; at most one, and none until that role is added.
+        routers: Routers of its HTTP interface.
+        loops: Loops that must turn for the process to be healthy.
+        starts: Functions that are called in order once all roles are there and HTTP is answered.
+        leaves: Steps that are taken at the end before anything else, the last one first.
+        registry: Metrics that `/metrics` shows; of this process alone.
     """
 
     settings: Settings

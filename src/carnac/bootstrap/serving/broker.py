@@ -85,13 +85,13 @@ class BrokerHandle(Closing):
     """A broker that was opened.
 
     Attributes:
-        queries: Answers statements.
-        queue: Where they wait.
-        open_catalog: Opens the revision that a query is to be planned on.
-        tables: What is read as tables of Iceberg.
-        loops: What must turn for it to be healthy.
+        queries: Broker that answers statements.
+        queue: Queue in which statements wait.
+        open_catalog: Opens the revision that a query is planned on.
+        tables: Datasources as tables of Iceberg.
+        loops: Loops that must turn for the broker to be healthy.
         make_ready: See `engines`.
-        steps: What is to be closed at the end.
+        steps: Things to close at the end.
     """
 
     queries: Broker

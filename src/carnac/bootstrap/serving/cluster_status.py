@@ -46,11 +46,11 @@ class ClusterStatus:
     """A cluster at a moment.
 
     Attributes:
-        revision: The newest.
-        told: What brokers are told; None: nothing yet.
-        servers: That are alive, by id.
+        revision: Newest revision.
+        told: Revision that brokers are told; None: none yet.
+        servers: Servers that are alive, by id.
         live: Segments that the newest revision needs.
-        rules: In force.
+        rules: Load rules in force.
     """
 
     revision: int

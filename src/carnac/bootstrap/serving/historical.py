@@ -107,7 +107,7 @@ def _scrub_loop(historical: Historical, settings: Settings, clock: Clock) -> Loo
 def open_historical(
     settings: Settings, storage: DeepStorage, store_id: str, *, engine: QueryEngine, clock: Clock
 ) -> Historical:
-    """Open the historical of the settings' folder; whoever opens it closes it.
+    """Open the historical of the settings' folder; the caller closes it.
 
     Raises:
         Invalid, Corrupt, Unavailable: As `Historical`.

@@ -66,12 +66,12 @@ def open_process(
     """Put a process together that serves the store of the settings.
 
     Args:
-        roles: What it does; at least one.
+        roles: Roles of the process; at least one.
         host: Address to listen at.
-        port: 0: one that is free.
-        url: Where others reach it; None: `host` and `port`, or this machine's name.
+        port: Port to listen at; 0: one that is free.
+        url: URL for others; None: `host` and `port`, or this machine's name.
         has_access_log: Whether each request is logged.
-        certificate: By which all is encrypted that it is asked and answers; None: nothing is.
+        certificate: Certificate that encrypts requests and answers; None: they are not encrypted.
 
     Raises:
         NotFound, Invalid, Unavailable: As `carnac.open`; or the address is taken, or a role cannot work.
@@ -83,7 +83,7 @@ def open_process(
     from carnac.bootstrap.store import require_writable
 
     require_writable(settings.store.get_secret_value())  # servers tell others that they are there
-    # what is opened is closed in the opposite order, also if the rest fails
+    # opened parts are closed in the opposite order, also if the rest fails
     with ExitStack() as steps:
         server = HttpServer(host, port, certificate=certificate)
         steps.callback(server.stop)

@@ -45,8 +45,8 @@ class Auditor:
     """Looks at the log and at the files, without taking time.
 
     Args:
-        metadata: Reads the database itself, past all faults.
-        attempts: Whose processes hold locks.
+        metadata: Metadata store that reads the database itself, past all faults.
+        attempts: Attempts whose processes hold locks.
     """
 
     def __init__(
@@ -179,7 +179,7 @@ class Auditor:
     def _garbage(self) -> list[str]:
         known = {f"{ROOT}/{path}" for path in self._metadata.known_paths()}
         now_ms = self._kernel.now_ms
-        # what was written when the clock was ahead is kept until then
+        # files that were written when the clock was ahead are kept until then
         return sorted(
             path
             for path, (_, _, at_ms) in self._disk.files.items()

@@ -80,7 +80,7 @@ class CopyAuditor:
         self.unsure: dict[str, set[str]] = defaultdict(set)
 
     def begin(self, name: str) -> None:
-        """Let a historical begin: what it had not synced is gone."""
+        """Let a historical begin; entries of its journal that were not synced are gone."""
         self.disk.cut(self._folder / name / JOURNAL_NAME)
 
     def check_memory(self, name: str, inventory: Inventory) -> None:
@@ -127,10 +127,10 @@ class CopyAuditor:
                 )
 
     def _wanted(self) -> dict[str, int]:
-        """Return what is visible: in the newest revision, the one that is told, and those that brokers read now.
+        """Return segments that are visible in the newest revision, in the told one, or in one that brokers read now.
 
-        What a revert has just brought back is not among it, nor what a broker reads that stood still and is back: the
-        order was given before.
+        Segments that a revert has just brought back are not among them, nor those of a broker that stood still and is
+        back, since the order to drop them was given before.
         """
         told, now_ms = self._metadata.told(), self._kernel.now_ms
         head = self._metadata.head().revision

@@ -1,4 +1,4 @@
-"""The auditor of locks: what may be held beside what, told without the lockbox's code, and what may be published."""
+"""The auditor of locks: rules for locks beside one another, without the lockbox's code, and for publications."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ BESIDE = ({"SHARED"}, {"APPEND"}, {"APPEND", "REPLACE"})
 
 @dataclass
 class Attempts:
-    """The processes of attempts: they outlive the overlord that started them.
+    """The processes of attempts, which outlive the overlord that started them.
 
     Attributes:
-        running: By handle.
-        owners: Under which name each process holds its locks.
+        running: Processes by handle.
+        owners: Name under which each process holds its locks.
     """
 
     running: dict[str, Process] = field(default_factory=dict)
@@ -35,7 +35,7 @@ class LockAuditor:
     """Looks at the locks after each commit.
 
     Args:
-        metadata: Reads the database itself, past all faults.
+        metadata: Metadata store that reads the database itself, past all faults.
     """
 
     def __init__(self, kernel: Kernel, metadata: MetadataStore, attempts: Attempts) -> None:

@@ -38,10 +38,10 @@ class Script:
     """The work of one client, which outlives its process: it continues where it was.
 
     Attributes:
-        left: How much it still wants to do.
-        pending: An append that is not acknowledged; it is done again under its batch until it is.
-        planned: What it does next.
-        latest: An append of its own.
+        left: Number of actions that are left.
+        pending: Append that is not acknowledged; it is done again under its batch until it is.
+        planned: Steps that it does next.
+        latest: Latest append of its own.
     """
 
     def __init__(self, world: World, name: str, seed: str, count: int) -> None:
@@ -213,7 +213,7 @@ class WritingScript(Script):
             self.planned = [undo, lambda store: store.compact_interval(one.datasource), undo]
 
     def _go_on(self, store: Store) -> None:
-        """Do what is planned next; what may not have been done is done again."""
+        """Do the step that is planned next; a step that may not have been done is done again."""
         step = self.planned[0]
         try:
             step(store)

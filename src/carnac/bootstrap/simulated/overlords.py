@@ -85,7 +85,7 @@ class SimulatedRunner:
 
 
 def end_soon(world: World, process: Process) -> None:
-    """Have a process end in a while: what it does meanwhile, it does."""
+    """Have a process end in a while; until then it works on."""
     after_ms = world.kernel.faults.randint(0, GRACE_MS)
 
     def end() -> None:

@@ -50,13 +50,13 @@ def judging_again(task: DeleteTask, *, attempt: int = 0) -> Iterator[Any]:
     else:
         opened = ExitStack()
         judge = opened.enter_context(judging(task, attempt=attempt))
-    yield judge  # whoever is killed meanwhile takes it along
+    yield judge  # a process that is killed meanwhile takes it along
     judge.unregister("rows")
     _JUDGES.append((opened, judge))
 
 
 class TasksHere(SparkPipeline):
-    """Jobs over few rows. What only Spark can do is not done.
+    """Jobs over few rows, without those that only Spark can do.
 
     Args:
         take_time: Called at the beginning of each job but appends in the caller's process.

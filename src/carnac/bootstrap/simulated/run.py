@@ -99,10 +99,10 @@ class Verdict:
 
 @contextmanager
 def _garbage_kept() -> Iterator[None]:
-    """Collect no garbage meanwhile: no seed decides when, and what is thrown away may still do something.
+    """Collect no garbage meanwhile: no seed decides when, and objects may still do something as they are collected.
 
-    What was there before is left out of the collection that follows: it takes longer than many a seed. As a decorator,
-    since what a function has in its variables is none before it returns.
+    Objects from before are left out of the collection that follows, since they would take longer than many a seed. It
+    is a decorator, since objects in the variables of a function are no garbage before it returns.
     """
     was_on = gc.isenabled()
     gc.disable()

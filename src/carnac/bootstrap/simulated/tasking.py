@@ -42,8 +42,8 @@ class TaskingScript(WritingScript):
     """A client of overlords.
 
     Attributes:
-        open: What is wanted by tasks that are not known to be over, by task id; None: nothing that rows show.
-        unsent: A task that may not have arrived; it is submitted again until it has.
+        open: Changes by tasks that are not known to be over, by task id; None: one that rows do not show.
+        unsent: Task that may not have arrived; it is submitted again until it has.
         ended: Tasks that failed or were cancelled.
     """
 
