@@ -1,8 +1,8 @@
-"""One attempt at a task, from its claim to its end: the one entry point, whatever runs it.
+"""One attempt at a task, from its claim to its end: the one entry point for all runners.
 
 Any process can run it, since all it needs is in the metadata store. It claims the attempt, gives signs of life from a
-thread of its own, gets locks as its work asks for them, publishes under their fences, and says how it ended. If it
-dies at any point, its lease ends, and the leading overlord has its task tried again; what it published before is not
+thread of its own, gets locks as its work asks for them, publishes under their fences, and says how it ended. If it dies
+at any point, its lease ends, and the leading overlord has its task tried again. Work that it published before is not
 done again, since a task publishes under its own name.
 """
 
@@ -121,7 +121,7 @@ def _failure(
 
 
 def _finish(metadata: MetadataStore, clock: Clock, event: FinishAttempt) -> None:
-    """Write down how it ended; what cannot be written down is found out when the lease is over."""
+    """Write down how the attempt ended; an end that cannot be written down shows when the lease is over."""
     for attempt in range(1, FINISH_TRIES_MAX + 1):
         try:
             reply = metadata.change_tasks(event)

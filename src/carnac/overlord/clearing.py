@@ -24,9 +24,9 @@ _log = logging.getLogger(__name__)
 
 
 def note_waste(metadata: MetadataStore, attempt: Attempt, size_bytes: int) -> None:
-    """Add the bytes that an attempt which is over had written for nothing to its report; one that was killed has none.
+    """Add the bytes that an ended attempt had written for nothing to its report; a killed attempt has no report yet.
 
-    It ends here in the eyes of the store: whoever was killed says nothing more.
+    The attempt ends here for the store, since a killed process reports no end.
     """
     task = metadata.find_task(attempt.task_id)
     if task is None:
@@ -97,7 +97,7 @@ class Clearing:
         self._work_off()
 
     def _work_off(self) -> None:
-        """Clear up and settle what is to be; what cannot be settled is asked for again by a round of the overlord."""
+        """Clear up after waiting attempts and settle them; a round of the overlord asks again for those that fail."""
         while self._todo:
             with self._mutex:
                 owner, attempt = next(iter(self._todo.items()))
@@ -107,7 +107,7 @@ class Clearing:
                 self._todo.pop(owner)
 
     def _clear(self, attempt: Attempt) -> None:
-        """Remove its files; what stays is left to garbage collection."""
+        """Remove the files of an attempt; files that stay are left to garbage collection."""
         if self._clear_up is not None:
             self._clear_up(attempt)
 

@@ -59,7 +59,8 @@ class TaskGuard:
     ) -> None:
         """Get the locks of a replacement before its inputs are read.
 
-        What of `where` holds no segments to lock is locked as a time chunk: two that fill it would double the rows.
+        Parts of `where` without segments to lock are locked as time chunks: two tasks that fill one would double the
+        rows.
         """
         choice = self._choose(is_append=False, changes_granularity=changes_granularity)
         requests: list[RequestLock] = []

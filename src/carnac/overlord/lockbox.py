@@ -92,10 +92,10 @@ class Lockbox(Closing):
         return self._metadata.change_locks(named)
 
     def acquire(self, request: RequestLock) -> Lock:
-        """Return the lock, waiting for it as long as its timeout says. What is not granted leaves nothing behind.
+        """Return the lock, waiting for it as long as its timeout says. A refused request leaves nothing behind.
 
         Raises:
-            Unavailable: It was not to be had in that time; names the task that has it.
+            Unavailable: The lock was not free in that time; names the task that has it.
             Conflict: Waiting would never end, since others wait for this task: release what it has, and start anew.
             Revoked: The task was preempted, or an operator broke its wait.
         """
@@ -130,10 +130,10 @@ class Lockbox(Closing):
     def acquire_all(self, requests: Sequence[RequestLock]) -> tuple[Lock, ...]:
         """Return all these locks of one task, in order of datasource and time, or none.
 
-        The order is the same for all tasks, so that two that want the same chunks do not get in one another's way.
+        The order is the same for all tasks, so that two tasks for the same chunks do not block each other.
 
         Raises:
-            Unavailable, Conflict, Revoked: As `acquire`; what was acquired before is released.
+            Unavailable, Conflict, Revoked: As `acquire`; locks that were acquired before are released.
         """
         held: list[Lock] = []
         try:
@@ -157,9 +157,9 @@ class Lockbox(Closing):
 
     @contextmanager
     def publishing(self, locks: Sequence[Lock]) -> Iterator[tuple[LockHeld, ...]]:
-        """Be in the publishing section of one task with these locks; yields what its publication must require.
+        """Be in the publishing section of one task with these locks; yields the requirements for its publication.
 
-        Nobody preempts the task inside. If it dies there, that ends with its lease.
+        No other task preempts it inside. If the task dies there, the section ends with its lease.
 
         Raises:
             Revoked: One of the locks is not held any more.
@@ -180,7 +180,7 @@ class Lockbox(Closing):
         try:
             yield tuple(LockHeld(lock_id=lock.lock_id, fence=lock.fence) for lock in locks)
         finally:
-            # what was published stays so; the section ends with the lease
+            # a publication stays; the section ends with the lease
             with suppress(CarnacError):
                 self._standing(EndPublish(task_id=task_id, lock_ids=ids))
 

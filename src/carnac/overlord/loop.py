@@ -48,13 +48,13 @@ class LoopSettings:
     """How an overlord works.
 
     Attributes:
-        runner: Which runner starts attempts.
-        capacity: Slots in all.
-        lease_ms: How long leadership outlives its last sign of life.
-        start_lease_ms: How long a process may take from its start to its first sign of life.
+        runner: Name of the runner that starts attempts.
+        capacity: Number of slots in all.
+        lease_ms: Time that leadership outlives its last sign of life.
+        start_lease_ms: Time that a process may take from its start to its first sign of life.
         period_ms: Pause between rounds.
         upkeep_period_ms: Pause between rounds of upkeep.
-        url: Where this overlord's HTTP interface is; empty if it has none.
+        url: URL of this overlord's HTTP interface; empty if it has none.
     """
 
     runner: str
@@ -70,12 +70,12 @@ class OverlordLoop:
     """One overlord.
 
     Args:
-        leader_id: Random, new with each start.
-        holder: This process, for people.
-        runners: By name; attempts of those that are not here are judged by their leases alone.
-        clear_up: Removes what an attempt has left behind that was cancelled or given up and whose process is gone.
-            None: nothing.
-        upkeep: What else the leader does now and then, in a thread of its own: trimming, garbage collection.
+        leader_id: Random id, new with each start.
+        holder: Name of this process, for people.
+        runners: Runners by name; attempts of other runners are judged by their leases alone.
+        clear_up: Removes leftovers of an attempt that was cancelled or given up and whose process is gone. None:
+            nothing.
+        upkeep: Other work of the leader, now and then, in a thread of its own: trimming, garbage collection.
         wait: In place of waiting on the machine's clock, for tests; None: real time.
     """
 
@@ -238,10 +238,10 @@ class OverlordLoop:
         return True
 
     def _each(self, handle: Callable[[Attempt], None], doing: str) -> None:
-        """Handle every live attempt; what is wrong with one does not keep the others from it.
+        """Handle every live attempt; an error of one does not keep the others from it.
 
         Raises:
-            Unavailable: The database does not answer, for this one as for the others.
+            Unavailable: The database does not answer, for this attempt as for the others.
         """
         for attempt in self._metadata.live_attempts():
             try:

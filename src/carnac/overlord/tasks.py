@@ -50,8 +50,8 @@ class TaskService(Waiting):
     """The tasks of a store. Safe for many threads and processes; an overlord need not run.
 
     Args:
-        load: Reads what was submitted, or says in one error all that is wrong with it.
-        runners: What can tell about attempts, by name: logs.
+        load: Reads a submitted task, or raises one error that names all problems.
+        runners: Runners by name, which find the logs of attempts.
     """
 
     longest_pause_ms = 1_000
@@ -72,11 +72,11 @@ class TaskService(Waiting):
         self._runners = runners or {}
 
     def submit(self, payload: Mapping[str, object]) -> Task:
-        """Keep a task; return it as it is kept. With the same id and content again, it is the first one.
+        """Keep a task; return it as it is kept. A second task with the same id and content is the first one.
 
         Raises:
-            Invalid: It is wrong; one sentence that names every problem.
-            NotFound: It depends on a task that there is not.
+            Invalid: The task is wrong; one sentence names every problem.
+            NotFound: The task depends on one that does not exist.
             Conflict: There is another task of that id, or it depends on one that failed.
         """
         head = self._load(payload)
@@ -177,7 +177,7 @@ class TaskService(Waiting):
         return None if runner is None else runner.read_log(chosen[-1], tail_bytes=tail_bytes)
 
     def cancel(self, task_id: str, *, reason: str = "cancelled by request") -> Task:
-        """End a task that is not over: what it has not published by now it will not. Idempotent.
+        """End a task that is not over; it will publish no more. Idempotent.
 
         Raises:
             NotFound: There is no such task.

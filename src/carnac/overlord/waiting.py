@@ -16,10 +16,10 @@ FIRST_PAUSE_MS = 50
 
 @checked
 class Waiting(Closing):
-    """The tasks of a store, of which one can be waited for.
+    """The tasks of a store, with a wait for one of them.
 
     Attributes:
-        longest_pause_ms: What the pauses between two looks double up to, from `FIRST_PAUSE_MS`.
+        longest_pause_ms: Limit up to which the pauses between two looks double, from `FIRST_PAUSE_MS`.
     """
 
     longest_pause_ms: ClassVar[int]
@@ -40,7 +40,7 @@ class Waiting(Closing):
 
         Args:
             timeout_ms: None: as long as it takes; 0: one look. A task that is not over then is returned as it stands.
-            on_look: Told how it stands, each time that is looked at.
+            on_look: Called with the task at each look.
 
         Raises:
             NotFound: There is no such task.

@@ -1,7 +1,7 @@
-"""The controller: follows the log, judges what has changed, starts what is most worth while.
+"""The controller: follows the log, judges chunks that have changed, starts the runs that are most worth while.
 
-All that it decides is decided by `core.compaction.conductor`; here is only reading and writing. It may be stopped and
-started at any time, by any process: what is unstable is found again, and runs that an overlord has are adopted.
+`core.compaction.conductor` makes all decisions; this module only reads and writes. Any process may stop and start the
+controller at any time. It finds unstable chunks again, and adopts runs that an overlord has.
 """
 
 from __future__ import annotations

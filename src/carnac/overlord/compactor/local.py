@@ -62,7 +62,7 @@ class LocalRunner:
         )
 
         def note(progress: JobProgress) -> None:
-            if self._is_stopping:  # what an error of a listener cancels
+            if self._is_stopping:  # an error of a listener cancels the run
                 raise Unavailable("the compaction was interrupted")
             self._progress[run_id] = progress
 
@@ -93,7 +93,7 @@ class LocalRunner:
             wait(futures, timeout=timeout_s, return_when="FIRST_COMPLETED")
 
     def stop(self) -> None:
-        """Have the runs that are under way cancelled; what they have not published, they will not."""
+        """Have the runs that are under way cancelled; they will publish no more."""
         self._is_stopping = True
         self._on_stop()
 

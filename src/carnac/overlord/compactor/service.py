@@ -96,9 +96,9 @@ class CompactionStatus:
     """How compaction goes.
 
     Attributes:
-        states: What is known of chunks, by datasource.
-        controller: What the controller has written down last, and whether it `is_silent`: it had work, and gives no
-            sign of life, as after SIGKILL. None if none ever has.
+        states: Known states of chunks, by datasource.
+        controller: Status that the controller has written down last, and whether it `is_silent`: it had work, and gives
+            no sign of life, as after SIGKILL. None if no controller has written one.
     """
 
     states: Mapping[str, Sequence[ChunkState]]

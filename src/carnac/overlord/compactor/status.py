@@ -40,8 +40,8 @@ class StatusBoard:
         """Write the status down if others do not know it; called in each round.
 
         Args:
-            live: What runs, as whoever runs it sees it.
-            bytes_wasted: What all runs that have ended wrote for nothing.
+            live: Runs that are under way, as their runner sees them.
+            bytes_wasted: Bytes that all ended runs wrote for nothing.
         """
         status = {**describe_status(conductor, live, now_ms), "bytes_wasted": bytes_wasted}
         text = json.dumps({name: one for name, one in status.items() if name != "clears_at_ms"})

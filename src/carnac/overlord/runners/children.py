@@ -28,7 +28,7 @@ FOLDER = "carnac-"
 LAUNCHER = Path(__file__).with_name("launch.py")
 POLL_MS = 50
 KILLS_MAX = 100
-"""A process that does not end for so many signals hangs in the kernel; whoever asks again tries again."""
+"""A process that does not end for so many signals hangs in the kernel; the next call tries again."""
 DEFAULT_LOG_LIMIT_BYTES = 16 << 20
 DEFAULT_GRACE_MS = 10_000
 
@@ -36,7 +36,7 @@ DEFAULT_GRACE_MS = 10_000
 class Children:
     """Starts commands and stops them. Safe for many threads.
 
-    A child has a session of its own: what ends us, or our terminal, does not end it.
+    A child has a session of its own, so the end of this process, or of its terminal, does not end it.
 
     Args:
         host: This machine's name.

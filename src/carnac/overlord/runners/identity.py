@@ -1,4 +1,4 @@
-"""Which process a handle means: by host, process id and start, so that a number given anew fools nobody."""
+"""The identity of a process is its host, process id and start, so another one that gets its id is not taken for it."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Presence(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessHandle:
-    """A process, for whoever wants to find it again. As text: `host/pid/start`.
+    """A process that can be found again. As text: `host/pid/start`.
 
     Attributes:
-        start: When it started, as this machine counts: equal only for the same process of the same boot.
+        start: Time of its start, as this machine counts; equal only for the same process of the same boot.
     """
 
     host: str

@@ -29,15 +29,15 @@ _ENVIRONMENT_OF_DRIVER = {
 class SparkSubmitRunner(ProcessRunner):
     """Port `TaskRunner`: `spark-submit --master … --deploy-mode …`, a child in a session of its own.
 
-    In client mode the driver is part of the child: what is true of the child is true of the attempt. In cluster mode
-    (YARN, Kubernetes) the child only watches a driver that runs inside the cluster: stopping it stops the watching, and
-    the driver ends by itself with its next sign of life, for it hears that its attempt is over.
+    In client mode the driver is part of the child, so the child's state is that of the attempt. In cluster mode (YARN,
+    Kubernetes) the child only watches a driver that runs inside the cluster. Stopping the child stops the watching. The
+    driver ends by itself at its next sign of life, when it learns that its attempt is over.
 
     Args:
-        master: As Spark takes it.
+        master: Master as Spark takes it.
         deploy_mode: `client` or `cluster`.
-        prepare_java: Sets the variables by which Spark finds its Java.
-        more: As of `ProcessRunner`.
+        prepare_java: Sets the variables by which Spark finds Java.
+        more: Other arguments of `ProcessRunner`.
 
     Raises:
         Invalid: Spark runs no Python driver that way.
@@ -95,10 +95,10 @@ class SparkSubmitRunner(ProcessRunner):
 
 
 def _write_settings(path: Path, settings: Mapping[str, str]) -> str:
-    """Write settings, secrets too, where this user alone reads them; what starts the command removes the file.
+    """Write settings, secrets too, where this user alone reads them; the launcher of the command removes the file.
 
     Raises:
-        Unavailable: It cannot be written.
+        Unavailable: The file cannot be written.
     """
     try:
         path.unlink(missing_ok=True)

@@ -55,7 +55,7 @@ class SupervisorRounds:
         self._is_leader = is_leader
 
     def run_round(self) -> None:
-        """Have a round, if this process leads. What is wrong with one supervisor keeps no other from its tasks."""
+        """Have a round, if this process leads. An error of one supervisor keeps no other from its tasks."""
         if not self._is_leader():
             return
         versions = self._metadata.supervisors()
@@ -108,11 +108,11 @@ class SupervisorRounds:
         _log.info("task %s submitted", after.task_id)
 
     def _end_others(self, wanted: set[str], unknown: tuple[str, ...]) -> None:
-        """Cancel tasks of specs that were replaced, suspended or terminated: what they read they have published.
+        """Cancel tasks of specs that were replaced, suspended or terminated; rows that they published stay.
 
         Args:
             wanted: Groups whose tasks go on.
-            unknown: Beginnings of others whose tasks do, too.
+            unknown: Prefixes of other groups whose tasks go on, too.
         """
         live = self._tasks.list(
             TaskFilter(states=LIVE_STATES, type=TASK_TYPE), limit=LIVE_TASKS_MAX

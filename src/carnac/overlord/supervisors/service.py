@@ -158,9 +158,9 @@ class SupervisorService(Closing):
         self._put(self.version(supervisor_id).supervisor_id, None)
 
     def reset(self, supervisor_id: str) -> None:
-        """Forget the position of a supervisor: it begins anew, at the earliest messages or at the end as its spec says.
+        """Forget the position of a supervisor. It begins anew, at the earliest messages or at the end as its spec says.
 
-        What it read before and reads again is there twice then.
+        Rows of messages that it reads again are there twice then.
 
         Raises:
             NotFound: There is no such supervisor.

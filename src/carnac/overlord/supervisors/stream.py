@@ -1,4 +1,4 @@
-"""What Kafka says of the streams of supervisors: asked when somebody wants to know, and kept for some seconds."""
+"""Offsets of the streams of supervisors: Kafka is asked on request, and its answer is kept for some seconds."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class StreamState:
     """The offsets of a stream when Kafka was asked.
 
     Attributes:
-        error: Why it could not be asked; then the offsets are those of the last time.
+        error: Reason why Kafka could not be asked; then the offsets are those of the last time.
     """
 
     bounds: Mapping[Partition, Bounds] = field(default_factory=dict)

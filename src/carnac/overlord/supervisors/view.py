@@ -16,13 +16,13 @@ from carnac.specs.supervisors.kafka import KafkaSupervisor
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupervisorView:
-    """A supervisor, and what is known of it.
+    """A supervisor with its tasks, position and stream.
 
     Attributes:
         groups: The tasks of each of its groups, newest first.
-        counts: What running tasks have read so far, by task and Druid's names.
-        position: The offset that is read next, by partition, as the log says.
-        stream: What Kafka says.
+        counts: Counts of rows that running tasks have read so far, by task and Druid's names.
+        position: Offset to read next, by partition, from the log.
+        stream: State of the stream in Kafka.
     """
 
     version: SupervisorVersion
