@@ -181,7 +181,7 @@ _WRITE = (
 
 
 def needed_permission(method: str, path: str) -> Permission | None:
-    """Return the permission that a request needs; None: none. A path that is not listed needs `ADMIN`, but to read."""
+    """Return the permission that a request needs; None: none. A path not listed needs `ADMIN` for all but reads."""
     path = path.rstrip("/") or "/"
     for before in _PROXIES:
         if path.startswith(f"{before}/"):

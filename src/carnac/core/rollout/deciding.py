@@ -144,7 +144,7 @@ def _unload_surplus(
 ) -> tuple[tuple[Surplus, ...], dict[Surplus, str]]:
     """Return an order for each surplus copy that may go, and why others stay.
 
-    One copy of each segment that is wanted and in use stays loaded on a server that is counted on.
+    One copy of each segment that is wanted and in use stays loaded on a server that is counted on, even a surplus one.
     """
     servers = {server.server_id: server for server in state.historicals}
     copies = {one.segment_id: 0 for one in state.surplus}
