@@ -176,9 +176,10 @@ def open_store(
         settings: In place of those from `carnac.toml` and the environment.
         clock: In place of the machine's clock, for tests.
         ids: In place of random ids, for tests.
-        pipeline: Makes what runs data jobs in place of Spark, for tests.
-        on_notice: Told in a line what takes long, as when Spark starts. None: it is written to standard error.
-        is_for_users: The code of users may use the Spark that it starts; Spark starts sooner if only Carnac does.
+        pipeline: Makes the pipeline that runs data jobs in place of Spark, for tests.
+        on_notice: Called with a line when something takes long, as the start of Spark. None: it is written to standard
+            error.
+        is_for_users: Whether code of users may use the Spark that it starts; Spark starts sooner if only Carnac does.
         **overrides: Single settings by name, such as `spark_master="local[2]"` or `deep_storage="s3://bucket/events"`.
 
     Raises:
@@ -272,7 +273,7 @@ def open_records(
     """Open the metadata of a store that is there, and nothing else of it.
 
     Args:
-        patience_ms: How long a write waits for those of other processes; None: as `open_metadata`.
+        patience_ms: Time that a write waits for those of other processes; None: as `open_metadata`.
 
     Raises:
         NotFound, Invalid, Unavailable: As `open_store`.

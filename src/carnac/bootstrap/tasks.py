@@ -102,8 +102,8 @@ def open_loop(
     """Open the loop of an overlord; `run` or `start` it, `stop` and `close` it.
 
     Args:
-        runners: By name; `Settings.task_runner` among them starts attempts.
-        url: Where this overlord's HTTP interface is.
+        runners: Runners by name; `Settings.task_runner` among them starts attempts.
+        url: URL of this overlord's HTTP interface.
 
     Raises:
         NotFound, Invalid, Unavailable: As `carnac.open`.

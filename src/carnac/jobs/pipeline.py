@@ -103,7 +103,7 @@ class SparkPipeline:
         """Read, parse, transform, roll up, partition, sort and write segment files.
 
         Args:
-            places: How its segments get their places; None: publish finds them.
+            places: Way in which its segments get their places; None: the publication finds them.
             rows: A Spark DataFrame, pandas DataFrame or Arrow table if the spec's input is in memory; the plan that
                 Spark runs if it is a statement.
             newest_before_ms: Time of the newest row in the datasource, to count late rows; None if it is empty, or if

@@ -35,8 +35,8 @@ class RowForm(Generic[T]):
 
     Args:
         made: A dataclass or a named tuple.
-        parts: Of fields that are not kept as they are, by their names: a `Part`; or what reads a word, which stands as
-            its text, or a flag, which stands as 0 or 1.
+        parts: Parts of fields that are not kept as they are, by name: a `Part`; or a function that reads a word, which
+            stands as its text, or a flag, which stands as 0 or 1.
     """
 
     def __init__(self, made: type[T], **parts: Part | Callable[[Any], object]) -> None:

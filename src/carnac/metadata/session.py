@@ -120,9 +120,9 @@ class Session:
         """Write a row as `defer` does, after what waits there, once for all commits of a group that write it.
 
         Args:
-            key: Of the row in its table.
-            merge: Makes one of the row that waits and this one; None: this one is what matters. The rows keep the order
-                in which they were last written.
+            key: Key of the row in its table.
+            merge: Makes one row of the row that waits and this one; None: this one replaces the other. The rows keep
+                the order in which they were last written.
         """
         self.writes += 1
         waiting = self._merged.get(id(stated))

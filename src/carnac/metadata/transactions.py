@@ -93,7 +93,7 @@ class SqlTransactions:
         return self._queue.submit(work)
 
     def _write_lease(self, work: Callable[[Session], T]) -> T:
-        """Write what a power cut may take back, as it ends whoever holds a lease on a file of this machine."""
+        """Write a change that a power cut may take back, since it ends the holders of leases on local files, too."""
         return self._queue.submit(work, is_durable=False)
 
 

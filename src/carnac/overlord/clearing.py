@@ -47,16 +47,16 @@ def note_waste(metadata: MetadataStore, attempt: Attempt, size_bytes: int) -> No
 
 
 class Clearing:
-    """Removes what attempts have left behind, one after the other, beside the rounds.
+    """Removes leftovers of attempts, one after the other, beside the rounds.
 
-    An attempt is settled once that is done: an overlord that dies before leaves the rest to the next one.
+    An attempt is settled once that is done, so an overlord that dies before leaves the rest to the next one.
 
     Args:
         clear_up: Removes the files of an attempt that no commit names. The attempt has no right to publish any more.
             None: attempts leave nothing behind.
 
     Attributes:
-        loop: Its thread, there from the first attempt on.
+        loop: Thread of the clearing, there from the first attempt on.
     """
 
     def __init__(

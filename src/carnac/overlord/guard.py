@@ -26,8 +26,8 @@ class TaskGuard:
     """Gets locks under the attempt's own name, in the group of its task. Safe for threads.
 
     Args:
-        is_current: Whether the attempt has its right to the task still, as the store says now.
-        on_wait: Told what the attempt waits for, and None when it goes on.
+        is_current: Whether the attempt still has its right to the task, by the store.
+        on_wait: Called with a text when the attempt waits, and with None when it goes on.
     """
 
     def __init__(

@@ -49,9 +49,9 @@ class Lockbox(Closing):
     """Locks of a store, for tasks and for operators. Safe for many threads and processes.
 
     Args:
-        holder: The process that asks, for people: host, process, command.
-        lease_ms: How long a lock outlives the last sign of life of its task.
-        force_time_chunk_lock: For tasks whose context says nothing.
+        holder: Process that asks, for people: host, process, command.
+        lease_ms: Time that a lock outlives the last sign of life of its task.
+        force_time_chunk_lock: Default for tasks whose context does not set it.
     """
 
     def __init__(
@@ -204,7 +204,9 @@ class Lockbox(Closing):
             self._metadata.require_datasource(datasource)
 
     def break_lock(self, lock_id: int) -> Lock:
-        """Revoke a lock or a wait, whoever has it; return it. Safe: its task cannot publish under it any more.
+        """Revoke a lock or a wait of any task; return it.
+
+        This is safe, since the task cannot publish under the lock any more.
 
         Raises:
             NotFound: There is no such lock.

@@ -1,8 +1,8 @@
-"""The loop of the leading overlord: give up what is dead, stop what is cancelled, start what is next.
+"""The loop of the leading overlord gives up dead attempts, stops cancelled ones and starts the next ones.
 
 It keeps nothing that is not in the metadata store, so it can be killed at any point; another one, or the same one
-started again, goes on where it was. Two of them do no harm: only the one that leads gives orders, each order carries
-the fence of its leadership, and an attempt is claimed once, whoever started it.
+started again, goes on where it was. Two of them do no harm: only the leading one gives orders, each order carries the
+fence of its leadership, and an attempt is claimed once, even if both started it.
 """
 
 from __future__ import annotations

@@ -39,7 +39,8 @@ class Waiting(Closing):
         """Return the task once it is over, or when the time is.
 
         Args:
-            timeout_ms: None: as long as it takes; 0: one look. A task that is not over then is returned as it stands.
+            timeout_ms: Longest wait; None: as long as it takes; 0: one look. A task that is not over then is returned
+                as it stands.
             on_look: Called with the task at each look.
 
         Raises:

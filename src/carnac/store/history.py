@@ -29,7 +29,7 @@ class DatasourceDiff:
     """How a datasource differs between two revisions.
 
     Attributes:
-        datasource: Its name.
+        datasource: Name of the datasource.
         added: Segments of which more is visible at the second revision, by id.
         removed: Segments of which less is visible at the second revision, by id.
         rows_added: Rows of the segments that are only visible at the second.
@@ -55,12 +55,12 @@ class History:
         """Undo one commit and keep all later appends.
 
         Args:
-            segment_granularity: Of a datasource, for rows that fall where no chunk is.
+            segment_granularity: Segment granularity of a datasource, for rows that fall where no chunk is.
 
         Raises:
             Conflict: A later commit stands in the way; names it.
             Invalid: The commit changed no row, or none is named.
-            NotFound: There is no such commit, or what it took out of sight was deleted since.
+            NotFound: There is no such commit, or the segments that it took out of sight were deleted since.
         """
         if at is None:
             raise Invalid("say which commit to revert: its revision, a time or a tag")

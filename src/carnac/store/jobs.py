@@ -58,8 +58,8 @@ class StoreJobs:
 
     Args:
         find_payload: The task as it was submitted, by id.
-        input_roots: Below which tasks that came over HTTP may read.
-        clock: By which a stream is read for a while.
+        input_roots: Folders below which tasks that came over HTTP may read.
+        clock: Clock that limits the reading of a stream.
     """
 
     def __init__(
@@ -251,7 +251,7 @@ def _compaction(report: CompactionReport, *, is_planned: bool) -> Mapping[str, o
         is_planned: Whether the task was given its groups.
 
     Raises:
-        Corrupt: A segment's file is damaged, whatever was committed beside it.
+        Corrupt: A segment's file is damaged, even if other groups were committed.
         Conflict: All groups lost their inputs; plan again.
         PlanWithoutRoom: There was no room for the segments that the task was given.
         CarnacError: A group failed for another reason of its own, and none was committed.

@@ -42,7 +42,7 @@ def keep_rows(
     """Run a SELECT and write its rows; return the report, which names the pages in order.
 
     Args:
-        name: Of the folder of the pages, of this attempt alone.
+        name: Name of the folder of the pages, of this attempt alone.
 
     Raises:
         Invalid: As `Store.export`; there are more rows than may be kept.

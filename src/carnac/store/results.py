@@ -26,7 +26,7 @@ class Result:
     Attributes:
         revision: The one revision that was read.
         segments_total: Live segments of the datasources that the query names.
-        segments_read: Those left after pruning by time, partition and column statistics.
+        segments_read: Segments left after pruning by time, partition and column statistics.
     """
 
     def __init__(self, result: QueryResult, receipt: Callable[[pa.Table], Receipt]) -> None:

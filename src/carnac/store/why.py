@@ -43,8 +43,8 @@ class Why:
     """The change of an answer by one commit.
 
     Attributes:
-        commit: Its number, time, kind and message.
-        deltas: By group, empty for a statement without groups: by how much each number changed.
+        commit: Number, time, kind and message of the commit.
+        deltas: Change of each number, by group; the group is empty for a statement without groups.
     """
 
     commit: Commit
@@ -63,8 +63,8 @@ class WhyReport:
         before: The answer at the first revision.
         after: The answer at the last one.
         changes: The commits that changed it, oldest first.
-        commits: How many changed its datasources or lookups.
-        way: One sentence: how it was found.
+        commits: Number of commits that changed its datasources or lookups.
+        way: Way in which it was found, as a sentence.
     """
 
     first_revision: int

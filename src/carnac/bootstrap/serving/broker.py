@@ -68,7 +68,7 @@ class BrokerHost:
     """The process that a broker runs in, as the cluster knows it.
 
     Attributes:
-        url: Where others reach it.
+        url: URL at which others reach it.
         is_alone: Whether its process is one of many that serve the store: then historicals answer, and nobody else.
         on_leave: Called with what is done at the end before anything else.
         connect: Reaches a historical; given the store's id, its record, and the clock by name.
@@ -189,8 +189,8 @@ def open_broker(
     """Open a broker of the store that the settings name.
 
     Args:
-        host: None: it is in no cluster, and answers everything itself.
-        registry: Where its metrics are shown; None: nowhere.
+        host: Process of the broker; None: it is in no cluster, and answers everything itself.
+        registry: Registry that shows its metrics; None: none does.
 
     Raises:
         NotFound, Invalid, Unavailable: As `carnac.open`.

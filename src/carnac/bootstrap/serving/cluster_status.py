@@ -29,11 +29,11 @@ ASKED_AT_ONCE = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerStatus:
-    """A server, and what it said when it was asked.
+    """A server, and its answer when it was asked.
 
     Attributes:
-        inventory: None of those that are no historicals, and of those that did not answer.
-        trouble: Why a historical did not answer; empty if it did.
+        inventory: Inventory of a historical; None for other servers, and for historicals that did not answer.
+        trouble: Reason why a historical did not answer; empty if it did.
     """
 
     record: ServerRecord

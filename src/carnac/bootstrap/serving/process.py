@@ -28,8 +28,8 @@ class ServingProcess:
     """A process that was put together: it listens at its address, and does nothing before `start`.
 
     Attributes:
-        url: Where others reach its HTTP interface.
-        example: A command line that asks it something.
+        url: URL at which others reach its HTTP interface.
+        example: Command line of a request to it.
         is_open: Whether others than this machine reach it, and the store has no users.
     """
 

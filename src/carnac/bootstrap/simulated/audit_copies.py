@@ -58,11 +58,11 @@ class LocalDisk:
 
 
 class CopyAuditor:
-    """Knows what each historical was told and has acknowledged.
+    """Knows the orders that each historical got and acknowledged.
 
     Args:
-        folder: That of a historical is in it, under its name.
-        metadata: Reads the database itself, past all faults.
+        folder: Folder that holds the folder of each historical, under its name.
+        metadata: Metadata store that reads the database itself, past all faults.
         woke_at_ms: Says when a broker stood still last, and went on: also one that another has followed.
     """
 
@@ -110,10 +110,10 @@ class CopyAuditor:
         return any(segment_id in one.name for one in folder.rglob("*") if one.is_file())
 
     def check_drop(self, name: str, segment_ids: Sequence[str], before: set[str]) -> None:
-        """Check that what a historical has just let go is held elsewhere, or wanted by nobody.
+        """Check that segments that a historical has just dropped are held elsewhere, or needed by nobody.
 
         Args:
-            before: Of the segments, those that it had.
+            before: Segments among them that the historical had.
         """
         last = [one for one in segment_ids if one in before and not self.copies(one)]
         if not last:

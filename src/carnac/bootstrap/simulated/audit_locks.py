@@ -42,7 +42,7 @@ class LockAuditor:
         self._kernel, self._metadata, self._attempts = kernel, metadata, attempts
 
     def look(self, commits: tuple[Commit, ...]) -> None:
-        """Check what is held now, and the right of whoever has just published."""
+        """Check the locks that are held now, and the right of tasks that have just published."""
         if not self._attempts.owners:
             return
         held = [lock for lock in self._metadata.locks() if lock.state is LockState.HELD]

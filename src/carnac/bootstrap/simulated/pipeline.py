@@ -1,4 +1,4 @@
-"""Data jobs without Spark: the functions of its tasks, one after the other in the thread of whoever asks."""
+"""Data jobs without Spark: the functions of its tasks, one after the other in the caller's thread."""
 
 from __future__ import annotations
 

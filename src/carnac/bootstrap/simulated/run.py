@@ -83,10 +83,10 @@ class Verdict:
     """The result of a simulation.
 
     Attributes:
-        digest: Of its trace: the same for the same seed.
-        elapsed_ms: That passed in it.
-        revisions: That were published.
-        answers: Statements that were answered and audited.
+        digest: Digest of its trace, the same for the same seed.
+        elapsed_ms: Simulated time that passed.
+        revisions: Number of revisions that were published.
+        answers: Number of statements that were answered and audited.
     """
 
     seed: int

@@ -136,7 +136,7 @@ class TaskingScript(WritingScript):
         self._prepare(None, {"type": kind, "dataSource": self.rng.choice(DATASOURCES)})
 
     def _break(self, lockbox: Lockbox) -> None:
-        """Break a lock of whoever publishes: it stands in somebody's way."""
+        """Break a lock of a task that publishes, as if it blocked an operator."""
         found = [one.lock for one in lockbox.explain() if one.lock.is_publishing]
         if found:
             lock = self.rng.choice(found)

@@ -67,7 +67,7 @@ class SeededIds:
     """Ids like random ones, of a process's own seed (port `IdSource`).
 
     Args:
-        mark: Of an attempt at a task; None: the ids are nobody's.
+        mark: Mark of an attempt at a task; None: the ids belong to no attempt.
     """
 
     def __init__(self, kernel: Kernel, process: Process, mark: str | None = None) -> None:

@@ -279,7 +279,7 @@ class RewriteRun:
             self._wasted[job.key] += line.bytes_staged
 
     def _phase(self, jobs: Sequence[RewriteJob]) -> Phase:
-        """Return a phase that stops when nobody needs what the jobs write any more, or whoever is told says so."""
+        """Return a phase that stops when no output of its jobs is needed any more, or when `on_progress` raises."""
 
         def stop_when(_: object) -> CarnacError | None:
             try:

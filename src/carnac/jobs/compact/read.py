@@ -57,10 +57,10 @@ class ReadPlan:
     """How inputs are read. Picklable.
 
     Attributes:
-        columns: Of the tables, after `__time`; null where a segment lacks one.
+        columns: Columns of the tables, after `__time`; null where a segment lacks one.
         truncate_to: Canonical text of the granularity that times are truncated to; None: times stay.
         chunks: Time chunks of the outputs; truncation puts no row before its own.
-        keeps_exact: Tables end with a column `EXACT_COLUMN`: microseconds before truncation.
+        keeps_exact: Whether tables end with a column `EXACT_COLUMN`: microseconds before truncation.
         is_survey: Files are read without being checked first: nothing that is read is written, or they have been.
     """
 

@@ -220,8 +220,8 @@ class ScatterJob:
 
     Args:
         staging_url: Folder for part files, reached by all tasks; removed in the end.
-        cores: How many tasks run at the same time.
-        cuts: For one task; None: chosen.
+        cores: Number of tasks that run at the same time.
+        cuts: Cuts for one task; None: they are chosen.
     """
 
     def __init__(
@@ -242,7 +242,7 @@ class ScatterJob:
         """Size of the part files that were there in the end."""
 
     def run(self) -> Rewritten:
-        """Run both halves; staged files are removed, whatever happens."""
+        """Run both halves; staged files are removed, also on failure."""
         try:
             cuts = self._cuts
             if cuts is None and fits_memory(self._task):

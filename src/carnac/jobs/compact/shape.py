@@ -84,10 +84,10 @@ class InputGroup:
     """Inputs whose rows can share segments. Picklable.
 
     Attributes:
-        units: At least one.
-        shape: Of the rows that are written. Sketch metrics take states, since that is what segments hold; where all
-            inputs are raw, they take what the sketches are built of.
-        recorded_metrics: As the segments' records shall have them.
+        units: Read units, at least one.
+        shape: Shape of the rows that are written. Sketch metrics take states, since segments hold states; where all
+            inputs are raw, they take the values that the sketches are built of.
+        recorded_metrics: Metrics for the segments' records.
     """
 
     units: tuple[ReadUnit, ...]

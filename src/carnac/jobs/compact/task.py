@@ -231,7 +231,7 @@ class ProofWatch(SinkWatch):
 
 
 def _read_all(task: GroupTask, side: Side) -> list[pa.Table] | None:
-    """Return all rows; None if they prove larger than memory, whatever records and footers made believe."""
+    """Return all rows; None if they prove larger than memory, although records and footers said otherwise."""
     tables, size = [], 0
     for unit in task.input_group.units:
         for table in measured(unit, task.plan(unit), side):

@@ -100,7 +100,7 @@ def rewrite_segment(task: DeleteTask, judge: Any, *, attempt: int = 0) -> Segmen
     `count` metric if there is one, else the same share of the old number as of rows, rounded.
 
     Args:
-        judge: From `judging`.
+        judge: Connection from `judging`.
 
     Raises:
         Invalid: The predicate fails on a value, for example a cast.

@@ -110,7 +110,7 @@ def _check_nodes(con: Any, expression: Any, predicate: str, names: set[str] | No
     """Return the names of columns that the expression holds, case folded.
 
     Args:
-        names: Of the columns that there are; None: not known.
+        names: Names of the columns that exist; None: not known.
     """
     folded = None if names is None else {name.casefold() for name in names}
     named = set()

@@ -77,11 +77,11 @@ class Plan:
     """DuckDB's work on rows between both halves.
 
     Attributes:
-        columns: Those of the input that no transform hides, and the transforms.
-        absent: Columns that Druid's expressions name and the input does not have: they are null.
-        kinds: Of the columns.
-        filter: Over what that gives; None: all rows.
-        conditions: By metric, over the same.
+        columns: Columns of the input that no transform hides, and the transforms.
+        absent: Columns that Druid's expressions name and the input lacks; they are null.
+        kinds: Kinds of the columns.
+        filter: Condition over these columns; None: all rows.
+        conditions: Conditions over the same columns, by metric.
     """
 
     transforms: Transforms
@@ -127,10 +127,10 @@ class Plan:
 
 
 def make_plan(spec: IngestSpec, kinds: Mapping[str, Kind]) -> Plan:
-    """Return what DuckDB is to do.
+    """Return the work of DuckDB.
 
     Args:
-        kinds: Of the columns that there are.
+        kinds: Kinds of the columns that exist.
 
     Raises:
         Invalid: An expression is wrong, or one that only Spark computes.

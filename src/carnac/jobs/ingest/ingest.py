@@ -111,7 +111,7 @@ class IngestJob:
     """One run of one spec.
 
     Attributes:
-        shape: Of its rows; the reader replaces it where the shape depends on the data.
+        shape: Shape of its rows; the reader replaces it where the shape depends on the data.
         look: Finds the fields that the input has; set by the reader.
         messages: Parts of a stream, in place of the input that the spec names; set by the reader.
     """

@@ -30,9 +30,9 @@ def filtered_inputs(
     """Return the inputs of metrics that have a filter as SQL, by the names that `filtered_shape` gives them.
 
     Args:
-        conditions: By metric, in the SQL of whoever computes.
-        columns: Of the rows with the transforms. Of files there are inputs of metrics already, under the same names,
-            for all rows.
+        conditions: Conditions by metric, in the SQL of the engine that computes.
+        columns: Columns of the rows with the transforms. Rows of files have inputs of metrics already, under the same
+            names, for all rows.
         quoted: Quotes a name as that SQL does.
     """
     orders = dict(shape.order_fields)

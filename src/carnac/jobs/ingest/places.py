@@ -50,7 +50,7 @@ class PlaceTaker(SinkWatch):
     """Takes a place for every segment that a merge begins.
 
     Attributes:
-        places: Those taken, in order.
+        places: Places that were taken, in order.
     """
 
     def __init__(self, numbers: Ask | Given | Own, *, pause: Pause | None = None) -> None:

@@ -35,9 +35,9 @@ class PassOne:
     """The common part of all tasks of pass 1. Picklable.
 
     Attributes:
-        job_id: Of the job; names its scratch folders.
+        job_id: Id of the job; names its scratch folders.
         output_url: Root of deep storage.
-        quarantine_folder: Below it, for rejected rows.
+        quarantine_folder: Folder below it for rejected rows.
         examples: Rejected rows that a task brings back for the report.
         is_logged: Whether each rejected row is logged.
     """
@@ -62,8 +62,8 @@ class PassOne:
         """Load rows with `load`, cut them, and keep the rejected ones.
 
         Args:
-            name: Of this attempt at this task, unique in the job.
-            shape: To load by, if the inputs of metrics are called otherwise than the job's shape says.
+            name: Name of this attempt at this task, unique in the job.
+            shape: Shape to load by, if the inputs of metrics have other names than in the job's shape.
         """
         with connect(
             temp_dir=self.scratch_dir(), memory_bytes=self.memory_bytes, threads=self.threads
@@ -89,7 +89,7 @@ class PassOne:
 
         Args:
             name: As of `run`.
-            count: Of how many rows they are those that are taken.
+            count: Number of rows from which these were taken.
             changed: As of `ReadCounts`.
         """
         attempt.count(rows=count)
@@ -133,7 +133,7 @@ class SplitResult:
     """The report of one task of pass 1.
 
     Attributes:
-        shape: That of its parts: string dimensions that showed several values are arrays.
+        shape: Shape of its parts; string dimensions that showed several values are arrays.
         late: Late rows by time chunk.
         filtered: Rows that the spec's filter took out; those outside of its intervals are in `counts`.
     """
@@ -158,7 +158,7 @@ def widening(shape: RowShape, read: Callable[[RowShape], T]) -> T:
     """Return what is read; where a string dimension shows several values, it is made an array, and all is read again.
 
     Args:
-        shape: Of the rows, to begin with.
+        shape: Shape of the rows, to begin with.
     """
     for _ in range(len(shape.dimensions) + 1):
         try:

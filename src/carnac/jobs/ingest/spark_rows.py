@@ -8,8 +8,8 @@ Spark's own plan evaluates the expressions, between two halves of the same code 
 Square brackets are Python workers (`mapInArrow`). There is no shuffle, so one Spark task does a whole line. Of JSON,
 the expressions see the types that the spec declares, else those that the data shows; of CSV, else text.
 
-Expressions are evaluated with ANSI mode off, whatever the session says: a division by zero, an overflow or a cast that
-fails gives null for that row, and does not fail the job. Times are UTC, names of columns are case-sensitive.
+Expressions are evaluated with ANSI mode off, whatever the setting of the session: a division by zero, an overflow or a
+cast that fails gives null for that row, and does not fail the job. Times are UTC, names of columns are case-sensitive.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class _Line:
     """A line of work that is ready to run.
 
     Attributes:
-        watch: Its tally is in the functions of the frame already.
+        watch: Watch whose tally is in the functions of the frame already.
     """
 
     frame: DataFrame

@@ -197,7 +197,7 @@ class _External:
 
     Attributes:
         select: The table's columns, up to FROM.
-        sql: Of the view, over them.
+        sql: Statement of the view, over these columns.
     """
 
     view: str

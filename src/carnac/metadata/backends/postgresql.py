@@ -116,7 +116,7 @@ class PostgresqlDatabase:
         """Wait for the lock in a new transaction; rolls back unless committed.
 
         Args:
-            is_durable: Of no account: writers live on when the server's machine loses power.
+            is_durable: Ignored, since writers live on when the server's machine loses power.
         """
         with self._mutex:
             self.check_writable()

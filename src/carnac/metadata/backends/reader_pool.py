@@ -29,10 +29,10 @@ class ReaderPool(Generic[Connection]):
 
     Args:
         connect: Opens a connection.
-        reset: Rolls back what is open on a connection that comes back; raises if it must not be lent again, nor its
-            answer believed.
+        reset: Rolls back the open transaction of a connection that comes back. It raises if the connection must not be
+            lent again, nor its answer believed.
         is_alive: Whether an idle connection can still be lent.
-        wait_s: How long a read waits for one while `LENT` are lent.
+        wait_s: Time that a read waits for a connection while `LENT` are lent.
     """
 
     def __init__(

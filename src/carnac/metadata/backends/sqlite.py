@@ -68,8 +68,8 @@ class SqliteDatabase:
     """A store in one file.
 
     Args:
-        path: Of the database; the queue's lock file lies beside it. Its folder is made if it is not there.
-        patience_ms: How long a write waits for those of other processes.
+        path: Path of the database; the queue's lock file lies beside it. Its folder is made if it is not there.
+        patience_ms: Time that a write waits for those of other processes.
         on_statement: Called with each statement before it runs; tests inject faults with it.
     """
 

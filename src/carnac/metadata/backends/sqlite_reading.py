@@ -73,9 +73,9 @@ class _Way(NamedTuple):
     """How SQLite is to open the file.
 
     Attributes:
-        parameters: Of the URI.
+        parameters: Parameters of the URI.
         vfs: The layer of SQLite that reads the files; None: the one that verifies them.
-        is_watched: SQLite does not see what others do.
+        is_watched: Whether SQLite does not see writes of others.
     """
 
     parameters: str
@@ -98,8 +98,8 @@ class _State(NamedTuple):
     """The state of the files; it changes when somebody writes.
 
     Attributes:
-        log: None: there is none, or it is empty.
-        index_bytes: Of the log's index; 0 if there is no log.
+        log: Stamp of the log; None: there is none, or it is empty.
+        index_bytes: Size of the log's index; 0 if there is no log.
     """
 
     database: _Stamp | None
@@ -116,8 +116,7 @@ class ReadOnlySqliteDatabase:
     """A store in one file that this process can only read; see `Database` for what its methods promise.
 
     Args:
-        path: Of the database.
-        obstacle: Why it cannot be written.
+        path: Path of the database. obstacle: Reason why it cannot be written.
     """
 
     def __init__(self, path: Path, obstacle: str) -> None:

@@ -23,8 +23,8 @@ class TemporarySqliteDatabase(SqliteDatabase):
     """An empty store in a folder of its own; nothing of it waits for a disk.
 
     Args:
-        created_at_ms: When the store was made.
-        store_id: Its id.
+        created_at_ms: Time when the store was made.
+        store_id: Id of the store.
     """
 
     def __init__(

@@ -4,10 +4,11 @@ A writer that finds the lock taken stands in the kernel's queue of those that wa
 wait for ever, and a process that is stopped (SIGSTOP) inside a transaction holds the lock for as long. So a wait has an
 end here, and says which process it was for.
 
-Passing the lock from process to process takes longer than a commit does, since whoever takes it reads again what others
-have written. So a process that had to wait keeps the lock between its commits, some of them (`TURN_COMMITS`) and for a
-while (`TURN_MS`), if the next one follows at once (`IDLE_MS`). One whose next commit does not, as of appends that write
-a file first, does not try again at once (`UNKEPT_TURNS`): while it keeps the lock, others wait for nothing.
+Passing the lock from process to process takes longer than a commit does, since the process that takes it reads again
+what others have written. So a process that had to wait keeps the lock between its commits, some of them
+(`TURN_COMMITS`) and for a while (`TURN_MS`), if the next one follows at once (`IDLE_MS`). One whose next commit does
+not, as of appends that write a file first, does not try again at once (`UNKEPT_TURNS`): while it keeps the lock, others
+wait for nothing.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ class WriterQueue:
     """One process's place in the queue. For one thread at a time.
 
     Args:
-        path: Of the lock file; it is made if it is not there.
-        patience_ms: How long `enter` waits.
+        path: Path of the lock file; it is made if it is not there.
+        patience_ms: Time that `enter` waits.
     """
 
     def __init__(self, path: Path, *, patience_ms: int) -> None:
@@ -171,7 +172,7 @@ class WriterQueue:
         """Keep the lock until the turn that a waiter got is over, or nobody uses it.
 
         Args:
-            first: How often we had left before.
+            first: Number of times that this process had left before.
         """
         pause = _taken()
         for _ in range(TURN_MS // IDLE_MS):
@@ -194,10 +195,10 @@ class _Waiter:
     """A thread that stands in the queue.
 
     Attributes:
-        turn: Released when it has the lock, or had it and nobody wanted it.
-        is_wanted: Somebody waits for it.
-        has_lock: Its turn came while somebody waited.
-        closes: The queue was closed behind its back.
+        turn: Lock that is released when the thread has its turn, or had it and nobody needed it.
+        is_wanted: Whether somebody waits for the turn.
+        has_lock: Whether the turn came while somebody waited.
+        closes: Whether the queue was closed meanwhile.
     """
 
     __slots__ = ("closes", "has_lock", "is_wanted", "turn")

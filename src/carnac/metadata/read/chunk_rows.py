@@ -40,10 +40,10 @@ class ChunkRow:
 
     Attributes:
         entries: Number of live entries; 0 when it is no chunk now.
-        live: None exactly if `entries` is 0.
+        live: Summary of live entries; None exactly if `entries` is 0.
         top_major_ms: The highest major version ever used in it.
         next_partition_id: Greater than every partition id ever used, or named by an entry, in it.
-        revision: Of the last commit that changed it.
+        revision: Revision of the last commit that changed it.
         changes: Entries added and dropped since its last key frame.
     """
 
@@ -108,7 +108,7 @@ def next_row(
     """Return the row after a commit.
 
     Args:
-        before: None if the interval never was a chunk.
+        before: Row before the commit; None if the interval never was a chunk.
         read_live: Sums up the live entries after the commit; called only if the commit drops some and leaves some.
     """
     adds = change.adds

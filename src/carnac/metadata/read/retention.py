@@ -25,7 +25,7 @@ class RetainedRevision:
     """A revision that can be read.
 
     Attributes:
-        until_ms: When the next commit was made, if that has been trimmed; None: the next is retained, or to come.
+        until_ms: Time of the next commit, if that has been trimmed; None: the next is retained, or to come.
     """
 
     revision: int

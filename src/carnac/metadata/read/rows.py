@@ -157,7 +157,7 @@ def chunk_row_of(row: Row, grown: Row | None = None) -> ChunkRow:
     """Return the chunk of a row with the columns of `chunks`.
 
     Args:
-        grown: Its sums with the entries that the row does not count yet, of `UNSETTLED_CHUNKS`; None: there are none.
+        grown: Sums with the entries that the row does not count yet, of `UNSETTLED_CHUNKS`; None: there are none.
     """
     entries, next_partition_id, revision, changes = grown or (row[3], row[7], row[8], row[11])
     live = None

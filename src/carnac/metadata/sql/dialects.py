@@ -27,7 +27,7 @@ class SqlText(NamedTuple):
     """A statement as a driver takes it.
 
     Attributes:
-        names: Of the parameters, in order of their places; empty where they go by name.
+        names: Names of the parameters, in order of their places; empty where they go by name.
     """
 
     text: str

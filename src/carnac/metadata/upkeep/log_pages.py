@@ -1,6 +1,7 @@
-"""The write-ahead log of a SQLite file: is what was written last still what was written?
+"""The write-ahead log of a SQLite file: do its pages still hold what was written?
 
-Whoever reads one of its pages is told (`backends.sqlite_log`); here all are read, those too that nobody asked for.
+A connection that reads a damaged page gets an error (`backends.sqlite_log`). Here all pages are read, those too that no
+connection asked for.
 """
 
 from __future__ import annotations

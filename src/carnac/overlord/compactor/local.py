@@ -27,9 +27,9 @@ class LocalRunner:
     """Runs tasks side by side in threads.
 
     Args:
-        compact: Rewrites and publishes groups, and says how far it is; returns what became of each.
-        tasks_max: Tasks at a time; more wait.
-        on_stop: Called when what runs is to be cancelled: makes it end soon, whatever it waits for.
+        compact: Rewrites and publishes groups, and reports progress; returns the outcome of each.
+        tasks_max: Maximum number of tasks at a time; more wait.
+        on_stop: Called when runs are to be cancelled; makes them end soon, even while they wait.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Tasks of compaction that an overlord runs: with locks, retries, and whatever runs its attempts."""
+"""Tasks of compaction that an overlord runs, with locks, retries and runners."""
 
 from __future__ import annotations
 

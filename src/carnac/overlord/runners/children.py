@@ -40,7 +40,7 @@ class Children:
 
     Args:
         host: This machine's name.
-        grace_ms: How long a child that was asked to end may take before it is killed.
+        grace_ms: Time that a child that was asked to end may take before it is killed.
     """
 
     def __init__(

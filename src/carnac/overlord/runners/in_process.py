@@ -20,16 +20,16 @@ _log = logging.getLogger(__name__)
 
 
 class InProcessRunner:
-    """Port `TaskRunner`: a daemon thread for each attempt. They end with the process, and count as lost then.
+    """Port `TaskRunner`: a daemon thread for each attempt. Attempts end with the process, and count as lost then.
 
-    A thread cannot be stopped from outside: an attempt that was cancelled hears of it with its next sign of life, and
-    ends where its job next tells how far it is, with what Spark does for it. Its log is what its thread logs below
+    A thread cannot be stopped from outside. A cancelled attempt learns of it with its next sign of life. It ends where
+    its job next reports progress, and Spark jobs of it end, too. Its log is the output of its thread's loggers below
     `carnac`, kept in memory.
 
     Args:
-        run: Runs an attempt: (task id, number).
-        pid: Of this process.
-        join_ms: How long `close` waits for those that still run.
+        run: Runs an attempt, (task id, number).
+        pid: Id of this process.
+        join_ms: Time that `close` waits for attempts that still run.
     """
 
     name = "in_process"

@@ -3,9 +3,9 @@
     python -I -S launch.py LOG LIMIT_BYTES PROGRAM ARGUMENT...
 
 The process forks a writer and then *is* the command: same process id, same group, nothing in between that could die and
-leave it alone. The writer reads a pipe until the command, and whoever inherited its output, is gone; then it removes
-`LOG.conf`, if there is one: settings, secrets among them, that the command reads. It has a session
-of its own, so that what kills the command's group does not cut off its last words. At half the limit the log becomes
+leave it alone. The writer reads a pipe until the command, and each process that inherited its output, is gone. Then it
+removes `LOG.conf`, if there is one: settings, secrets among them, that the command reads. It has a session of its own,
+so that a signal that kills the command's group does not cut off its last words. At half the limit the log becomes
 `LOG.1` and a new one is begun: the last half at least is always there. A full disk loses lines and stops nobody.
 """
 

@@ -62,7 +62,7 @@ class AttemptLogs:
             path.parent.rmdir()
 
     def _path(self, task_id: str, number: int) -> Path:
-        """Return a path below the folder, whatever the id: it may hold slashes and dots."""
+        """Return a path below the folder for any id; an id may hold slashes and dots."""
         name = quote(task_id, safe="").replace(".", "%2E")
         if len(name) > FOLDER_MAX:
             digest = hashlib.blake2b(task_id.encode(), digest_size=16).hexdigest()

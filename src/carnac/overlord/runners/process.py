@@ -22,13 +22,13 @@ AttemptCommand = Callable[[str, int], Sequence[str]]
 class ProcessRunner:
     """Port `TaskRunner`: `python -m carnac …`, a child in a session of its own.
 
-    It outlives the overlord that started it. Where it runs is where the overlord runs; an overlord on another host
-    cannot tell whether it is alive, and goes by its signs of life.
+    The child runs on the overlord's host and outlives the overlord that started it. An overlord on another host cannot
+    tell whether the child is alive, and goes by its signs of life.
 
     Args:
         command: Arguments of `carnac` that run an attempt.
-        environ: Of the children: the settings of the service as variables.
-        spark_conf: The Spark settings of the service.
+        environ: Environment of the children: the settings of the service as variables.
+        spark_conf: Spark settings of the service.
         logs: Folder for their output.
     """
 

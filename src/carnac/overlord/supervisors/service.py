@@ -172,7 +172,7 @@ class SupervisorService(Closing):
         """Set the position in some partitions.
 
         Args:
-            offsets: By `topic/number`: the offset of the message that is read next.
+            offsets: Offset of the message to read next, by `topic/number`.
 
         Raises:
             NotFound: There is no such supervisor.

@@ -32,7 +32,7 @@ class GroupReport(Shown):
 
     Attributes:
         group: Group as it was given.
-        outcome: How the group ended.
+        outcome: End of the group.
         revision: Revision of its commit; None if there is none.
         segments_in: Inputs that were read.
         segments_out: Segments published.
@@ -75,8 +75,8 @@ class CompactionReport(Shown):
     """The report of a compaction, group by group, in the order in which the groups were given.
 
     Attributes:
-        groups: One for each group, those that failed included.
-        seconds: By the clock on the wall, for all.
+        groups: Reports of all groups, those that failed included.
+        seconds: Time of the whole compaction, by the clock on the wall.
     """
 
     groups: tuple[GroupReport, ...]

@@ -67,7 +67,7 @@ class CompactionStore:
         """Return the time chunks that the group's outputs are written for; none: the few of very many that have rows.
 
         Args:
-            entries: Of its inputs. Their chunks are kept if the target names no granularity.
+            entries: Entries of its inputs. Their chunks are kept if the target names no granularity.
 
         Raises:
             Invalid: The interval is no whole number of buckets of the target's granularity.

@@ -36,10 +36,10 @@ class GcAction:
     """The decision of garbage collection about one file, with its reason.
 
     Attributes:
-        path: Relative to the root of deep storage.
-        size_bytes: Of the file.
+        path: Path of the file, relative to the root of deep storage.
+        size_bytes: Size of the file.
         action: `trash`, `delete` or `keep`.
-        reason: Why, as a phrase.
+        reason: Reason, as a phrase.
     """
 
     path: str
@@ -50,14 +50,15 @@ class GcAction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GcReport:
-    """Outcome of a garbage collection; with `is_dry_run` what it would have been.
+    """Outcome of a garbage collection; with `is_dry_run`, of one that was not carried out.
 
     Attributes:
         is_dry_run: Whether nothing was done.
-        revisions_kept: Readable afterwards.
-        revisions_trimmed: Forgotten.
-        batches_forgotten: How many `(writer, batch)` are not known any more; one that comes again is appended anew.
-        actions: One for each file that was looked at.
+        revisions_kept: Number of revisions that are readable afterwards.
+        revisions_trimmed: Number of revisions that were forgotten.
+        batches_forgotten: Number of `(writer, batch)` that are not known any more; one that comes again is appended
+            anew.
+        actions: Actions, one for each file that was looked at.
     """
 
     is_dry_run: bool

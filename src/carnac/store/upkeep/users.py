@@ -50,8 +50,8 @@ class Users:
         """Add a user, or change one.
 
         Args:
-            permission: None: as it is; of a new user: READ.
-            password: None: as it is; a new user needs one.
+            permission: New permission; None: as it is; of a new user: READ.
+            password: New password; None: as it is; a new user needs one.
 
         Raises:
             Invalid: The name or the password is none, or a new user has no password.

@@ -52,10 +52,10 @@ class ScrubStatus:
 
     Attributes:
         after: The last segment that was looked at, in order of ids; empty: a round has not begun.
-        began_at_ms: When this round over all segments began.
-        ended_at_ms: When the last whole round ended; None: none has.
-        segments: Looked at in this round.
-        faults: By segment id, what was found wrong last; at most `FAULTS_MAX`.
+        began_at_ms: Begin of this round over all segments.
+        ended_at_ms: End of the last whole round; None: none has ended.
+        segments: Number of segments that were looked at in this round.
+        faults: Faults that were found last, by segment id; at most `FAULTS_MAX`.
     """
 
     after: str = ""
@@ -80,10 +80,10 @@ def save_scrub_status(metadata: MetadataStore, status: ScrubStatus) -> None:
 class Scrubber:
     """Verifies the segments of a store again and again, in order of their ids, so many bytes a second.
 
-    The store remembers the place, so that whoever scrubs next goes on there. Nothing is repaired and nothing deleted.
+    The store remembers the place, so that the next process that scrubs goes on there. Nothing is repaired or deleted.
 
     Args:
-        bytes_per_s: Read on average; 0: nothing is.
+        bytes_per_s: Bytes that are read per second on average; 0: none.
     """
 
     def __init__(

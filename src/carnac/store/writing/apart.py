@@ -90,15 +90,15 @@ class LoadsApart(Writer):
         message: str,
         allowed: tuple[bool, bool],
     ) -> WriteOutcome:
-        """Publish what was written, in one commit.
+        """Publish the written segments, in one commit.
 
         Args:
-            spec: That of the load, as another batch perhaps.
+            spec: Spec of the load, as another batch perhaps.
             allowed: As of `Writer.load`.
 
         Raises:
             Invalid, Conflict: As `Writer.load`. The written files are removed.
-            Revoked: The load took longer than its lease. So they are then.
+            Revoked: The load took longer than its lease. The written files are removed, too.
         """
         plan = replace(load.plan, spec=spec)
         may = allowed_for(allowed, is_remembered=load.plan.is_remembered)

@@ -20,7 +20,7 @@ from carnac.ports import SegmentRewrite
 
 
 def within(predicate: str, interval: Interval) -> str:
-    """Return the predicate inside of the interval and false outside of it, whatever the predicate says."""
+    """Return the predicate inside of the interval and false outside of it."""
     bounds = []
     if interval.start_ms > MIN_MS:
         bounds.append(f"__time >= TIMESTAMPTZ '{format_ms(interval.start_ms)}'")

@@ -47,9 +47,9 @@ class Met:
     """The state that a load meets.
 
     Attributes:
-        base: The revision that it found.
-        settings: Of the store.
-        columns: Of what stays beside its rows.
+        base: Revision that the load found.
+        settings: Settings of the store.
+        columns: Columns of the segments that stay beside its rows.
     """
 
     base: int

@@ -15,12 +15,12 @@ class WriteOutcome(Shown):
     """The outcome of a write.
 
     Attributes:
-        revision: Of its commit, or of the first commit of the same `(writer, batch)`; None if there was nothing to
-            publish.
-        is_replay: The batch had been published before; nothing was done.
-        report: None for deletions by interval and replays.
+        revision: Revision of its commit, or of the first commit of the same `(writer, batch)`; None if there was
+            nothing to publish.
+        is_replay: Whether the batch had been published before, so that nothing was done.
+        report: Report of the job; None for deletions by interval and replays.
         segments_added: New segments.
-        segments_dropped: Segments of which something was taken out of sight.
+        segments_dropped: Segments of which rows were taken out of sight.
         rows_deleted: Rows that a predicate delete took out; None for other writes.
     """
 

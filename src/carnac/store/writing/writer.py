@@ -92,9 +92,9 @@ class Writer:
 
         Args:
             allowed: Beside what the spec allows: see `allowed_for`.
-            on_plan: Told of the plan before any row is written.
-            guard: The locks of the task that this is done for.
-            is_here: Run it in this process, without Spark.
+            on_plan: Called with the plan before any row is written.
+            guard: Locks of the task for which this is done.
+            is_here: Whether the load runs in this process, without Spark.
 
         Raises:
             Conflict: A replacement's inputs were changed meanwhile. The written files are removed.
@@ -269,7 +269,7 @@ class Writer:
 
         Args:
             where: SQL; the segments that hold rows for which it is true are rewritten, and no others.
-            guard: The locks of the task that this is done for.
+            guard: Locks of the task for which this is done.
             batch: Writer and batch under which it is published, once.
 
         Raises:
