@@ -88,7 +88,7 @@ _ADDRESS_6 = (
     f" {_BEFORE} || CASE WHEN contains(text, '::')"
     f" THEN repeat('0', greatest(4, 32 - length({_BEFORE}) - length({_AFTER}))) ELSE '' END || {_AFTER} END)[1]"
 )
-"""The digits of an address of IPv6: 32, if it is one. What names a zone is left out."""
+"""The digits of an address of IPv6: 32, if it is one. The zone after `%` is left out."""
 PRINTED: Mapping[str, str] = {
     "approx_distinct": "approx_count_distinct",
     "variance_pop": "var_pop",

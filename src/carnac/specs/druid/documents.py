@@ -1,8 +1,8 @@
-"""What Druid's functions of JSON make of documents, as far as no database of ours says it.
+"""Druid's functions of JSON documents that no database of ours has.
 
-Source: Druid's documentation of its SQL functions, and what Druid 33 answers. Where that is a slip of the library that
-reads JSON there (a list over an object leaves its first element alone, a null within an object that has no such key is
-lost), the value on the right counts, as documented.
+Source: Druid's documentation of its SQL functions, and answers of Druid 33. Where an answer is a slip of the library
+that reads JSON there (a list over an object leaves its first element alone, a null within an object that has no such
+key is lost), the value on the right counts, as documented.
 """
 
 from __future__ import annotations
