@@ -1,1 +1,1 @@
-"""What tests of Carnac, and of programs that use it, share: fakes, builders and a naive oracle. Shipped with it."""
+"""Fakes, builders and a naive oracle for tests of Carnac, and of programs that use it. Shipped with Carnac."""

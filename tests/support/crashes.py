@@ -1,4 +1,4 @@
-"""A file system that forgets: what a process did to a folder, and what a power cut may have left of it.
+"""A file system that forgets: the operations of a process on a folder, and the folders that a power cut may leave.
 
 Promised is what POSIX promises: the bytes of a file that was synced, and the names in a folder that was. Of everything
 else any part may be there: of names the first so many operations on their folder, of bytes any of those written since
@@ -71,7 +71,7 @@ Event = Named | Renamed | Wrote | Synced | FolderSynced
 
 
 class Recording:
-    """What happens below a folder, in order; for one process."""
+    """A record of all operations below a folder, in order; for one process."""
 
     def __init__(self, root: Path) -> None:
         self.root = str(root)
@@ -184,7 +184,7 @@ class _RecordingFile(apsw.VFSFile):
         super().xWrite(data, offset)
         if self._path is None:
             return
-        if self._handle < 0:  # what lies below adds the checksum: see what reaches the file
+        if self._handle < 0:  # the layer below adds the checksum: read the bytes of the file
             self._handle = os.open(self._path, os.O_RDONLY)
         self._recording.wrote(self._path, offset, os.pread(self._handle, len(data), offset))
 
@@ -230,7 +230,7 @@ _hooked: list[bool] = []
 
 @dataclass
 class Disk:
-    """What is surely there after the events so far, and what may be."""
+    """The names and bytes that are surely there after the events so far, and those that may be."""
 
     root: str
     contents: dict[int, bytes]

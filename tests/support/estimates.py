@@ -1,4 +1,4 @@
-"""What sketches estimate, read by Apache DataSketches alone."""
+"""Estimates of sketches, read by Apache DataSketches alone."""
 
 from __future__ import annotations
 

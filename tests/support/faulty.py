@@ -20,7 +20,7 @@ class Faults:
     """Decides which calls fail. Share one between wrappers to count over all of them. Safe for threads.
 
     Args:
-        make: What is raised; default: `Crash`.
+        make: Makes the exception to raise; default: `Crash`.
     """
 
     def __init__(self, make: Callable[[str], BaseException] = Crash) -> None:

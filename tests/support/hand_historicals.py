@@ -21,12 +21,12 @@ class HandHistorical:
     """A historical without files.
 
     Attributes:
-        is_eager: Whether what is assigned is loaded at once.
+        is_eager: Whether assigned segments are loaded at once.
         is_down: Whether it does not answer.
         is_slow: Whether orders are on their way for longer than anybody waits, until `arrive`.
         failing: Ids of segments that it cannot load.
-        orders: What it was told, in order: `load ID` or `unload ID`.
-        order: Fence and number of the newest.
+        orders: Orders that it took, in turn: `load ID` or `unload ID`.
+        order: Fence and number of the newest order.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class HandHistorical:
 
     @property
     def server_id(self) -> str:
-        """Which server it is."""
+        """The id of the server."""
         return self.record.server_id
 
     def beat(self, metadata: MetadataStore) -> None:

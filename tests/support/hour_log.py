@@ -1,4 +1,4 @@
-"""The log and the locks of one datasource with one hour, in memory: what simulations publish into."""
+"""The log and the locks of one datasource with one hour, in memory, for simulations to publish into."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DATASOURCE = "events"
 
 
 class Hour:
-    """The log of one datasource with one hour: what `plan_commit` reads, and the commits applied."""
+    """The log of one datasource with one hour: the view that `plan_commit` reads, and the commits applied."""
 
     def __init__(self) -> None:
         self.locks_table = LockTable()

@@ -17,7 +17,7 @@ TOPIC = "clicks"
 PARTITIONS = 4
 """Of a topic that comes to be by being written to."""
 KEPT_BYTES = 5 << 20
-"""Of a partition: what is older is gone."""
+"""Of a partition; older messages are gone."""
 
 
 class Broker:

@@ -1,4 +1,4 @@
-"""All locks of a store in memory, found by task and by time: what simulations of tests stand on.
+"""All locks of a store in memory, found by task and by time, for the simulations of tests.
 
 Intervals are indexed by how long they are: those of one length class (a power of two) that overlap something start
 within a range that the class bounds. So a lock on an hour is found beside a million others, and beside one on eternity.

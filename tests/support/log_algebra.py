@@ -1,6 +1,6 @@
 """The log as algebra: states, commits applied and taken back.
 
-What is visible at a revision is all adds minus all drops (RV-1).
+The entries that are visible at a revision are all adds minus all drops (RV-1).
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from carnac.core.log.publishing import plan_any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """What is visible at a revision.
+    """The entries and lookups that are visible at a revision.
 
     Attributes:
         entries: Live entries by id, for each datasource that has any.
-        lookups: By name.
+        lookups: Lookups by name.
     """
 
     revision: int = 0

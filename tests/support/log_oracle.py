@@ -1,8 +1,8 @@
-"""The log of a metadata store as a list of commits that forgets nothing: what the stores in SQL are held against.
+"""The log of a metadata store as a list of commits that forgets nothing; tests compare the stores in SQL with it.
 
-Every answer is a scan over all that ever happened. It plans with the core, whose decisions have tests of their own; how
-the state is found that they are made on, and what is forgotten, is told here once more and as plainly as can be.
-Allocation, locks and reverts are not in it.
+Every answer is a scan over all commits that there ever were. The oracle plans with the core, whose decisions have tests
+of their own. It states once more, as plainly as can be, how the state for these decisions is found, and which history
+is forgotten. Allocation, locks and reverts are not in it.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ class MemoryDeepStorage:
     """Files in a dictionary (port `DeepStorage`). Safe for threads; other processes do not see them.
 
     Args:
-        url: What `url` tells.
+        url: Value of the property `url`.
         capacity_bytes: A write that would exceed it fails as on a full disk; None: no limit.
     """
 

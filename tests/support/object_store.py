@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def run_object_store() -> Iterator[str]:
-    """Run moto's server; yield its URL. What was put into one is in the next of the process, too."""
+    """Run moto's server; yield its URL. Later servers of the process hold the same objects."""
     from moto.server import ThreadedMotoServer
 
     server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)

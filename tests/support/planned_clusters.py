@@ -24,11 +24,11 @@ from carnac.errors import Invalid
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedSegment:
-    """What the balancer knows of a segment, one by one; in bulk it is a row of `SegmentTable`.
+    """The balancer's knowledge of one segment; in bulk it is a row of `SegmentTable`.
 
     Attributes:
         interval: The time that its cost is counted over, usually the chunk.
-        partition: Which of the segments of its interval it is.
+        partition: Number of the segment among those of its interval.
     """
 
     segment_id: str
@@ -224,7 +224,7 @@ def plan_rebalance(
 
 
 def requests_for(cluster: ClusterState, segment: Ints, tier: str) -> LoadRequests:
-    """Return requests for one first replica of each segment in a tier; what a placement from scratch asks for."""
+    """Return requests for one first replica of each segment in a tier, as a placement from scratch makes them."""
     count = len(segment)
     return LoadRequests(
         segment=segment,
@@ -239,7 +239,7 @@ def requests_for(cluster: ClusterState, segment: Ints, tier: str) -> LoadRequest
 
 
 def finish_queues(cluster: ClusterState) -> ClusterState:
-    """Return the cluster when all queues are done: what was queued is loaded, what was leaving is gone."""
+    """Return the cluster when all queues are done: queued segments are loaded, and leaving ones are gone."""
     replicas = cluster.replicas.where(cluster.replicas.hold < Hold.LEAVING)
     loaded = np.full(len(replicas), Hold.LOADED, np.int32)
     return replace(

@@ -1,4 +1,4 @@
-"""Positions of writers as a dict: what the table of a metadata store is held against."""
+"""Positions of writers as a dict, with which tests compare the table of a metadata store."""
 
 from __future__ import annotations
 

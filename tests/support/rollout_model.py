@@ -1,11 +1,11 @@
-"""A rollout over a network, small enough to try every order of what can happen.
+"""A rollout over a network, small enough to try every order of events.
 
 Three historicals, two brokers, a coordinator whose leadership may pass to another, and up to four segments. The leader
-decides by `decide_rollout`, each broker by `BrokerRevisions`; the rest is what wires do to them. In any state any of
+decides by `decide_rollout`, each broker by `BrokerRevisions`; the rest is the network between them. In any state any of
 these may come next: a commit is published; a historical loads, is heard by the leader (and hears its fence), is silent
 until it counts as gone, carries out an order however late, and once more, crashes, starts again with its files; the
-leader decides, tells, is succeeded by another; a broker reads what is told, announces itself, plans, follows, says what
-it may read, ends a query and starts another, crashes, is forgotten. What is lost is what never comes.
+leader decides, tells, is succeeded by another; a broker reads the told revision, announces itself, plans, follows, says
+what it may read, ends a query and starts another, crashes, is forgotten. A message that is lost never comes.
 
 A balancer may be hostile: it wants to drop every copy of everything.
 
@@ -87,7 +87,7 @@ class Model:
 
     @property
     def title(self) -> str:
-        """What is explored, in a few words."""
+        """The explored model in a few words."""
         faults = f"{self.crashes} crashes, {self.successions} successions"
         return f"{self.log.name}: {self.servers} servers, {self.brokers} brokers, {faults}"
 
@@ -454,11 +454,11 @@ class Explored:
 def explore(model: Model, *, limit: int, settle_every: int = 1) -> Explored:
     """Try everything that can happen, few faults first and nearest first, and check the laws at each step.
 
-    What can happen with a fault to come can happen without it. So a state is left alone that was met with more faults
-    to come.
+    A state with more faults to come leads to all that the same state with fewer leads to. So a state is left alone that
+    was met with more faults to come.
 
     Args:
-        limit: States after which no new ones are taken up.
+        limit: Number of states after which no new ones are taken up.
         settle_every: RO-7 is checked from one state of so many.
 
     Raises:

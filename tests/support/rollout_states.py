@@ -25,13 +25,13 @@ class Server(NamedTuple):
     """A historical; sets of segments are bits.
 
     Attributes:
-        disk: What is on it; a crash takes nothing away.
-        has_heard: It has heard the fence of whoever leads, and obeys no earlier leader.
-        seen: What the leader believes that it holds; `NONE`: the leader knows nothing of it.
-        marks: What the leader has told it to unload, and has not seen gone.
-        orders: Of these, what it has not carried out.
-        late: Orders of the leader that may come once more, since they were given up and said again, or doubled.
-        old_orders: Orders of earlier leaders that may come yet.
+        disk: Segments on its disk; a crash takes nothing away.
+        has_heard: It has heard the fence of the present leader, and obeys no earlier one.
+        seen: Segments that it holds in the leader's view; `NONE`: the leader knows nothing of it.
+        marks: Segments that the leader has ordered it to unload, and has not seen gone.
+        orders: Those of `marks` whose orders it has not carried out.
+        late: Orders of the leader that may come once more, since they were given up and sent again, or doubled.
+        old_orders: Orders of earlier leaders that may still come.
     """
 
     is_up: bool
@@ -51,10 +51,10 @@ class BrokerState(NamedTuple):
     """A broker, and what the metadata store has of it.
 
     Attributes:
-        phase: `DOWN`; `READ` what is told; `ANNOUNCED`; `UP`: it plans.
-        read: What was told when it started.
-        said: The oldest revision that it may read, as kept in the store; `NONE`: nothing is.
-        planning: What it plans on; `NONE` before it plans.
+        phase: `DOWN`; `READ`: it has read the told revision; `ANNOUNCED`; `UP`: it plans.
+        read: The told revision when it started.
+        said: The oldest revision that it may read, as kept in the store; `NONE`: none is kept.
+        planning: The revision that it plans on; `NONE` before it plans.
         query: The revision that its running query reads. A broker that plans and has no query is one whose query was
             planned on this very revision: both keep the same in use.
     """
@@ -67,14 +67,14 @@ class BrokerState(NamedTuple):
 
 
 class State(NamedTuple):
-    """Everything.
+    """The whole state of a model.
 
     Attributes:
         head: Newest revision of the log.
-        told: What is told.
-        to_tell: What the leader has decided to tell and has not told; `NONE`: nothing.
-        crashes: How many may still happen.
-        successions: How many times leadership may still pass on.
+        told: The told revision.
+        to_tell: The revision that the leader has decided to tell and has not told; `NONE`: none.
+        crashes: Number of crashes that may still happen.
+        successions: Number of times that leadership may still pass on.
     """
 
     head: int
@@ -94,12 +94,12 @@ class Protocol:
     """The rules, each of which a mutant may break.
 
     Attributes:
-        decide: What the leader does.
+        decide: The decision of the leader.
         checks: Whether each decision is checked by the laws of decisions too.
-        hears_first: A leader counts on what a server says only after that has heard its fence.
-        keeps_marks: What was ordered to go is no copy.
+        hears_first: A leader counts on the holdings of a server only after that has heard its fence.
+        keeps_marks: A segment that was ordered to go does not count as a copy.
         numbers_orders: A server takes no order that is older than one that it has taken.
-        keeps_marks_over_starts: What was ordered to go is no copy either when the server was started again.
+        keeps_marks_over_starts: It does not count either when the server was started again.
         keeps_fence: A server knows the fence after it was started again.
         reads_again: A broker reads what is told after it has announced itself.
         says_oldest: A broker says which revision its running query reads.
@@ -124,7 +124,7 @@ class Protocol:
 
 @dataclass(frozen=True)
 class Log:
-    """What is published: adds and drops of each revision, from the first; `BASE` is there at the beginning."""
+    """The commits: adds and drops of each revision, from the first; `BASE` is there at the beginning."""
 
     name: str
     commits: tuple[tuple[str, str], ...]
@@ -134,7 +134,7 @@ class Log:
         return len(self.commits)
 
     def needs(self) -> tuple[int, ...]:
-        """What each revision needs, by revision, as bits."""
+        """The segments that each revision needs, by revision, as bits."""
         found = [0]
         for adds, drops in self.commits:
             found.append((found[-1] | bits_of(adds)) & ~bits_of(drops))

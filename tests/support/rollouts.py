@@ -45,7 +45,7 @@ def commit_of(
 
 
 def lives_of(*commits: tuple[str, str]) -> SegmentLives:
-    """The lives of a log: what each commit adds and drops, as words, from revision 1 on."""
+    """The lives of a log, whose commits from revision 1 on add and drop segments that are given as words."""
     lives = SegmentLives()
     for adds, drops in commits:
         lives.apply(commit_of(lives.head + 1, adds.split(), drops.split()))
@@ -58,7 +58,7 @@ def view_of(server_id: str, **what: Any) -> ServerView:
 
 
 def historical(server_id: str, loaded: str = "", **what: Any) -> ServerView:
-    """A historical; what it loads, unloads and failed to load as words too."""
+    """A historical; segments that it loads, unloads and failed to load are words, too."""
     sets = {
         name: frozenset(what.pop(name, "").split()) for name in ("loading", "unloading", "failed")
     }

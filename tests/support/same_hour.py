@@ -84,13 +84,13 @@ class Mode(StrEnum):
 
 @dataclass(slots=True)
 class Outcome:
-    """What happened, counted, and what is visible at the end.
+    """Counts of events, and the rows that are visible at the end.
 
     Attributes:
         rows: Visible rows, each with how often it is visible.
         rows_expected: The rows of all batches, each once.
         files: The rows of each visible segment.
-        append_waits: Times that an append was told to wait.
+        append_waits: Number of times that an append had to wait.
         append_wait_ms: Time from asking for a lock to having it, for each append.
         wasted: Segments that were written and never published.
     """

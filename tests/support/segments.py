@@ -135,7 +135,7 @@ class MemoryCatalog:
 
     @property
     def store_id(self) -> str:
-        """All that is in it: whatever changes makes another log of it."""
+        """The text of all contents, so that each change makes another log of the catalog."""
         if sum(map(len, self.entries.values())) > REMEMBERED_MAX:
             return ""
         return repr((self.entries, self.named_lookups))

@@ -47,7 +47,7 @@ class Line:
 
     @property
     def server_id(self) -> str:
-        """Which server it is."""
+        """The id of the server."""
         return self.historical.server_id
 
     def assign(self, segments: Sequence[Segment], *, fence: int, number: int) -> None:

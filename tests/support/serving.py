@@ -1,4 +1,4 @@
-"""What tests of SQL over HTTP have in common: a door in front of a store, and what a real Druid answered."""
+"""Common parts of tests of SQL over HTTP: a door in front of a store, and answers of a real Druid."""
 
 from __future__ import annotations
 

@@ -48,9 +48,9 @@ class SparkCluster:
     """A running cluster.
 
     Attributes:
-        master_url: What a driver takes as its master: `spark://127.0.0.1:…`.
-        work_dirs: Of the workers, in order; what executors write is below.
-        workers: Their processes, in the same order.
+        master_url: URL for drivers: `spark://127.0.0.1:…`.
+        work_dirs: Folders of the workers, in order; executors write below them.
+        workers: Processes of the workers, in the same order.
     """
 
     master_url: str

@@ -23,7 +23,7 @@ class ConnectServer:
     """A running server.
 
     Attributes:
-        url: What a client takes as its remote: `sc://127.0.0.1:…`.
+        url: URL for clients: `sc://127.0.0.1:…`.
         process: The server's JVM; its Python workers are in the same process group.
     """
 

@@ -19,7 +19,7 @@ from carnac.query.parameters import Parameters
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """What a statement gave over several leaves."""
+    """The answer to a statement over several leaves."""
 
     plan: Distribution
     table: pa.Table

@@ -1,4 +1,4 @@
-"""A whole store on a directory without Spark, with seams for faults: what tests of the store service stand on."""
+"""A whole store on a directory without Spark, with seams for faults, for tests of the store service."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All tasks of a store in dictionaries: what stores and rules are held against."""
+"""All tasks of a store in dictionaries, with which tests compare stores and rules."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class TaskTable:
     """The tasks of a store (a `TaskView`).
 
     Args:
-        find_leader: Who leads in a role, or did last.
+        find_leader: Returns the leader of a role, or the last one.
     """
 
     def __init__(self, find_leader: Callable[[str], Leadership | None]) -> None:

@@ -12,15 +12,15 @@ Work = Callable[[Task, WriteGuard, Callable[[JobProgress], None]], Mapping[str, 
 
 
 class FakeRunner:
-    """Remembers what it was asked to start; a test says what becomes of it (port `TaskRunner`).
+    """Remembers the attempts that it was asked to start, for a test to decide their fates (port `TaskRunner`).
 
     Attributes:
         started: Lock owners of the attempts, in order.
-        alive: What `is_alive` says, by handle; None for those that are not in it.
-        asked: Handles for which it was asked.
-        stopped: Handles.
-        forgotten: Lock owners.
-        refuses: What `start` raises, if anything.
+        alive: Answers of `is_alive` by handle; None for other handles.
+        asked: Handles for which `is_alive` was asked.
+        stopped: Handles of attempts that were stopped.
+        forgotten: Lock owners of attempts that were forgotten.
+        refuses: Error that `start` raises, if any.
     """
 
     def __init__(self, name: str = "fake") -> None:

@@ -1,8 +1,9 @@
-"""What a timeline that does not follow the log must be told so that it agrees with it: source 1's view, whole.
+"""The input with which a timeline that does not follow the log agrees with it: source 1's view, whole.
 
-A commit adds entries and drops entries. Most drops are what the adds of the same commit overshadow: there the timeline
-needs no word, and keeps the old entries to fall back to. The others, deletions above all, must be said: they retire
-their places. So with everything announced a timeline shows what the log says, entry by entry.
+A commit adds entries and drops entries. Most dropped entries are overshadowed by the adds of the same commit: the
+timeline needs no notice of these drops, and keeps the old entries to fall back to. Other drops, deletions above all,
+retire the places of their entries, and the timeline must be notified. So with everything announced a timeline shows
+what the log says, entry by entry.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Told:
         self.retired.append(entry)
 
     def retire_unknown(self, entry: Entry, gone_id: int) -> None:
-        """Whatever is not known of an entry's update group is given up, up to entry id `gone_id`."""
+        """Give up the unknown members of an entry's update group, up to entry id `gone_id`."""
         told = (*self.announced.values(), *self.expected.values(), *self.retired)
         known = {_place(one) for one in told}
         for partition_id in entry.update_group:

@@ -6,7 +6,7 @@
 | BL-2 | nothing but a load, or leaving a decommissioning server, takes a segment back to where it moved away of late |
 | BL-3 | no plan puts a segment on a server that has no room for it, holds it, is in another tier or decommissioning |
 | BL-4 | a decommissioning server is emptied, or what keeps each of its segments is named |
-| BL-5 | the last copy of what is wanted is never dropped: what is served before a run's drops is served after them |
+| BL-5 | the last copy of a wanted segment is never dropped: segments served before the drops are served after them |
 """
 
 from __future__ import annotations
@@ -106,9 +106,9 @@ def check_last_copies(
     """Check BL-5 for all drops of a run together, whatever its loads become.
 
     Args:
-        cluster: Before the run.
-        drops: Of the run.
-        matches: Which rule each segment goes by; wanted is what one loads, broadcasts or does not speak of.
+        cluster: State of the cluster before the run.
+        drops: Drops of the run.
+        matches: The rule of each segment; a segment is wanted if its rule loads or broadcasts it, or if it has none.
         used: Segments that are a part of the data. None: all are.
     """
     gone = set(zip(drops.segment.tolist(), drops.server.tolist(), strict=True))

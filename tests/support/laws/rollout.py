@@ -28,9 +28,9 @@ def check_read(
     """Check RO-1 for a query that is over.
 
     Args:
-        revision: The one that it was planned on.
-        needed: What the log says that it needs there.
-        read: What leaves reported: the revision that they were asked for, and what was read.
+        revision: The revision that the query was planned on.
+        needed: Segments that it needs there, by the log.
+        read: Reports of leaves: the revision that they were asked for, and the segment that was read.
         lookups_at: The revision of the lookups that it joined with; None: it joined with none.
     """
     wanted = Counter((revision, one) for one in needed)
@@ -69,7 +69,7 @@ def check_rollout(state: RolloutState, rollout: Rollout) -> None:
 
 
 def check_readiness(state: RolloutState, rollout: Rollout) -> None:
-    """Check RO-3: what the revision needs and the one told before does not is loaded, or cold for a reason."""
+    """Check RO-3: segments that the revision needs and the last told one does not are loaded, or cold for a reason."""
     told = state.told_revision or 0
     added = _needed_at(state, rollout.tell_revision) - _needed_at(state, told)
     for segment_id in added:

@@ -1,4 +1,4 @@
-"""A generation: what a timeline knows of one chunk under one major version, and which of it is in effect.
+"""A generation: the groups that a timeline knows of one chunk under one major version, and those in effect.
 
 **The rule.** Take any set of the known groups that holds, with a group, the groups whose entries it replaced. Its
 *state* is all their entries less those that they replaced. The set is *complete* if nothing of its state is missing.

@@ -31,7 +31,7 @@ class Piece:
     Attributes:
         interval: Disjoint from every other piece of the same answer.
         chunk: The chunk itself, of which `interval` may be a part.
-        entries: Those that may have rows in `interval`, by partition id. What an entry shows is `shows(entry)`.
+        entries: Those that may have rows in `interval`, by partition id; `shows(entry)` is the visible part of one.
         is_complete: Nothing of the chunk's state is missing.
         is_newest: Nothing newer is known that waits or was lost; False says that this is a fallback, or will soon be
             replaced.
@@ -66,8 +66,8 @@ class Timeline:
 
     Args:
         announced: Entries that some server has loaded.
-        expected: Entries that belong to the datasource and that no server has (any more). What they replaced stays
-            hidden as long as it should, and their absence is not passed off as whole.
+        expected: Entries that belong to the datasource and that no server has (any more). Entries that they replaced
+            stay hidden as long as they should, and a state without the expected ones is not passed off as whole.
         retired: Entries that the log dropped, putting nothing in their stead. Their places show nothing, are not missed
             and go on hiding what they hid; an entry of a later commit may take a place again.
 
