@@ -30,12 +30,15 @@ if TYPE_CHECKING:
 
 
 _DESCRIPTION = """\
-What is below `/druid` has the paths, the names and the status codes of Apache Druid's API, so that its clients work;
-what is below `/carnac` is Carnac's own, and what is below `/iceberg` is a catalog of Apache Iceberg. Errors are
-objects; `error` is one sentence, or what Druid's or Iceberg's clients read there. A store without users answers whoever
-reaches this address; one with users (`carnac users`) asks for a name and a password (HTTP Basic) or a bearer token: a
-user may `read`, `write` or, as `admin`, set rules and configurations. A body needs the header `Content-Type:
-application/json`. Tasks read files below `http_input_roots` alone.
+Paths below `/druid` are those of Apache Druid's API, with its names and status codes, so that its clients work. Paths
+below `/carnac` are Carnac's own. Below `/iceberg` is a catalog of Apache Iceberg.
+
+A store without users answers whoever reaches this address. One with users (`carnac users`) asks for a name and a
+password (HTTP Basic), or for a bearer token. A user may `read`, `write` or, as `admin`, also set rules and
+configurations.
+
+A body needs the header `Content-Type: application/json`. An error is an object with one sentence that says what to do:
+in `errorMessage`, below `/iceberg` in `error.message`. Tasks read files below `http_input_roots` alone.
 """
 
 

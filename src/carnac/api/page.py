@@ -54,6 +54,7 @@ def render_page(description: Json) -> str:
     for method, path, operation in operations(description):
         rows.setdefault(tag_of(operation), []).append(_row(method, path, operation))
     title = escape(f"{info['title']} {info['version']}")
+    about = "".join(f"<p>{_prose(part)}</p>" for part in str(info["description"]).split("\n\n"))
     sections = "".join(
         f'<h2 id="{_anchor(tag)}">{escape(tag)}</h2><table>{"".join(lines)}</table>'
         for tag, lines in rows.items()
@@ -63,7 +64,7 @@ def render_page(description: Json) -> str:
         '<!doctype html><html lang="en"><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>{title}</title><style>{_STYLE}</style>"
-        f"<h1>{title}</h1><p>{_prose(info['description'])}</p>"
+        f"<h1>{title}</h1>{about}"
         f'<p>For programs: <a href="/openapi.json">openapi.json</a></p><nav>{contents}</nav>{sections}</html>'
     )
 

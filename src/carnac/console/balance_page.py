@@ -114,7 +114,7 @@ def _lead(outcome: Outcome) -> str:
     return escape_text(
         f"{counted(len(outcome.before.server), 'segment')} of "
         f"{counted(len(outcome.segments.sources), 'datasource')} on {counted(outcome.server_count, 'server')}. "
-        f"For {counted(scenario.history.days, 'day')} they were placed and balanced by "
+        f"For {counted(scenario.history.days, 'day')} they were placed and balanced by the strategy "
         f"{scenario.history.strategy}; at hour 0 another strategy takes over, with at most "
         f"{counted(scenario.moves_per_hour, 'move')} an hour. Seed {outcome.seed}."
     )

@@ -143,6 +143,10 @@ def test_a_chart_can_be_read_whatever_its_title_and_window(
         assert page.complaints == []
 
 
+_CORNER = "[...document.getElementById('cloud').getContext('2d').getImageData(0, 0, 1, 1).data].slice(0, 3)"
+"""Red, green and blue of the cloud's first point, where no segment is."""
+
+
 @pytest.mark.slow
 def test_a_browser_plays_a_simulation_of_a_hostile_name(tmp_path: Path) -> None:
     name = EVIL.replace("\ud800", "")  # which a scenario refuses
@@ -161,8 +165,9 @@ def test_a_browser_plays_a_simulation_of_a_hostile_name(tmp_path: Path) -> None:
         page.picture(tmp_path / "story.png")
         assert page.evaluate("document.getElementById('clock').innerText") != "t + 5 hours"
         assert page.evaluate("document.title").startswith("Balancing: </script>")
-        page.look(width=390, is_dark=False)
+        page.look(width=390, is_dark=True)
         assert page.evaluate("document.documentElement.scrollWidth") == 390
+        assert page.evaluate(_CORNER) == [13, 17, 23], "a dark page has a dark cloud"
         assert page.complaints == []
         assert page.requests == [page_file.as_uri()]
 
