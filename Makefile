@@ -35,7 +35,7 @@ types:  ## mypy --strict
 	@$(setup) dev
 	@$(python) -m scripts.check types
 
-layers:  ## import-linter: imports point down, pyspark stays in jobs and spark
+layers:  ## import-linter: imports point down; pyspark, DuckDB and Kafka stay where they belong
 	@$(setup) dev
 	@$(python) -m scripts.check layers
 
