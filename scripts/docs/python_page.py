@@ -122,9 +122,9 @@ with carnac.open("events", create=True) as store:
     then = store.sql("SELECT count(*) AS n FROM edits", at=before).pandas()
 ```
 
-Public names: {names}. They are imported on first use, so `import carnac` costs nothing. All times are epoch
-milliseconds in UTC, and their names end in `_ms`; intervals are half-open. Arguments are checked against the signatures
-below before anything is done: a wrong type raises `carnac.Invalid`, which names the argument.
+This page lists the public names: {names}. They are imported on first use, so `import carnac` costs nothing. All times
+are epoch milliseconds in UTC, and their names end in `_ms`; intervals are half-open. Arguments are checked against the
+signatures below before anything is done: a wrong type raises `carnac.Invalid`, which names the argument.
 """
 _SECTION = re.compile(r"^(Args|Attributes|Raises|Returns|Yields):$")
 

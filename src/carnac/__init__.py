@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from carnac.bootstrap.compaction import open_compaction
     from carnac.bootstrap.store import open_store as open  # noqa: A004 - carnac.open is how a store is opened
     from carnac.bootstrap.tasks import open_tasks
+    from carnac.core.compaction.plan.groups import CompactionTarget
     from carnac.core.log.positions import OffsetRange
     from carnac.core.time.intervals import Interval
     from carnac.errors import (
@@ -45,6 +46,7 @@ __all__ = [
     "AllRejected",
     "CarnacError",
     "CompactionService",
+    "CompactionTarget",
     "Conflict",
     "Corrupt",
     "DiskFull",
@@ -67,6 +69,7 @@ _PLACES = {
     "open": ("carnac.bootstrap.store", "open_store"),
     "open_tasks": ("carnac.bootstrap.tasks", "open_tasks"),
     "open_compaction": ("carnac.bootstrap.compaction", "open_compaction"),
+    "CompactionTarget": ("carnac.core.compaction.plan.groups", "CompactionTarget"),
     "CompactionService": ("carnac.overlord.compactor.service", "CompactionService"),
     "TaskService": ("carnac.overlord", "TaskService"),
     "Store": ("carnac.store", "Store"),
