@@ -39,11 +39,15 @@ def test_a_supervisor_is_kept_looked_at_and_ended(run: Run) -> None:
     submitted = run("supervisor", "submit", "clicks.json")
     assert submitted.out == "clicks\n"
     assert "no overlord leads now" in submitted.err
-    (listed,) = run("supervisor", "list", "--json").json["supervisors"]
-    assert (listed["id"], listed["state"], listed["healthy"]) == ("clicks", "PENDING", True)
-    shown = run("supervisor", "status", "clicks").out
-    assert "UNHEALTHY_SUPERVISOR, UNABLE_TO_CONNECT_TO_STREAM" in shown
-    assert "not known" in shown
+    listed = run("supervisor", "list", "--json")
+    (one,) = listed.json["supervisors"]
+    assert (one["id"], one["healthy"]) == ("clicks", False)
+    shown = run("supervisor", "status", "clicks")
+    assert f"{one['state']}, {one['detailedState']}" in shown.out
+    assert one["detailedState"] == "UNABLE_TO_CONNECT_TO_STREAM"
+    assert "not known" in shown.out
+    for answer in (listed, shown):
+        assert "no overlord leads now; carnac overlord starts one" in answer.err
     assert "deep" not in run("supervisor", "show", "clicks").out
     assert run("supervisor", "suspend", "clicks").out == "supervisor clicks is suspended\n"
     assert run("supervisor", "list", "--json").json["supervisors"][0]["state"] == "SUSPENDED"
@@ -71,4 +75,5 @@ def test_a_wrong_spec_is_told_and_not_kept(
 
 @pytest.mark.parametrize("name", ["status", "show", "suspend", "resume", "reset", "terminate"])
 def test_one_that_is_not_there_is_told(run: Run, name: str) -> None:
-    assert "nope" in one_sentence(run("supervisor", name, "nope", code=5))
+    said = one_sentence(run("supervisor", name, "nope", code=5))
+    assert "there is no supervisor 'nope'; carnac supervisor list shows those there are" in said

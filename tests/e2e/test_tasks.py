@@ -48,7 +48,10 @@ def test_without_tasks_it_says_so(run: Run, store: Path) -> None:
     assert run("task", "list", "--store", store).out == "no tasks\n"
     assert run("task", "list", "--store", store, "--json").json == {"tasks": []}
     done = run("task", "show", "x", "--store", store, code=5)
-    assert (done.code, done.err) == (5, "error: there is no task x, or not any more\n")
+    assert (done.code, done.err) == (
+        5,
+        "error: there is no task x, or not any more; carnac task list shows those there are\n",
+    )
 
 
 def test_submitting_prints_the_id_and_twice_is_once(run: Run, store: Path, file: Path) -> None:
@@ -58,7 +61,12 @@ def test_submitting_prints_the_id_and_twice_is_once(run: Run, store: Path, file:
     shown = run("task", "submit", file, "--store", store, "--json").json
     assert (shown["task_id"], shown["state"], shown["priority"]) == ("mine", "pending", 50)
     assert shown["created_at"].endswith("Z")
-    assert len(run("task", "list", "--store", store, "--json").json["tasks"]) == 1
+    listed = run("task", "list", "--store", store, "--json")
+    assert len(listed.json["tasks"]) == 1
+    for answer in (listed, run("task", "show", "mine", "--store", store)):
+        assert answer.err.startswith("no overlord leads now; carnac overlord starts one\n")
+    logged = run("task", "log", "mine", "--store", store)
+    assert logged.err == "task mine has not been started, so there is no log\n"
 
 
 def test_what_is_wrong_with_a_task_is_one_sentence(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Protocol, TypeAlias
 
 from carnac.cli.options import flag, option
 from carnac.cli.signals import hearing
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from carnac.cli.session import Session
     from carnac.config import Settings
     from carnac.core.balancing.live.picture import ServerView
+    from carnac.core.tasks.leadership import Leadership
     from carnac.ports.serving import Role
 
 Host: TypeAlias = Annotated[
@@ -133,6 +134,20 @@ OPEN = (
     "the store has no users, so whoever reaches this address may read and write; add one with: "
     "carnac users set NAME --may read"
 )
+
+
+class Led(Protocol):
+    """Something that an overlord works on."""
+
+    def leader(self) -> Leadership | None:
+        """Return the overlord that leads; None: none does."""
+        ...
+
+
+def note_without_overlord(session: Session, led: Led) -> None:
+    """Say so if no overlord leads: what is submitted is kept then, and nobody works on it."""
+    if led.leader() is None:
+        session.output.note(NO_OVERLORD)
 
 
 def look_at_cluster(session: Session, so: str) -> tuple[ClusterStatus, list[ServerView]]:

@@ -225,7 +225,10 @@ def test_a_statement_is_cancelled_once(overlord: Overlord, ask: Ask) -> None:
 
 def test_what_is_no_statement_is_not_found(overlord: Overlord) -> None:
     kill = overlord.http.post(TASK, json={"type": "kill", "dataSource": "events"}).json()["task"]
-    for task_id, why in ((kill, "runs no statement"), ("nope", "there is no task nope")):
+    for task_id, why in (
+        (kill, f"{kill} is no statement but a task of type kill"),
+        ("nope", "there is no statement nope"),
+    ):
         for method, path in (("GET", ""), ("GET", "/results"), ("DELETE", "")):
             answer = overlord.http.request(method, f"{STATEMENTS}/{task_id}{path}")
             assert (answer.status_code, why in answer.json()["error"]) == (404, True)

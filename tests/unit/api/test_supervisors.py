@@ -40,16 +40,21 @@ def post(overlord: Overlord, path: str, code: int = 200, **how: Any) -> Any:
     return answer.json()
 
 
+@pytest.mark.slow
 def test_a_supervisor_is_listed_as_druid_lists_it(posted: Overlord) -> None:
     assert get(posted) == ["clicks"]
     state = {
         "id": "clicks",
-        "state": "PENDING",
-        "detailedState": "PENDING",
-        "healthy": True,
+        "state": "UNHEALTHY_SUPERVISOR",
+        "detailedState": "UNABLE_TO_CONNECT_TO_STREAM",
+        "healthy": False,
         "suspended": False,
     }
     assert get(posted, "?state=true") == [state]
+    payload = get(posted, "/clicks/status")["payload"]
+    assert {key: payload[key] for key in state if key != "id"} == {
+        key: value for key, value in state.items() if key != "id"
+    }
     (full,) = get(posted, "?full")
     assert full.pop("spec")["spec"]["ioConfig"]["topic"] == "clicks"
     assert full == state

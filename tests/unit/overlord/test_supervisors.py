@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
@@ -16,6 +17,7 @@ from carnac.core.tasks.model import Task, TaskState
 from carnac.errors import Invalid, NotFound, Unavailable
 from carnac.overlord.supervisors.rounds import SupervisorRounds
 from carnac.overlord.supervisors.service import SupervisorService
+from carnac.overlord.supervisors.stream import TIMEOUT_S
 from carnac.ports.tasks import TaskFilter
 from tests.overlords import Bench
 
@@ -142,6 +144,24 @@ def test_suspended_resumed_terminated(office: Office) -> None:
     for order in (office.service.terminate, office.service.suspend, office.service.reset):
         with pytest.raises(NotFound, match=r"cannot find any supervisor with id: \[clicks\]"):
             order("clicks")
+
+
+@pytest.mark.slow
+def test_a_list_says_what_a_look_says(office: Office) -> None:
+    """A Kafka that does not answer for one stream is not waited for again; nobody asks for one that is suspended."""
+    office.service.submit_spec(SPEC)
+    office.service.submit_spec({**SPEC, "id": "views"})
+    office.service.submit_spec({**SPEC, "id": "idle", "suspended": True})
+    begun_s = time.monotonic()
+    listed = {one["id"]: one for one in office.service.states()}
+    assert time.monotonic() - begun_s < 2 * TIMEOUT_S
+    for name in ("clicks", "views"):
+        payload = office.service.status(name)["payload"]
+        assert payload["detailedState"] == "UNABLE_TO_CONNECT_TO_STREAM"
+        assert {key: payload[key] for key in ("state", "detailedState", "healthy")} == {
+            key: listed[name][key] for key in ("state", "detailedState", "healthy")
+        }
+    assert listed["idle"]["state"] == "SUSPENDED"
 
 
 def test_a_reset_forgets_the_position_and_tasks_begin_anew(office: Office) -> None:

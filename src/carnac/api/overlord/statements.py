@@ -150,9 +150,18 @@ def _find(tasks: TaskService, query_id: str) -> Task:
     Raises:
         NotFound: There is none of that id.
     """
-    task = tasks.get(query_id)
+    try:
+        task = tasks.get(query_id)
+    except NotFound:
+        raise NotFound(
+            f"there is no statement {query_id}, or not any more", query_id=query_id
+        ) from None
     if task.type != QUERY_TYPE:
-        raise NotFound(f"task {query_id} runs no statement", task_id=query_id)
+        raise NotFound(
+            f"{query_id} is no statement but a task of type {task.type}; GET /druid/indexer/v1/task/ID/status says how"
+            " it stands",
+            query_id=query_id,
+        )
     return task
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
@@ -26,11 +26,16 @@ from carnac.core.texts import WHOLE_MAX
 from carnac.errors import Conflict, Invalid, NotFound
 from carnac.overlord.supervisors.rounds import LIVE_STATES, LOOKED_AT_MAX
 from carnac.overlord.supervisors.shown import state_shown, status_shown
-from carnac.overlord.supervisors.stream import Streams
+from carnac.overlord.supervisors.stream import (
+    LISTED_KEPT_MS,
+    LISTED_WAIT_MS,
+    Streams,
+    StreamState,
+)
 from carnac.overlord.supervisors.view import SupervisorView
 from carnac.ports.closing import Closing
 from carnac.ports.tasks import TaskFilter
-from carnac.specs.supervisors.kafka import load_supervisor
+from carnac.specs.supervisors.kafka import KafkaSupervisor, load_supervisor
 
 if TYPE_CHECKING:
     from carnac.core.tasks.leadership import Leadership
@@ -38,6 +43,8 @@ if TYPE_CHECKING:
     from carnac.overlord.tasks import TaskService
     from carnac.ports import Clock
 
+Ask = Callable[[int, KafkaSupervisor], StreamState]
+"""Gives what Kafka says of a supervisor's stream, by the number of its spec."""
 RESET_TRIES_MAX = 20
 _PROPERTIES = ("spec", "ioConfig", "consumerProperties")
 
@@ -100,15 +107,21 @@ class SupervisorService(Closing):
         Raises:
             NotFound: There is no such supervisor.
         """
-        return self._view(self.version(supervisor_id), asks=asks)
+        known = self._streams.known
+        ask: Ask = self._streams.ask if asks else lambda number, _: known(number)
+        return self._view(self.version(supervisor_id), ask)
 
     def views(self) -> tuple[SupervisorView, ...]:
-        """Return all supervisors and what is known of them, without asking Kafka."""
-        return tuple(
-            self._view(one, asks=False)
-            for one in self._metadata.supervisors()
-            if not one.is_terminated
-        )
+        """Return all supervisors and what is known of them; Kafka is asked of what it has not told lately."""
+        started_ms = self._clock.now_ms()
+
+        def ask(number: int, supervisor: KafkaSupervisor) -> StreamState:
+            if supervisor.is_suspended or self._clock.now_ms() - started_ms >= LISTED_WAIT_MS:
+                return self._streams.known(number)
+            return self._streams.ask(number, supervisor, kept_ms=LISTED_KEPT_MS)
+
+        kept = self._metadata.supervisors()
+        return tuple(self._view(one, ask) for one in kept if not one.is_terminated)
 
     def states(self) -> Sequence[Mapping[str, Any]]:
         """Return how all supervisors stand, in Druid's words."""
@@ -204,17 +217,13 @@ class SupervisorService(Closing):
         told: Mapping[str, Any] = json.loads(text) if text else {}
         return told.get("counts") or {}
 
-    def _view(self, version: SupervisorVersion, *, asks: bool) -> SupervisorView:
+    def _view(self, version: SupervisorVersion, ask: Ask) -> SupervisorView:
         supervisor = load_supervisor(json.loads(version.spec))
         groups = {
             group_id: self._tasks.list(TaskFilter(group_id=group_id), limit=LOOKED_AT_MAX)
             for group_id in group_ids(version, supervisor.tasks)
         }
-        stream = (
-            self._streams.ask(version.number, supervisor)
-            if asks
-            else self._streams.known(version.number)
-        )
+        stream = ask(version.number, supervisor)
         reached = self._metadata.position(version.supervisor_id).values()
         return SupervisorView(
             version=version,

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
 from carnac.cli.app import RUN, add_group, command, session_of
 from carnac.cli.options import argument, flag
-from carnac.cli.serving import NO_OVERLORD
+from carnac.cli.serving import note_without_overlord
 from carnac.cli.tables import columns_of, counted
 
 if TYPE_CHECKING:
@@ -54,8 +55,7 @@ def submit(
     load_supervisor(value)
     with _open(session) as supervisors:
         supervisor_id = supervisors.submit_spec(value)
-        if supervisors.leader() is None:
-            session.output.note(NO_OVERLORD)
+        note_without_overlord(session, supervisors)
     session.output.answer({"id": supervisor_id}, supervisor_id)
 
 
@@ -65,6 +65,8 @@ def list_supervisors(ctx: typer.Context) -> None:
     session = session_of(ctx)
     with _open(session) as supervisors:
         found = supervisors.states()
+        if found:
+            note_without_overlord(session, supervisors)
     if session.output.is_json:
         session.output.json({"supervisors": list(found)})
         return
@@ -80,8 +82,9 @@ def list_supervisors(ctx: typer.Context) -> None:
 def status(ctx: typer.Context, supervisor_id: SupervisorId) -> None:
     """Show how a supervisor stands: its tasks, offsets, lag, what went wrong last."""
     session = session_of(ctx)
-    with _open(session) as supervisors:
+    with _open(session) as supervisors, _found(supervisor_id):
         found = supervisors.status(supervisor_id)
+        note_without_overlord(session, supervisors)
     if session.output.is_json:
         session.output.json(found)
     else:
@@ -96,7 +99,7 @@ def show(ctx: typer.Context, supervisor_id: SupervisorId) -> None:
     from carnac.core.redaction import show_submitted
 
     session = session_of(ctx)
-    with _open(session) as supervisors:
+    with _open(session) as supervisors, _found(supervisor_id):
         found = show_submitted(supervisors.spec(supervisor_id))
     session.output.answer(found, json.dumps(found, ensure_ascii=False, indent=2))
 
@@ -151,7 +154,7 @@ def _order(
     if question is not None and is_asked and not typer.confirm(question, err=True):
         session.output.note("nothing was done")
         return
-    with _open(session) as supervisors:
+    with _open(session) as supervisors, _found(supervisor_id):
         getattr(supervisors, name)(supervisor_id)
     session.output.answer(
         {"id": supervisor_id, "done": done}, f"supervisor {supervisor_id} is {done}"
@@ -168,6 +171,20 @@ def _open(session: Session) -> SupervisorService | SupervisorClient:
     from carnac.bootstrap.tasks import open_supervisors
 
     return open_supervisors(settings)
+
+
+@contextmanager
+def _found(supervisor_id: str) -> Iterator[None]:
+    """Say where there are some if there is no supervisor of that id: the answer of the service is in Druid's words."""
+    from carnac.errors import NotFound
+
+    try:
+        yield
+    except NotFound:
+        raise NotFound(
+            f"there is no supervisor '{supervisor_id}'; carnac supervisor list shows those there are",
+            supervisor_id=supervisor_id,
+        ) from None
 
 
 def _facts(found: Mapping[str, Any]) -> list[tuple[str, str]]:

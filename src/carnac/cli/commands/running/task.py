@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
@@ -10,9 +12,9 @@ import typer
 from carnac.cli.app import RUN, add_group, command, hidden_command, session_of
 from carnac.cli.completion.values import complete_datasource
 from carnac.cli.options import argument, flag, option
-from carnac.cli.serving import NO_OVERLORD
+from carnac.cli.serving import note_without_overlord
 from carnac.cli.tables import columns_of, counted, format_age
-from carnac.core.tasks.model import attempt_to_json, task_to_json
+from carnac.core.tasks.model import SELECTED, attempt_to_json, task_to_json
 from carnac.core.time.intervals import format_ms
 
 if TYPE_CHECKING:
@@ -83,8 +85,8 @@ def submit(
         task = tasks.submit(value)
         if wait:
             task = _wait(session.output, tasks, task, timeout_ms)
-        elif tasks.leader() is None:
-            session.output.note(NO_OVERLORD)
+        else:
+            note_without_overlord(session, tasks)
         _show_end(session.output, tasks, task, waited=wait)
 
 
@@ -117,6 +119,8 @@ def list_tasks(
         if datasource is not None:
             tasks.check_datasource(datasource)
         found = tasks.list(which, limit=limit)
+        if not all(one.state.is_over for one in found):
+            note_without_overlord(session, tasks)
     if session.output.is_json:
         session.output.json({"tasks": [task_to_json(task) for task in found]})
         return
@@ -132,9 +136,11 @@ def list_tasks(
 def show(ctx: typer.Context, task_id: TaskId) -> None:
     """Show a task: its state, its attempts, and the progress of the last one."""
     session = session_of(ctx)
-    with _open(session) as tasks:
+    with _open(session) as tasks, _found(task_id):
         task, attempts = tasks.get(task_id), tasks.attempts(task_id)
         payload = tasks.payload(task_id)
+        if not task.state.is_over:
+            note_without_overlord(session, tasks)
     if session.output.is_json:
         session.output.json(
             {
@@ -165,10 +171,13 @@ def log(
 ) -> None:
     """Print the log of an attempt. It is kept on the machine of the overlord that ran it."""
     session = session_of(ctx)
-    with _open(session) as tasks:
+    with _open(session) as tasks, _found(task_id):
         text = tasks.log(task_id, attempt, tail_bytes=tail_bytes)
+        has_started = text is not None or bool(tasks.attempts(task_id))
     if session.output.is_json:
         session.output.json({"task_id": task_id, "log": text})
+    elif not has_started:
+        session.output.note(f"task {task_id} has not been started, so there is no log")
     elif text is None:
         session.output.note("there is no log that can be read from here")
     else:
@@ -179,7 +188,7 @@ def log(
 def report(ctx: typer.Context, task_id: TaskId, attempt: AttemptNumber = None) -> None:
     """Show what an attempt did: rows read, written and rejected, segments, revision."""
     session = session_of(ctx)
-    with _open(session) as tasks:
+    with _open(session) as tasks, _found(task_id):
         found = tasks.report(task_id, attempt)
     if session.output.is_json:
         session.output.json({"task_id": task_id, "report": found})
@@ -193,7 +202,7 @@ def report(ctx: typer.Context, task_id: TaskId, attempt: AttemptNumber = None) -
 def cancel(ctx: typer.Context, task_id: TaskId) -> None:
     """Cancel a task: it publishes nothing more, and its locks are free at once."""
     session = session_of(ctx)
-    with _open(session) as tasks:
+    with _open(session) as tasks, _found(task_id):
         task = tasks.cancel(task_id)
     session.output.answer(task_to_json(task), f"task {task.task_id} is {task.state}")
 
@@ -202,7 +211,7 @@ def cancel(ctx: typer.Context, task_id: TaskId) -> None:
 def retry(ctx: typer.Context, task_id: TaskId) -> None:
     """Retry a failed or cancelled task; start a task that waits for its next attempt at once."""
     session = session_of(ctx)
-    with _open(session) as tasks:
+    with _open(session) as tasks, _found(task_id):
         task = tasks.retry(task_id)
     session.output.answer(task_to_json(task), f"task {task.task_id} is {task.state}")
 
@@ -245,6 +254,21 @@ def _open(session: Session) -> TaskService | OverlordClient:
     return open_tasks(settings=settings)
 
 
+@contextmanager
+def _found(task_id: str) -> Iterator[None]:
+    """Say where there are some if there is no task of that id."""
+    from carnac.errors import NotFound
+
+    try:
+        yield
+    except NotFound as error:
+        if not error.message.startswith("there is no task"):
+            raise
+        raise NotFound(
+            f"{error.message}; carnac task list shows those there are", task_id=task_id
+        ) from None
+
+
 def _wait(
     output: Output, tasks: TaskService | OverlordClient, task: Task, timeout_ms: int | None
 ) -> Task:
@@ -285,11 +309,16 @@ def _state(text: str) -> TaskState:
         raise Invalid(f"'{text}' is no state of a task; there are {known}") from None
 
 
+def _datasource(task: Task) -> str:
+    """Return the datasource of a task; empty: it runs a SELECT, which has none."""
+    return "" if task.datasource == SELECTED else task.datasource
+
+
 def _row(task: Task, now_ms: int) -> list[str]:
     return [
         task.task_id,
         task.type,
-        task.datasource,
+        _datasource(task),
         str(task.state),
         str(task.priority),
         str(task.attempts),
@@ -303,7 +332,7 @@ def _facts(task: Task, attempts: Sequence[Attempt], now_ms: int) -> list[tuple[s
     facts = [
         ("task", task.task_id),
         ("type", task.type),
-        ("datasource", task.datasource),
+        ("datasource", _datasource(task) or "none, it runs a SELECT"),
         ("state", f"{task.state}, since {format_age(now_ms - task.changed_at_ms)}"),
         ("priority", str(task.priority)),
         ("submitted", format_ms(task.created_at_ms)),
