@@ -1,8 +1,8 @@
 """A store that time passes over: appends every so often, the controller's rounds, and jobs that take their while.
 
 All of it is real but time: rows become Parquet files, appends and rewrites are published, the controller follows the
-log and starts what it decides. A job reads and writes at once, and publishes when its time has come: what is appended
-meanwhile comes between, as it does with jobs that take minutes. One thread works at a time, so a seed replays a run.
+log and starts the tasks that it decides on. A job reads and writes at once, and publishes when its time has come, so
+appends come between, as with jobs that take minutes. One thread works at a time, so a seed replays a run.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ DAY_MS = 24 * HOUR_MS
 START_MS = NOW_MS // DAY_MS * DAY_MS
 ROWS_PER_SEGMENT = 100
 SLOTS = 8
-"""Enough for what arrives, also while some tasks take long: what waits for a slot is in no order yet."""
+"""Enough for all arrivals, also while some tasks take long, as tasks that wait for a slot are in no order yet."""
 SLACK = 1
 SURPLUS_MAX = SLACK + 1
 """A chunk with more segments than it may have is planned when the one that is too many arrives: so one more."""
@@ -301,7 +301,7 @@ def ledger_of(store: Store) -> Ledger:
 
 
 def check_folding(store: Store) -> None:
-    """What the ledger calls not folded is what lies in segments that an append wrote, and these are all late."""
+    """Check that late segments that are not folded are those of appends, and that the ledger counts them."""
     appended = {
         segment.segment_id
         for commit in store.changes(after=0, limit=1_000_000)

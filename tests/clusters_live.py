@@ -25,7 +25,7 @@ class LiveCluster:
     """Historicals by id, and the coordinator that goes round.
 
     Attributes:
-        deleted: What drop rules had deleted: datasource, interval, message.
+        deleted: Deletions by drop rules: datasource, interval, message.
     """
 
     def __init__(self, *, throttles: Throttles | None = None, restart_grace_ms: int = 0) -> None:

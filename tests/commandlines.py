@@ -22,7 +22,7 @@ SHORTER = {
 NO_SPARK = "spark://127.0.0.1:1"
 """A master that refuses at once, so that no line starts a JVM."""
 EXIT_CODES = frozenset((0, 1, *(kind.exit_code for kind in CarnacError.__subclasses__())))
-"""What a command line may end with whatever is asked; 70 is an error inside Carnac."""
+"""Exit codes that any command line may have; 70 is an error inside Carnac."""
 
 
 @cache

@@ -1,4 +1,4 @@
-"""What tests of compaction share: segments by a word, random timelines."""
+"""Builders for tests of compaction: segments by a word, random timelines."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ CHEAP = CostModel(group_bytes=4, segment_bytes=1)
 
 
 class History(NamedTuple):
-    """What a chunk has gone through."""
+    """The history of a chunk."""
 
     arrived_bytes: int
     rewritten_bytes: int

@@ -1,4 +1,4 @@
-"""What every test may ask for: Spark, PostgreSQL, an empty store directory, Hypothesis profiles.
+"""Fixtures for every test: Spark, PostgreSQL, an empty store directory; and the profiles of Hypothesis.
 
 One Spark session and one PostgreSQL server serve the whole run; each starts when the first test
 asks for it, so a run without such tests starts neither. `HYPOTHESIS_PROFILE=nightly` looks longer
@@ -55,10 +55,10 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE") or "day")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep what the machine has set for Carnac out of the tests; have Java not optimize what lives for seconds.
+    """Keep settings of the machine for Carnac out of the tests; have Java not optimize code that lives for seconds.
 
-    A Spark that is started for a few small jobs takes half the processor time so. What the tests start inherits it,
-    and the folder of caches, which the processes of one run share.
+    A Spark that is started for a few small jobs takes half the processor time so. Processes that tests start inherit
+    the options, and the folder of caches, which the processes of one run share.
     """
     if not hasattr(config, "workerinput"):
         os.environ[CACHES] = tempfile.mkdtemp(prefix="carnac caches ")
@@ -113,9 +113,9 @@ def pytest_collection() -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests by their folders, give them time by night, skip some by day, and begin with what takes long.
+    """Mark tests by their folders, give them time by night, skip some by day, and begin with those that take long.
 
-    What uses the shared Spark must be where the scheduler finds it.
+    Tests that use the shared Spark must be where the scheduler finds them.
     """
     for item in items:
         if is_in_spark_folder(item.nodeid):

@@ -1,4 +1,4 @@
-"""Texts, numbers and values that nobody means well with: what every fuzzer puts through the doors of the product."""
+"""Hostile texts, numbers and values, which every fuzzer puts through the doors of the product."""
 
 from __future__ import annotations
 

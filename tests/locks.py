@@ -1,4 +1,4 @@
-"""What tests of locks have in common: short requests, and a naive oracle straight from the rules."""
+"""Common parts of tests of locks: short requests, and a naive oracle straight from the rules."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ class Oracle:
         return held, [one for one in rivals if one.state == "waiting" and one.rank < known.rank]
 
     def waits(self) -> dict[str, set[str]]:
-        """Whose end each task waits for, over any number of others. A held lock of lower priority gives way."""
+        """The tasks whose end each task awaits, over any number of others. A held lock of lower priority gives way."""
         reach: dict[str, set[str]] = {}
         for known in self.locks:
             if known.state == "waiting":

@@ -66,7 +66,7 @@ def replacement(
     kind: CommitKind = CommitKind.REPLACE,
     datasource: str = DATASOURCE,
 ) -> Publication:
-    """What a writer that reads now would publish later to replace (or rewrite, or delete) `covers`."""
+    """The publication, for later, of a writer that reads now to replace (or rewrite, or delete) `covers`."""
     inside = days(covers)
     shown = shown_now(store, datasource)
     rows = sum(found.rows for found in segments)
@@ -96,7 +96,7 @@ def folding(
     *outputs: Segment,
     kind: CommitKind = CommitKind.REWRITE,
 ) -> Publication:
-    """What a minor compaction (or a deletion by predicate) that reads now would publish later: these become those."""
+    """The publication, for later, of a minor compaction (or a deletion by predicate) that reads its inputs now."""
     shown = shown_now(store)
     rows = sum(found.rows for found in outputs)
     row_hash = sum(found.row_hash for found in outputs) % (1 << 64)
@@ -116,7 +116,7 @@ def folding(
 
 
 def revert_of(store: MetadataStore, revision: int) -> Publication:
-    """What undoes a commit that has no lookups."""
+    """The publication that undoes a commit without lookups."""
     commit = store.commit(revision)
     found = {name: store.find_segment(name) for name in restored_segments(commit)}
     segments = {name: one for name, one in found.items() if one is not None}
@@ -134,7 +134,7 @@ def names(store: MetadataStore, revision: int | None = None) -> list[str]:
 
 
 def shown_now(store: MetadataStore, datasource: str = DATASOURCE) -> dict[str, IntervalSet]:
-    """What is visible of each segment."""
+    """The visible instants of each segment."""
     shown: dict[str, IntervalSet] = {}
     for item in store.visible(datasource):
         key = item.segment.segment_id

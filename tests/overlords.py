@@ -1,4 +1,4 @@
-"""What tests of the overlord have in common: a store, a clock, a runner that only remembers."""
+"""Common parts of tests of the overlord: a store, a clock, a runner that only remembers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The reference for balancing: what segments cost, pair by pair, with nothing clever in it."""
+"""The reference for balancing: the cost of segments, pair by pair, with nothing clever in it."""
 
 from __future__ import annotations
 

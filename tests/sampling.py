@@ -1,4 +1,4 @@
-"""Which cases `make check` leaves out of tests with many: `sampled(each)` has it run one of so many, and all by day."""
+"""A mark for tests with many cases: with `sampled(each)` `make check` runs one case of so many, `make test` all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tests share a process when the run has several: of the one Spark session, of balancing, of the house."""
+"""A scheduler for runs of several processes: tests of Spark share one, and so do those of balancing and the house."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def is_in_spark_folder(nodeid: str) -> bool:
 
 
 BALANCING, COMPILED = "balancing", ("balancing", "cost_", "simulation")
-"""What stands in the paths of tests that have machine code made at the first call."""
+"""Words in the paths of tests that have machine code made at the first call."""
 
 
 def is_compiled(nodeid: str) -> bool:
@@ -54,9 +54,9 @@ class OneSpark(LoadScopeScheduling):
     def _assign_work_unit(self, node: WorkerController) -> None:
         """Hand out files until a process has two tests, or nothing is left and it may end.
 
-        A process begins its last test only when it knows what comes next. What is left of a process that crashed is
-        handed out again, files of which all tests are done, too: whoever got one of these, or a file with one test
-        left, waited for ever.
+        A process begins its last test only when it knows which one comes next. The files of a process that crashed are
+        handed out again, even files of which all tests are done. A process that got one of these, or a file with one
+        test left, would wait for ever.
         """
         super()._assign_work_unit(node)
         while self.workqueue and self._pending_of(self.assigned_work[node]) < 2:

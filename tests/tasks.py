@@ -1,4 +1,4 @@
-"""What tests of tasks have in common: short events, and a naive oracle straight from the rules."""
+"""Common parts of tests of tasks: short events, and a naive oracle straight from the rules."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ class Oracle:
         return True
 
     def fail(self, name: str, number: int, state: str, *, is_retryable: bool) -> bool:
-        """Whether the failure counts; what depends on a task that fails for good fails too."""
+        """Whether the failure counts; tasks that depend on one that fails for good fail too."""
         found = self.find_try(name, number)
         if found is None or not found.is_open:
             return False

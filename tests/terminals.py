@@ -1,4 +1,4 @@
-"""A program at a real pseudo-terminal: what is typed, what is shown, and signals of the keyboard."""
+"""A program at a real pseudo-terminal: typed keys, the screen, and signals of the keyboard."""
 
 from __future__ import annotations
 

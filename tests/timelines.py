@@ -1,4 +1,4 @@
-"""Entries for tests of the timeline, and the naive oracle: what shows, written straight from the definition.
+"""Entries for tests of the timeline, and the naive oracle, written straight from the definition of visible entries.
 
 The oracle looks at one hour at a time and at every set of update groups; it keeps nothing and shares no code with the
 timeline.
@@ -52,7 +52,7 @@ def entry(
 
 @dataclass(frozen=True)
 class OracleGroup:
-    """An update group: who belongs to it, whom it replaced, and what is known of each member."""
+    """An update group: the ids of its members, and of the entries that it replaced."""
 
     ids: frozenset[int]
     replaces: frozenset[int]
@@ -60,7 +60,7 @@ class OracleGroup:
 
 @dataclass
 class Oracle:
-    """What a timeline was told, and what it should answer."""
+    """The input of a timeline, and the answers that it should give."""
 
     announced: dict[int, Entry] = field(default_factory=dict)
     expected: dict[int, Entry] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class Oracle:
 
 @dataclass
 class Answers:
-    """What shows, by the definition, in a datasource of these generations."""
+    """The visible entries, by the definition, of a datasource with these generations."""
 
     generations: list[OracleGeneration]
 
@@ -118,7 +118,7 @@ def rank_of(chunk: Interval, major_ms: int) -> tuple[int, int, int]:
 
 
 class OracleGeneration:
-    """What is known of a chunk under one major version."""
+    """The known entries of a chunk under one major version."""
 
     def __init__(self, oracle: Oracle, chunk: Interval, major_ms: int) -> None:
         self.chunk = chunk

@@ -1,9 +1,9 @@
-"""Tests in several processes that take turns, file by file: a plugin for what `make check` runs.
+"""Tests in several processes that take turns, file by file: a plugin for the tests of `make check`.
 
 Under xdist another process hears of all that happens to each test, which took a tenth of the processor time of tests
 that are short, and each process reads all of them, which took as much again. Here a process of pytest reads them and
-forks. The processes share a folder: who makes the file that is named as some tests runs those. What the first says is
-printed at once, what others say at the end.
+forks. The processes share a folder: the process that makes the file that is named as some tests runs those. The output
+of the first process is printed at once, that of others at the end.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_runtestloop(session: pytest.Session) -> bool | None:
-    """Run the tests in several processes; what stops one is that of pytest, and stops no other."""
+    """Run the tests in several processes; pytest (with `-x`) stops one process and no other."""
     config = session.config
     if session.testsfailed or config.option.collectonly:
         return None
@@ -73,9 +73,10 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Print what other processes said; one that was forked ends here.
+    """Print the output of other processes; a forked process ends here.
 
-    What it took over is the first one's to take down, and libraries complain of what is left of it at the end.
+    It ends at once, since the objects that it inherited are for the first process to take down, and libraries complain
+    of leftovers at a normal end.
     """
     if ENDS_WITH in config.stash:
         config.get_terminal_writer().flush()
