@@ -3,7 +3,7 @@
     python -m benchmarks.bench_compaction [--part rewrite minor proof memory] [--runs 5] [--work FOLDER] [--add]
 
 All contestants read the same files in one process, in turns. Carnac's time is that of `store.compact_interval`: looking
-the groups up, Spark jobs, conservation proofs and thirty commits included; Spark's start is not, and what runs on
+the groups up, Spark jobs, conservation proofs and thirty commits included. Spark's start is not included, and work on
 Spark has run before. All use both cores and write zstd of the same level. DuckDB and Polars write one sorted file a
 chunk and nothing else; delta-rs `optimize.compact` does not sort; the plain Spark job is `repartitionByRange` by day,
 `sortWithinPartitions`, `partitionBy`.

@@ -132,7 +132,7 @@ def in_turns(doors: Mapping[str, Ask], text: str, turns: int, rows: int) -> dict
 
 
 def with_users(place: Path, served: Served) -> float:
-    """Return how long the number takes whoever sends a password, in seconds; the median."""
+    """Return the median time of the number for a client that sends a password, in seconds."""
     records = open_records(settings=Settings(store=SecretUrl(str(place))), clock=SystemClock())
     Users(records, SystemClock(), new_secret).put("bench", password=PASSWORD)
     records.close()

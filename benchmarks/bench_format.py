@@ -4,8 +4,7 @@
 
 All run in one process on one Spark session, in turns, so that their ratios hold on a noisy machine. The first run of
 each is not counted: it compares files with their checksums, and starts Python workers. Spark's own files are written
-as its tasks have the rows, neither sorted nor by day. Each run reads or writes all rows, and what was written is
-counted.
+as its tasks have the rows, neither sorted nor by day. Each run reads or writes all rows, and written rows are counted.
 """
 
 from __future__ import annotations

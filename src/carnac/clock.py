@@ -123,10 +123,10 @@ def new_secret(size_bytes: int) -> bytes:
 class RandomIds:
     """Ids of 26 lower-case letters and digits (port `IdSource`).
 
-    Ten digits of the time in milliseconds, then 80 random bits (the layout of a ULID): ids made later sort later, so
-    that what is made together lies together in indexes and folders. Within a process that holds also where the clock
-    is set back: garbage collection knows by it the files that were begun after a writer's lease. The randomness is read
-    from the operating system for each id, so processes that fork never make the same one.
+    Ten digits of the time in milliseconds, then 80 random bits (the layout of a ULID). Ids made later sort later, so
+    ids made together lie together in indexes and folders. Within a process the order holds even if the clock is set
+    back: garbage collection knows by it the files that were begun after a writer's lease. The randomness is read from
+    the operating system for each id, so processes that fork never make the same one.
     """
 
     def new_id(self) -> str:

@@ -1,9 +1,8 @@
-"""Commits that no signal breaks in two, and what a process has published, for whoever is interrupted.
+"""Commits that no signal breaks in two, and the revisions that a process has published, for reports of interruptions.
 
 A handler that raises (Ctrl-C) may do so between the moment at which a transaction is committed and the one at which its
-caller knows. So signals are written down from the first statement of a transaction on, and are raised when everybody
-has been told what became of it. A second signal is raised at once: then nobody can say, and `Ledger.is_unclear` says
-so.
+caller knows. So signals are written down from the first statement of a transaction on, and are raised when all callers
+know its outcome. A second signal is raised at once. The outcome may then be unknown, and `Ledger.is_unclear` says so.
 
 Python calls handlers in the main thread alone; in others there is nothing to hold back.
 """

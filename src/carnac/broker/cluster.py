@@ -30,12 +30,12 @@ _log = logging.getLogger(__name__)
 
 
 class Member:
-    """A historical that lives, and what it said last that it holds.
+    """A historical that is alive, with its last inventory.
 
     Attributes:
-        is_suspect: It has refused or failed a query since it was heard last: others are asked first.
-        is_silent: It did not answer when it was asked what it holds.
-        was_asked: Set once it was, whatever became of that.
+        is_suspect: It has refused or failed a query since its last answer, so others are asked first.
+        is_silent: It did not answer when it was asked for its inventory.
+        was_asked: Set after the first question for its inventory, even if that failed.
     """
 
     def __init__(self, record: ServerRecord, server: SegmentServer) -> None:

@@ -50,7 +50,7 @@ def main(args: Sequence[str] | None = None) -> int:
 def _open_closed_streams() -> None:
     """Put the null device in the place of standard streams that the caller has closed (`>&-`).
 
-    The next files that are opened, such as segments, would else get their numbers, and what libraries write to
+    The next files that are opened, such as segments, would else get their numbers, and messages of libraries to
     standard error would land in them.
     """
     for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):

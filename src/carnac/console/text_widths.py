@@ -1,8 +1,8 @@
 """Texts of a picture as wide as the picture was laid out for, whatever font its reader has.
 
 A picture is laid out once, by the widths of Helvetica, which are Arial's and Liberation Sans's too. Where none of them
-is installed, letters are a seventh wider, and what stands side by side would overlap. So every text says how wide it is
-(`textLength`), and whoever shows it fits the letters in; with the right font nothing changes.
+is installed, letters are a seventh wider, and texts side by side would overlap. So every text says how wide it is
+(`textLength`), and a viewer fits the letters in; with the right font nothing changes.
 """
 
 from __future__ import annotations

@@ -43,9 +43,9 @@ class Asked:
     Attributes:
         why: The word of its reason.
         at_ms: When it was ordered, epoch milliseconds, UTC.
-        size_bytes: Of the file.
-        datasource: Of the segment.
-        is_seen: Whether the server has said that it holds the segment, in whatever way.
+        size_bytes: Size of the file.
+        datasource: Datasource of the segment.
+        is_seen: Whether the server has said that it holds the segment, in any state.
         heard_after: Number of the last question that was asked before the server had the order; None: not yet.
     """
 

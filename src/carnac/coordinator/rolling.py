@@ -1,4 +1,4 @@
-"""The rollout, carried out: brokers are told, and what may go is unloaded."""
+"""The rollout, carried out: brokers are told the revision, and segments that may go are unloaded."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ class ObjectDeepStorage:
     """Objects below a prefix of a bucket (port `DeepStorage`).
 
     A write is one upload: object stores show it wholly or not at all, and keep it before they answer. Listings are
-    not cached, so what another process wrote is seen at once.
+    not cached, so files of another process are seen at once.
     """
 
     def __init__(self, url: str, options: Mapping[str, object]) -> None:

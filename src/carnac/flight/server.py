@@ -202,7 +202,7 @@ class _Batches:
         return last, wire.dump_report(self._report)
 
     def close(self) -> None:
-        """End it, whoever still waits. Idempotent."""
+        """End it, even if a caller still waits. Idempotent."""
         self._is_over = True
         close = getattr(self._batches, "close", None)
         if close is not None:

@@ -84,7 +84,7 @@ class ColdFile:
         raise OSError(self.error.message)
 
     def footer_is_read(self) -> None:
-        """Note that what follows are rows."""
+        """Note that later reads are of rows."""
         self._is_open = True
 
     def _read_checked(self, end: int) -> bytes:

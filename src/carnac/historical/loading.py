@@ -212,7 +212,7 @@ class Loader:
 
 
 def _source_blocks(source: BinaryIO, item: Item) -> Iterator[bytes]:
-    """Yield the blocks of a file in deep storage, hardly more than were recorded, whatever it has become."""
+    """Yield the blocks of a file in deep storage, hardly more than were recorded, even if the file has grown."""
     left_bytes = item.record.size_bytes
     blocks = blocks_of(source)
     while left_bytes >= 0:

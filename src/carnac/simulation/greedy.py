@@ -1,7 +1,7 @@
 """Greedy placing and moving: each copy, one after the other, goes where its cost is least.
 
-The way of old: candidates are picked at random, and what costs less elsewhere by the old function moves. The product's
-own way is `carnac.core.balancing.plan`.
+The way of old: candidates are picked at random, and those that cost less elsewhere by the old function move. The
+product's own way is `carnac.core.balancing.plan`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The holdings of servers in one tier, and the operations of a strategy on them.
 
-All strategies share the bookkeeping (what each server holds, free disk, which are open); a strategy is only the choice
-of a server. So what differs between two runs of one scenario is the strategy and nothing else.
+All strategies share the bookkeeping (holdings, free disk, which servers are open); a strategy is only the choice of a
+server. So two runs of one scenario differ in the strategy and in nothing else.
 """
 
 from __future__ import annotations

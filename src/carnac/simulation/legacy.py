@@ -10,8 +10,8 @@ within blocks of `BLOCK` cells and over blocks: a load or a drop touches about a
 server is read from a few rows of adjacent memory. No candidate is sampled and nothing is rounded: counts are whole.
 
 The gap factor is 2 for segments that overlap or touch, and 1 for those 30 days apart or more. Between, the idea was
-2 − gap/30 d (`is_step=False`, which is computed cell by cell, and slowly); but Druid divided two whole numbers, so that
-what ran in production was 2 up to 30 days (`is_step=True`). That step is what makes the clusters of source 2; see
+2 − gap/30 d (`is_step=False`, which is computed cell by cell, and slowly). But Druid divided two whole numbers, so the
+factor in production was 2 up to 30 days (`is_step=True`). That step makes the clusters of source 2; see
 `docs/concepts/balancing.md`.
 """
 

@@ -1,9 +1,9 @@
 """Ctrl-C and its kin while Python waits for Spark: written down, and acted on once the call is over.
 
-A signal handler that raises in the middle of a call of py4j leaves the job running, closes the connections of other
-threads, and what comes out may be another error than the one that was raised. Spark's own handler calls the JVM from
+A signal handler that raises in the middle of a call of py4j leaves the job running and closes the connections of other
+threads, and the caller may see another error than the one that was raised. Spark's own handler calls the JVM from
 inside of such a call, on the connection that is in use. So nothing is raised while we talk to Spark: the signal is
-written down, whoever watches the job cancels it, and when the call is over the handler that was there is called.
+written down, the watch of the job cancels it, and when the call is over the handler that was there is called.
 
 Source: py4j/py4j pull request 440. Departs from Spark, whose `SparkContext` sets a handler of its own for good.
 """
@@ -47,7 +47,7 @@ _given_up = threading.Event()
 
 
 def give_up() -> None:
-    """Let what other threads do with Spark end soon, whatever it is: the process is to end. From the main thread."""
+    """Have the work of other threads with Spark end soon, since the process is to end. From the main thread."""
     _given_up.set()
     with _mutex:
         others = list(_others)

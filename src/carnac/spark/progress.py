@@ -156,7 +156,7 @@ class Watch:
                 self._cancel()  # again and again: it may only be about to begin
 
     def _find_verdict(self) -> CarnacError | None:
-        """Tell how far it is, and return why the job must end, if it must: for one, because whoever is told says so."""
+        """Report the progress, and return why the job must end, if it must; the listener may say so, too."""
         if self._held is not None and self._held.failure is not None:
             return self._held.failure
         try:

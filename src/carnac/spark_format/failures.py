@@ -28,7 +28,7 @@ def in_one_sentence(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def each_in_one_sentence(function: Callable[P, Iterator[T]]) -> Callable[P, Iterator[T]]:
-    """Do so for what raises while it yields."""
+    """Do so for a function that raises while it yields."""
 
     @wraps(function)
     def told(*args: P.args, **kwargs: P.kwargs) -> Iterator[T]:

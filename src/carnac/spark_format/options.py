@@ -106,5 +106,5 @@ class Options:
 
     @property
     def lease_ms(self) -> int:
-        """How long what is read stays, and what is written may wait to be published."""
+        """How long a revision that is read stays readable, and written files may wait for their commit."""
         return (self.number("leaseMinutes", most=LEASE_MINUTES_MAX) or LEASE_MINUTES) * 60_000

@@ -194,7 +194,7 @@ def _mend(session: Session) -> Check:
 
 
 def _pages(session: Session) -> Iterator[Check]:
-    """Say whether the checksums of the metadata's pages are right, and if not, whether what is on the pages is."""
+    """Say whether the checksums of the metadata's pages are right, and if not, whether their contents are."""
     from carnac.bootstrap.backup import examine_pages
 
     try:
@@ -222,7 +222,7 @@ def _pages(session: Session) -> Iterator[Check]:
 
 
 def _log(session: Session) -> Iterator[Check]:
-    """Say whether what was written to the metadata last is still what was written."""
+    """Say whether the pages of metadata that were written last still are as they were written."""
     from carnac.bootstrap.backup import examine_log
 
     try:

@@ -73,7 +73,7 @@ class SharedDatabase:
         return self._reading
 
     def forget(self) -> None:
-        """Let whoever reads from now on see another state."""
+        """Let later reads see another state."""
         if self._reading is not None:
             self._reading.give_up()
             self._reading = None

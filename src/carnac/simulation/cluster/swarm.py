@@ -23,7 +23,7 @@ ONE_MACHINE = 0.5
 USUAL = (12, 2, 3, 1, 4, 1, 1)
 """How often writers append, replace, delete, delete where, revert, tag and undo."""
 CUTS = 10
-"""How many times more often a server is cut off from all others where whoever asks takes what there is."""
+"""Factor by which a server is cut off from all others more often if queries take a partial answer."""
 BREAKS = (0.0, 0.9)
 """See `Swarm`."""
 STALLS = (1, 1, 10)

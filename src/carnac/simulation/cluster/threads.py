@@ -313,7 +313,7 @@ class SimQueue:
 
 
 class SimPool:
-    """`concurrent.futures.ThreadPoolExecutor` whose work is done by whoever submits it."""
+    """`concurrent.futures.ThreadPoolExecutor` whose work is done by the strand that submits it."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
         pass
