@@ -20,6 +20,7 @@ from carnac.jobs.ingest.verdict import judge
 from carnac.jobs.ingest.write_pass import remove_segments
 from carnac.ports import ChunkLayout, Clock, IdSource, JobReport, JobResult, RejectedRows
 from carnac.ports.jobs import APPEND_BYTES_MAX, APPEND_ROWS_MAX
+from carnac.rows.read.rejections import gather
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -83,7 +84,11 @@ class PartOfLoad:
             AllRejected: All of them were.
         """
         reports = [one.report for one in results]
-        rejected = self._rejected([one.rejected for one in reports])
+        rejected = gather(
+            [one.rejected for one in reports],
+            folder=self.quarantine_folder,
+            examples=self.spec.tuning.max_saved_parse_exceptions,
+        )
         read = sum(one.rows_read for one in reports)
         judge(self.spec, rejected, read, self.quarantine_folder)
         filled = [one for one in results if one.segments]
@@ -109,18 +114,6 @@ class PartOfLoad:
             ),
             missing=tuple(name for name in filled[0].missing if name in absent) if filled else (),
             fields=filled[0].fields if filled else (),
-        )
-
-    def _rejected(self, found: Sequence[RejectedRows]) -> RejectedRows:
-        by_reason: Counter[str] = Counter()
-        for one in found:
-            by_reason.update(one.by_reason)
-        shown = [example for one in found for example in one.examples]
-        return RejectedRows(
-            count=by_reason.total(),
-            by_reason=dict(by_reason.most_common()),
-            path=self.quarantine_folder if by_reason else None,
-            examples=tuple(shown[: self.spec.tuning.max_saved_parse_exceptions]),
         )
 
 

@@ -256,7 +256,7 @@ def _read_split(
         temp_dir=common.scratch_dir(), memory_bytes=common.memory_bytes, threads=common.threads
     ) as con:
         parsed, relation = parsed_rows(con, task, shape, f"{task.index}-parsed")
-        attempt.count(rows=parsed.rows_read, rejected=parsed.rejections.count)
+        attempt.count(rows=parsed.counts.rows_read, rejected=parsed.rejections.count)
         wanted = field_names(filtered_shape(made, plan.transforms), PARSED_TIME)
         table = plan.run(con, relation, made, wanted)
     shape = filtered_shape(made, plan.transforms)

@@ -23,7 +23,7 @@ from carnac.rows.normalise.shape import (
 from carnac.rows.parts import open_staged
 from carnac.rows.read.columnar import describe
 from carnac.rows.read.discover import SeenFields, type_of
-from carnac.rows.read.reading import load_rows
+from carnac.rows.read.reading import ReadCounts, load_rows
 from carnac.rows.read.rejections import Rejections
 from carnac.spark.progress import Tally
 from carnac.spark.tasks import attempt_number
@@ -93,10 +93,8 @@ def load_parsed_shape(shape: RowShape, transforms: Transforms) -> RowShape:
 class Parsed:
     """The findings of one attempt at parsing; left in the staging folder for the second half."""
 
-    rows_read: int
-    rows_parsed: int
+    counts: ReadCounts
     rejections: Rejections
-    changed: Mapping[str, int]
 
 
 def parse_split(shape: RowShape, tally: Tally) -> Callable[[SplitTask], Iterator[pa.RecordBatch]]:
@@ -108,7 +106,7 @@ def parse_split(shape: RowShape, tally: Tally) -> Callable[[SplitTask], Iterator
             temp_dir=common.scratch_dir(), memory_bytes=common.memory_bytes, threads=common.threads
         ) as con:
             parsed, relation = parsed_rows(con, task, shape, f"{task.index}-{number}")
-            tally.add(rows=parsed.rows_read, rejected=parsed.rejections.count)
+            tally.add(rows=parsed.counts.rows_read, rejected=parsed.rejections.count)
             save_parsed(common, number, parsed)
             yield from con.sql(f"FROM {relation}").to_arrow_reader(BATCH_ROWS)
 
@@ -131,12 +129,7 @@ def parsed_rows(
     rejections = common.keep_rejected(con, counts, name)
     orders = [one for one, _ in shape.normalised_columns if one.startswith(ORDER_PREFIX)]
     instants = ", ".join(f"make_timestamptz({quote(one)}) AS {quote(one)}" for one in orders)
-    parsed = Parsed(
-        rows_read=counts.rows_read,
-        rows_parsed=counts.rows_parsed,
-        rejections=rejections,
-        changed=counts.changed,
-    )
+    parsed = Parsed(counts=counts, rejections=rejections)
     return parsed, f"(SELECT * REPLACE ({instants}) FROM rows)" if orders else "rows"
 
 

@@ -67,16 +67,16 @@ def joined(parsed: Parsed, result: SplitResult) -> SplitResult:
     by_reason.update(result.counts.rejected_by_reason)
     counts = replace(
         result.counts,
-        rows_read=parsed.rows_read,
+        rows_read=parsed.counts.rows_read,
         rows_rejected=by_reason.total(),
         rejected_by_reason=dict(by_reason.most_common()),
-        changed=Counter(parsed.changed) + Counter(result.counts.changed),
+        changed=Counter(parsed.counts.changed) + Counter(result.counts.changed),
     )
     rejections = (parsed.rejections, result.rejections)
     return replace(
         result,
         counts=counts,
-        filtered=max(0, parsed.rows_parsed - result.counts.rows_read),
+        filtered=max(0, parsed.counts.rows_parsed - result.counts.rows_read),
         rejections=Rejections(
             by_reason=dict(by_reason.most_common()),
             paths=tuple(path for one in rejections for path in one.paths),

@@ -9,7 +9,6 @@ since joins and groups stand between them and the end. So rows that could not be
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -219,7 +218,7 @@ class _External:
                 raise Invalid(
                     f"column {columns} of EXTERN has several values in a row; declare it VARCHAR ARRAY"
                 ) from error
-            self.tally.add(rows=parsed.rows_read, rejected=parsed.rejections.count)
+            self.tally.add(rows=parsed.counts.rows_read, rejected=parsed.rejections.count)
             with open_staged(f"{common.cut.staging_url}/{_FOLDER}/{name}.json") as file:
                 file.write(msgspec.json.encode(parsed))
             yield from _selected(
@@ -270,18 +269,17 @@ def _read_before(job: IngestJob, load: SparkLoad) -> Iterator[SplitResult]:
     rows = sum(piece.segment.rows for table in tables for piece in table.slices)
     if rows:
         counts = ReadCounts(rows_read=rows, rows_parsed=rows)
-        yield SplitResult(
-            shape=job.shape, counts=counts, parts=(), late={}, rejections=Rejections()
-        )
+        yield _read_only(job, Parsed(counts=counts, rejections=Rejections()))
     for data in staged_files(f"{job.staging_url}/{_FOLDER}"):
         parsed = msgspec.json.decode(data, type=Parsed)
-        counts = ReadCounts(
-            rows_read=parsed.rows_read,
-            rows_parsed=parsed.rows_parsed,
-            rows_rejected=parsed.rejections.count,
-            rejected_by_reason=parsed.rejections.by_reason,
-            changed=Counter(parsed.changed),
-        )
-        yield SplitResult(
-            shape=job.shape, counts=counts, parts=(), late={}, rejections=parsed.rejections
-        )
+        yield _read_only(job, parsed)
+
+
+def _read_only(job: IngestJob, parsed: Parsed) -> SplitResult:
+    return SplitResult(
+        shape=job.shape,
+        counts=parsed.counts,
+        parts=(),
+        late={},
+        rejections=parsed.rejections,
+    )

@@ -103,8 +103,10 @@ def _log(rows: pa.RecordBatch) -> None:
         )
 
 
-def gather(found: Sequence[Rejections], *, folder: str, examples: int) -> RejectedRows:
-    """Return what all tasks rejected.
+def gather(
+    found: Sequence[Rejections | RejectedRows], *, folder: str, examples: int
+) -> RejectedRows:
+    """Return what all tasks, or all parts of a load, rejected.
 
     Args:
         folder: Where their files are.
