@@ -47,14 +47,12 @@ class ClusterStatus:
 
     Attributes:
         revision: Newest revision.
-        told: Revision that brokers are told; None: none yet.
         servers: Servers that are alive, by id.
         live: Segments that the newest revision needs.
         rules: Load rules in force.
     """
 
     revision: int
-    told: int | None
     servers: Sequence[ServerStatus]
     live: Sequence[LiveSegment]
     rules: RuleSet
@@ -95,13 +93,11 @@ def load_cluster_status(settings: Settings, clock: Clock) -> ClusterStatus:
 
     metadata = open_records(settings=settings, clock=clock)
     try:
-        head, told = metadata.head(), metadata.told()
         live: list[LiveSegment] = []
         for info in metadata.datasources():
             live += live_segments(info.name, metadata.visible(info.name))
         return ClusterStatus(
-            revision=head.revision,
-            told=None if told is None else told.revision,
+            revision=metadata.head().revision,
             servers=_ask_all(metadata, asks=True),
             live=live,
             rules=Rules(metadata, clock, settings.tier_aliases).current(),

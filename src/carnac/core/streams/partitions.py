@@ -77,15 +77,6 @@ def group_of(partition: Partition, groups: int, *, is_pattern: bool) -> int:
     return (first + partition.number) % groups
 
 
-def first_offsets(
-    bounds: Mapping[Partition, Bounds], *, use_earliest: bool
-) -> Mapping[Partition, int]:
-    """Return where a stream begins that has no position yet, as it must be kept; none: at the earliest messages."""
-    if use_earliest:
-        return {}
-    return {partition: one.latest for partition, one in bounds.items()}
-
-
 def find_start(
     partition: Partition,
     position: int | None,

@@ -17,7 +17,6 @@ from carnac.core.streams.partitions import (
     Partition,
     Start,
     find_start,
-    first_offsets,
     group_of,
     parse_position,
     position_texts,
@@ -197,7 +196,7 @@ class StreamReading:
             position = parse_position(self._store.position(supervisor.supervisor_id))
             if position or supervisor.use_earliest_offset:
                 return position
-            first = first_offsets(client.bounds(tuple(found)), use_earliest=False)
+            first = {one: at.latest for one, at in client.bounds(tuple(found)).items()}
             if not first:
                 return {}
             moved = OffsetRange(writer=supervisor.supervisor_id, end=position_texts(first))

@@ -11,7 +11,6 @@ from carnac.core.streams.partitions import (
     Partition,
     Start,
     find_start,
-    first_offsets,
     group_of,
     lag_of,
     parse_partition,
@@ -77,12 +76,6 @@ def test_what_is_not_published_is_lag() -> None:
     assert lag_of({ZERO: 15}, bounds, use_earliest=True) == {ZERO: 5, ONE: 4}
     assert lag_of({ZERO: 2}, bounds, use_earliest=True) == {ZERO: 15, ONE: 4}
     assert lag_of({}, bounds, use_earliest=False) == {ZERO: 0, ONE: 0}
-
-
-def test_the_end_is_where_a_stream_begins_that_asks_for_it() -> None:
-    bounds = {ZERO: Bounds(5, 20)}
-    assert first_offsets(bounds, use_earliest=False) == {ZERO: 20}
-    assert first_offsets(bounds, use_earliest=True) == {}
 
 
 def test_a_reset_is_a_range_from_what_there_is() -> None:
