@@ -11,14 +11,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from carnac.ports.memo import Memo, key_of_values
+from carnac.ports.queries import SLICE_BYTES
 
 if TYPE_CHECKING:
     from carnac.ports.answers import Statement
     from carnac.ports.distributed import Distribution
 
 PLANS_MAX = 500
-SLICES_MAX = 500_000
-"""Maximum slices of all plans together: a slice holds the record of a segment, which other plans mostly share."""
+PLANS_BYTES = 100 << 20
+"""Maximum memory of all plans together, without the records of segments, which plans mostly share."""
 
 
 class PlanCache:
@@ -26,14 +27,14 @@ class PlanCache:
 
     Args:
         plans_max: How many are kept.
-        slices_max: How many slices they name together; a plan that names more is not kept.
+        bytes_max: Memory of all of them; a plan that takes more is not kept.
     """
 
-    def __init__(self, *, plans_max: int = PLANS_MAX, slices_max: int = SLICES_MAX) -> None:
+    def __init__(self, *, plans_max: int = PLANS_MAX, bytes_max: int = PLANS_BYTES) -> None:
         self._plans: Memo[Hashable, Distribution] = Memo(
             values_max=plans_max,
-            weight_max=slices_max,
-            weigh=lambda _, plan: sum(len(leaf.slices) for leaf in plan.leaves),
+            weight_max=bytes_max,
+            weigh=lambda _, plan: _bytes_of(plan),
         )
 
     def plan(
@@ -62,6 +63,17 @@ def _key_of(statement: Statement, revision: int) -> Hashable | None:
     """Return what a plan depends on; None if its parameters cannot be told apart."""
     values = key_of_values(statement.parameters)
     return None if values is None else (revision, statement.sql, values)
+
+
+def _bytes_of(plan: Distribution) -> int:
+    """Return the approximate memory of a plan: its slices, and its texts beside that of the statement."""
+    texts = (
+        plan.basis.statement,
+        plan.final_sql,
+        plan.whole_sql or "",
+        *(one.sql for one in plan.leaves),
+    )
+    return SLICE_BYTES * len(plan.slices) + 2 * sum(map(len, texts))
 
 
 def _asked_by(plan: Distribution, statement: Statement, timeout_ms: int) -> Distribution:

@@ -130,6 +130,8 @@ class Keeping:
 KEEP = Keeping()
 READ_ALL = Keeping(use=False, populate=False)
 """Everything is read from the segment files."""
+SLICE_BYTES = 200
+"""Approximate memory of a slice that something kept names, besides the record of its segment."""
 KEPT_ROWS_MIN = 200_000
 """Minimum number of rows in a leaf request's segments to keep its result; fewer are read too fast for that."""
 

@@ -7,8 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from carnac.ports.memo import Memo, key_of_values
+from carnac.ports.queries import SLICE_BYTES
 from carnac.query.distributed.sizes import size_of
 from carnac.query.planning import Plan, Planner
+from carnac.query.syntax import TREE_BYTES
 
 if TYPE_CHECKING:
     import duckdb
@@ -17,8 +19,8 @@ if TYPE_CHECKING:
     from carnac.query.parameters import Parameters
 
 PLANS_MAX = 500
-SLICES_MAX = 500_000
-"""Maximum slices of all plans together; a plan that names more is not kept."""
+PLANS_BYTES = 100 << 20
+"""Maximum memory of all plans together; a plan that takes more is not kept."""
 
 
 class KnownPlans:
@@ -27,8 +29,8 @@ class KnownPlans:
     def __init__(self) -> None:
         self._plans: Memo[Hashable, Plan] = Memo(
             values_max=PLANS_MAX,
-            weight_max=SLICES_MAX,
-            weigh=lambda _, plan: sum(len(scan.slices) for scan in plan.scans),
+            weight_max=PLANS_BYTES,
+            weigh=lambda _, plan: SLICE_BYTES * len(plan.slices) + TREE_BYTES * len(plan.sql),
         )
 
     def plan(

@@ -41,6 +41,8 @@ def _texts() -> Memo[str, str]:
     return Memo(values_max=TEXTS_MAX, weight_max=KEPT_CHARS, weigh=lambda a, b: len(a) + len(b))
 
 
+TREE_BYTES = 130
+"""Memory that the tree of a statement takes for each of its characters, measured over lists of short texts."""
 PARSED_MAX = 1_000
 PARSED_CHARS = 2 << 20
 """Maximum number of characters of the statements that are kept parsed, which takes four times the memory."""

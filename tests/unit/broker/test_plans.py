@@ -10,7 +10,7 @@ import pytest
 from carnac.broker.plans import PlanCache
 from carnac.ports.answers import Statement
 from carnac.ports.distributed import Distribution, Way
-from carnac.ports.queries import LeafRequest, LeafSlice, QueryBasis
+from carnac.ports.queries import SLICE_BYTES, LeafRequest, LeafSlice, QueryBasis
 from tests.logs import day, segment
 
 SLICE = LeafSlice(segment=segment("s", day(1)), clip=None)
@@ -104,11 +104,11 @@ def test_the_last_used_are_kept_within_both_bounds() -> None:
     for sql in ("a", "b", "a", "c"):
         asker.ask(sql)
     assert [asker.ask("a"), asker.ask("b")] == [True, False]
-    asker = Asker(PlanCache(slices_max=5), slices=2)
+    asker = Asker(PlanCache(bytes_max=5 * SLICE_BYTES), slices=2)
     for sql in ("a", "b", "c"):
         asker.ask(sql)
     assert [asker.ask("c"), asker.ask("b"), asker.ask("a")] == [True, True, False]
-    asker = Asker(PlanCache(slices_max=1), slices=2)
+    asker = Asker(PlanCache(bytes_max=SLICE_BYTES), slices=2)
     assert [asker.ask() for _ in range(2)] == [False, False]
 
 

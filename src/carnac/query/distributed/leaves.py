@@ -20,7 +20,7 @@ from carnac.query.planning import Scan
 from carnac.query.relations import Columns, Relation, Scope, Tables
 from carnac.query.rewriting.sketching import PREFIX
 from carnac.query.schema.names import column_lookup
-from carnac.query.syntax import Node, parse, unparse, walk
+from carnac.query.syntax import TREE_BYTES, Node, parse, unparse, walk
 
 if TYPE_CHECKING:
     import duckdb
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 LEAVES_MAX = 2_000
 """Statements that are known to be harmless."""
-LEAF_CHARS_MAX = 8 << 20
-"""Maximum number of characters of these, with the names of their columns."""
+LEAF_BYTES_MAX = 50 << 20
+"""Maximum memory of their trees."""
 _Asked: TypeAlias = tuple[str, str, tuple[str, ...], tuple[str, ...]]
 
 
@@ -54,8 +54,8 @@ class CheckedLeaf:
 
 _PASSED: Memo[_Asked, CheckedLeaf] = Memo(
     values_max=LEAVES_MAX,
-    weight_max=LEAF_CHARS_MAX,
-    weigh=lambda asked, _: len(asked[0]) + sum(map(len, asked[2])),
+    weight_max=LEAF_BYTES_MAX,
+    weigh=lambda asked, _: TREE_BYTES * (len(asked[0]) + sum(map(len, asked[2]))),
 )
 
 

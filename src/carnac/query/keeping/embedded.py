@@ -7,8 +7,9 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
+from carnac.core.segments.segment import ColumnType
 from carnac.ports.distributed import GatherLimit
 from carnac.ports.memo import Memo, key_of_values
 from carnac.ports.queries import QueryBasis
@@ -55,14 +56,22 @@ _NO_BASIS = QueryBasis(
 _PLAIN = COUNTS | SUMS | MEANS | SAME | {"approx_count_distinct"}
 SHARE = 5
 """Factor on a leaf's minimum of rows, for a statement that is split only to keep its results."""
+_Split: TypeAlias = tuple[str, Hashable, tuple[tuple[str, ColumnType], ...]]
+"""A statement, its values, and the columns of what it reads."""
 SPLITS_MAX = 500
 """Statements whose splits are remembered."""
+SPLIT_CHARS_MAX = 16 << 20
+"""Maximum number of characters of these, and of their parts."""
 ROUND_BYTES_MAX = 256 << 20
 """Maximum size of a partial result in memory; a statement that gives more is run as it is."""
 
 
-def _memo() -> Memo[Hashable, tuple[Round | None]]:
-    return Memo(values_max=SPLITS_MAX, weight_max=SPLITS_MAX, weigh=lambda *_: 1)
+def _memo() -> Memo[_Split, tuple[Round | None]]:
+    return Memo(
+        values_max=SPLITS_MAX,
+        weight_max=SPLIT_CHARS_MAX,
+        weigh=lambda key, _: 3 * len(key[0]),  # the statement, what a leaf is asked, and the rest
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +93,7 @@ class Embedded:
     """
 
     leaves: LeafRunner
-    _splits: Memo[Hashable, tuple[Round | None]] = field(default_factory=_memo)
+    _splits: Memo[_Split, tuple[Round | None]] = field(default_factory=_memo)
 
     @contextmanager
     def shown(self, query: RunningQuery, plan: Plan, keeping: Keeping) -> Iterator[Plan]:
@@ -233,7 +242,7 @@ def split_alone(query: RunningQuery, plan: Plan) -> Round | None:
     )
 
 
-def _key_of(plan: Plan) -> Hashable | None:
+def _key_of(plan: Plan) -> _Split | None:
     """Return what a split depends on; None if it is another one each time, or cannot be told."""
     values = key_of_values(plan.parameters)
     if plan.tables or plan.is_volatile or values is None:

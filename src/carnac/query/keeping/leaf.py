@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from carnac.query.hours import with_scans
-from carnac.query.keeping.store import KeptResult, KeptResults, Taken
+from carnac.query.keeping.store import KeptResults, Taken, kept_result
 from carnac.query.scans import rows_in
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ class KeptLeaf:
                 continue
             table = pa.Table.from_batches(block.held, schema).combine_chunks()
             slices = frozenset(keys_of(block.slices))
-            self._kept.keep(block.piece.key, KeptResult(slices, table, rows_in(block.slices)))
+            self._kept.keep(block.piece.key, kept_result(slices, table, rows_in(block.slices)))
 
 
 def blocks_of(slices: Sequence[LeafSlice]) -> list[list[LeafSlice]]:

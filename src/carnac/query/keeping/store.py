@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING
 
-from carnac.ports.queries import KEPT_ROWS_MIN
+from carnac.ports.queries import KEPT_ROWS_MIN, SLICE_BYTES
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -20,8 +20,11 @@ KEPT_BYTES = 256 << 20
 ENTRY_BYTES = 16 << 20
 MEMORY_SHARE = 4
 """Divisor: at most this part of the memory of queries is for kept results."""
-SLICE_BYTES = 200
-"""Approximate size of a kept slice."""
+PACKED_BYTES_MAX = 32 << 10
+"""Size of the largest table that is kept as bytes: each column of a table takes `COLUMN_BYTES` besides."""
+PACKED_OVERHEAD_BYTES = 500
+COLUMN_BYTES = 2_000
+"""Memory of a column besides its values, measured: objects, and buffers that are larger than their values."""
 TAKEN_MAX = 32
 """Results of one statement that are put together at most; the slices of others are read again, and kept as one."""
 LARGE_MAX = 10_000
@@ -33,17 +36,48 @@ class KeptResult:
     """The result of a statement over some slices.
 
     Attributes:
+        held: A table, or its bytes as a stream of Arrow if it is small.
         rows: Of these segments.
+        size_bytes: In memory.
     """
 
     slices: frozenset[SliceKey]
-    table: pa.Table
+    held: pa.Table | bytes
     rows: int
+    size_bytes: int
 
     @property
-    def size_bytes(self) -> int:
-        """In memory."""
-        return int(self.table.get_total_buffer_size()) + SLICE_BYTES * len(self.slices)
+    def table(self) -> pa.Table:
+        """The rows of the result."""
+        import pyarrow as pa
+
+        return (
+            pa.ipc.open_stream(self.held).read_all() if isinstance(self.held, bytes) else self.held
+        )
+
+
+def kept_result(slices: frozenset[SliceKey], table: pa.Table, rows: int) -> KeptResult:
+    """Return a result as it is kept.
+
+    Args:
+        rows: Of the segments.
+    """
+    own_bytes = SLICE_BYTES * len(slices)
+    size_bytes = int(table.get_total_buffer_size())
+    if size_bytes <= PACKED_BYTES_MAX:
+        packed = _packed(table)
+        return KeptResult(slices, packed, rows, own_bytes + PACKED_OVERHEAD_BYTES + len(packed))
+    own_bytes += COLUMN_BYTES * sum(one.num_chunks for one in table.columns)
+    return KeptResult(slices, table, rows, own_bytes + size_bytes)
+
+
+def _packed(table: pa.Table) -> bytes:
+    import pyarrow as pa
+
+    stream = pa.BufferOutputStream()
+    with pa.ipc.new_stream(stream, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(stream.getvalue().to_pybytes())
 
 
 @dataclass(slots=True)
@@ -216,4 +250,4 @@ class WholeAnswer:
     def keep(self, table: pa.Table) -> None:
         """Keep a whole answer, unless it is too large or may not be kept."""
         if self.populates:
-            self.kept.keep(self.key, KeptResult(self.slices, table, self.rows))
+            self.kept.keep(self.key, kept_result(self.slices, table, self.rows))

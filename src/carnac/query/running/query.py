@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from carnac.core.quoting import quote_text
 from carnac.ports.memo import Memo
+from carnac.ports.queries import SLICE_BYTES
 from carnac.ports.threads import GRACE_MS, INTERRUPT_S
 from carnac.query.cache import FileCache
 from carnac.query.distributed.leaves import register_remote
@@ -36,8 +37,8 @@ Select = Callable[["Sequence[LeafSlice]", bool], str]
 
 NARROWED_MAX = 500
 """Statements whose newest (or oldest) files are known."""
-NARROWED_SLICES = 100_000
-"""Maximum slices of these together."""
+NARROWED_BYTES = 20 << 20
+"""Maximum memory of these together."""
 
 _Edge: TypeAlias = tuple[TimeEdge, tuple[tuple[str, str], ...], tuple["SliceKey", ...]]
 """The rows that a statement needs, the types of columns that it names, and the slices that it reads."""
@@ -46,8 +47,8 @@ _Edge: TypeAlias = tuple[TimeEdge, tuple[tuple[str, str], ...], tuple["SliceKey"
 def _narrowings() -> Memo[_Edge, Sequence[LeafSlice]]:
     return Memo(
         values_max=NARROWED_MAX,
-        weight_max=NARROWED_SLICES,
-        weigh=lambda key, kept: len(key[2]) + len(kept),
+        weight_max=NARROWED_BYTES,
+        weigh=lambda key, kept: SLICE_BYTES * (len(key[2]) + len(kept)) + len(key[0].sql),
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from carnac.ports.memo import Memo, key_of_values
-from carnac.ports.queries import QueryBasis
+from carnac.ports.queries import SLICE_BYTES, QueryBasis
 from carnac.query.dialect.clauses import without_clauses
 from carnac.query.functions import is_volatile
 from carnac.query.syntax import Node, parse, unparse, walk
@@ -76,8 +76,8 @@ def _is_group(item: Node) -> bool:
 
 TEXTS_MAX = 1_000
 TEXT_CHARS = 4 << 20
-SLICES_MAX = 500_000
-"""Maximum slices of all bases that are kept."""
+BASES_BYTES = 100 << 20
+"""Maximum memory of all bases that are kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,9 @@ _TEXTS: Memo[str, _Text] = Memo(
 )
 
 _BASES: Memo[Hashable, QueryBasis] = Memo(
-    values_max=TEXTS_MAX, weight_max=SLICES_MAX, weigh=lambda _, basis: len(basis.slices)
+    values_max=TEXTS_MAX,
+    weight_max=BASES_BYTES,
+    weigh=lambda _, one: SLICE_BYTES * len(one.slices) + 3 * len(one.statement),
 )
 
 
