@@ -76,7 +76,7 @@ class TestAt:
         with pytest.raises(NotFound, match="there is no revision 4 yet; the newest is 3"):
             store.sql("SELECT 1", at=4)
         with pytest.raises(
-            NotFound, match=r"'first' is neither .*, nor a tag, .*; the tags are second$"
+            NotFound, match=r"'first' is neither .*, nor a tag, .*; the tags are 'second'$"
         ):
             store.sql("SELECT 1", at="first")
         for far in (str(2**63), "9" * 5_000):

@@ -213,7 +213,7 @@ def require_whole(commits: Sequence[Commit], after: int, newest: int) -> tuple[C
 
 def no_such_name(text: str, tags: Iterable[str]) -> NotFound:
     """Return the error for what is neither a revision, nor a tag, nor a time."""
-    names = first_of(sorted(tags), 10)
+    names = first_of([f"'{tag}'" for tag in sorted(tags)], 10)
     there = f"; the tags are {names}" if names else ""
     return NotFound(
         f"'{text}' is neither a revision, nor a tag, nor a time like 2013-01-31T18:30:00Z{there}",
