@@ -22,7 +22,7 @@ import numpy as np
 
 from carnac.api.sql.kinds import is_bytes, is_list
 from carnac.errors import Invalid
-from carnac.query.export.values import to_text
+from carnac.query.export.values import float_text, to_json_value, to_text
 from carnac.query.results import is_huge
 
 if TYPE_CHECKING:
@@ -218,13 +218,7 @@ def _in_zone(value: date, zone: ZoneInfo) -> str:
 def _json_float(value: float) -> str:
     if math.isfinite(value):
         return repr(value)
-    return f'"{_float_word(value)}"'
-
-
-def _float_word(value: float) -> str:
-    if math.isnan(value):
-        return "NaN"
-    return "Infinity" if value > 0 else "-Infinity"
+    return f'"{float_text(value)}"'
 
 
 def _short_floats(column: pa.Array) -> list[str]:
@@ -238,27 +232,12 @@ def _short_floats(column: pa.Array) -> list[str]:
 def _json_other(value: object) -> str:
     if isinstance(value, Decimal):
         return format(value, "f")
-    return json_text(str(_plain(value)))
+    return json_text(str(to_json_value(value, _scalar)))
 
 
 def _compact(value: object) -> str:
     """Return a list or a struct as JSON."""
-    return json.dumps(_plain(value), ensure_ascii=False, separators=(",", ":"))
-
-
-def _plain(value: object) -> object:
-    """Return what `json.dumps` takes."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else _float_word(value)
-    if value is None or isinstance(value, bool | int | str):
-        return value
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple) and not hasattr(value, "nanoseconds"):
-        return [_plain(item) for item in value]
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode("ascii")
-    return _scalar(value)
+    return json.dumps(to_json_value(value, _scalar), ensure_ascii=False, separators=(",", ":"))
 
 
 def _scalar(value: object) -> object:

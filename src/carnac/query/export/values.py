@@ -6,7 +6,7 @@ import base64
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING
@@ -65,26 +65,30 @@ def _csv_field(value: object) -> str:
     return '"' + text.replace('"', '""') + '"'
 
 
-def to_json_value(value: object) -> object:
-    """Return a value as JSON holds it: times are ISO 8601, bytes base64, NaN and infinities text."""
+def to_json_value(value: object, scalar: Callable[[object], object] | None = None) -> object:
+    """Return a value as JSON holds it: times are ISO 8601, bytes base64, NaN and infinities text.
+
+    Args:
+        scalar: Form of times, decimals and whatever else JSON has no words for; None: their text.
+    """
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float):
-        return value if math.isfinite(value) else _float_text(value)
+        return value if math.isfinite(value) else float_text(value)
     if isinstance(value, bytes):
         return base64.b64encode(value).decode("ascii")
     if isinstance(value, dict):
-        return {str(key): to_json_value(item) for key, item in value.items()}
+        return {str(key): to_json_value(item, scalar) for key, item in value.items()}
     if isinstance(value, list) or type(value) is tuple:
-        return [to_json_value(item) for item in value]
-    return _scalar_text(value)
+        return [to_json_value(item, scalar) for item in value]
+    return (scalar or _scalar_text)(value)
 
 
 def _scalar_text(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, float):
-        return _float_text(value)
+        return float_text(value)
     if isinstance(value, datetime):
         return _datetime_text(value)
     if isinstance(value, date | time | Decimal):
@@ -98,7 +102,8 @@ def _scalar_text(value: object) -> str:
     return str(value)
 
 
-def _float_text(value: float) -> str:
+def float_text(value: float) -> str:
+    """Return a number as text, NaN and the infinities by their names."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
