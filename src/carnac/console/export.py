@@ -24,7 +24,7 @@ PAGE = """<!doctype html>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 {{policy}}
 <title>{{title}}</title>
-<style>svg.marks { max-width: max(calc(100vw - 4.5em), 46em); height: auto }</style>
+<style>:root { color-scheme: light dark } svg.marks { max-width: max(calc(100vw - 4.5em), 46em); height: auto }</style>
 <script>{{bundle}}</script>
 </head>
 <body>
