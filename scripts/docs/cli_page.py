@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import typer.main
-
 from carnac.cli.app import PANELS, CommandInfo
-from carnac.cli.commands import all_commands, load
+from carnac.cli.commands import all_commands, built
 from carnac.errors import AllRejected, CarnacError
 
 _INTRO = """\
@@ -56,7 +54,7 @@ def render() -> str:
 
 def click_commands() -> dict[str, Any]:
     """Return every command as the library below sees it, by name."""
-    return dict(_walk(typer.main.get_command(load()), ""))
+    return dict(_walk(built(), ""))
 
 
 def _exit_codes() -> Iterator[str]:

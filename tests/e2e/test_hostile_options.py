@@ -6,9 +6,8 @@ import random
 from typing import Any
 
 import pytest
-import typer
 
-from carnac.cli.commands import load
+from carnac.cli.commands import built
 from scripts.docs.cli_page import click_commands
 from tests.commandlines import RUNS_ON, SHORTER
 from tests.e2e.test_hostile_lines import SPEC, Line, Stage, _dumped, stage
@@ -29,7 +28,7 @@ ROOT = ""
 
 def commands() -> dict[str, Any]:
     """Return every command by its name, and what stands before all of them."""
-    return {ROOT: typer.main.get_command(load()), **click_commands()}
+    return {ROOT: built(), **click_commands()}
 
 
 def lines_of(name: str, rng: random.Random) -> list[list[str]]:

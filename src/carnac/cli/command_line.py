@@ -97,12 +97,12 @@ def _silence_libraries() -> None:
 
 
 def _run(args: Sequence[str], session: Session) -> int:
-    from carnac.cli.commands import load
+    from carnac.cli.commands import built
 
     for arg in args:
         check_text(arg, "an argument of the command line")
     completed = words_before(os.environ)
-    app = load(first_word(args if completed is None else completed))
+    app = built(first_word(args if completed is None else completed))
     try:
         code = app(args=list(args), prog_name="carnac", obj=session, standalone_mode=False)
     except SystemExit as exit_:

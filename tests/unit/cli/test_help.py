@@ -9,7 +9,7 @@ import pytest
 
 from carnac.cli import main
 from carnac.cli.app import PANELS
-from carnac.cli.commands import doctor
+from carnac.cli.commands import built, doctor
 from scripts.docs.cli_page import click_commands
 from tests.house.checkout import ROOT
 
@@ -61,3 +61,11 @@ def test_every_option_that_takes_a_number_from_somewhere_on_takes_it_to_somewher
     }
     assert len(ranges) > 5
     assert None not in ranges.values()
+
+
+def test_an_application_is_kept_until_there_are_more_commands() -> None:
+    one, again = built("log"), built("log")
+    assert one is again
+    every = built()
+    assert set(every.commands) >= {"log", "sql", "task"}
+    assert built("log") is every

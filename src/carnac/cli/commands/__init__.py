@@ -5,8 +5,9 @@ To import all of them takes as long as a query, so a command line that names one
 
 from __future__ import annotations
 
+from functools import lru_cache
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from carnac.cli.app import COMMANDS, CommandInfo, app
 from carnac.cli.modules import MODULES
@@ -25,6 +26,23 @@ def load(word: str | None = None) -> typer.Typer:
     for module in homes or MODULES:
         import_module(f"{__name__}.{module}")
     return app
+
+
+def built(word: str | None = None) -> Any:
+    """Return the application that `load` gives, ready to be called; see there.
+
+    Typer would make its commands and their options anew for each command line that a process runs, which takes ten
+    times as long as a small command.
+    """
+    load(word)
+    return _built(len(COMMANDS))
+
+
+@lru_cache(maxsize=1)
+def _built(commands: int) -> Any:  # noqa: ARG001 - when there are more of them, it is made again
+    from typer.main import get_command
+
+    return get_command(app)
 
 
 def all_commands() -> dict[str, CommandInfo]:
