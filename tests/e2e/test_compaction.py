@@ -69,9 +69,7 @@ def test_a_spec_of_what_is_not_there_yet_is_set_with_a_warning(run: Run, store: 
 
 
 def test_specs_are_set_shown_and_removed(run: Run, store: Path, spec: Path) -> None:
-    assert (
-        "no datasource is compacted by itself" in run("compaction", "status", "--store", store).out
-    )
+    assert "no datasource is kept compacted" in run("compaction", "status", "--store", store).out
     run("compaction", "set", spec, "--store", store)
     (shown,) = run("compaction", "show", "--store", store).json
     assert shown == {"dataSource": "flights", "granularitySpec": {"segmentGranularity": "MONTH"}}

@@ -144,9 +144,7 @@ def status(
         )
         return
     if not found.states:
-        session.output.line(
-            "no datasource is compacted by itself; set a spec: carnac compaction set"
-        )
+        session.output.line("no datasource is kept compacted; set a spec: carnac compaction set")
         return
     if datasource is None:
         _print_summary(session, found.states)
