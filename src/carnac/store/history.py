@@ -150,8 +150,12 @@ class History:
             NotFound: It is to be removed and is not there.
         """
         _require_texts(change)
-        if change.mapping is None and change.name not in self._metadata.lookups():
-            raise NotFound(f"there is no lookup '{change.name}'", lookup=change.name)
+        lookups = self._metadata.lookups() if change.mapping is None else {}
+        if change.mapping is None and change.name not in lookups:
+            known = ", ".join(sorted(lookups)) or "none yet"
+            raise NotFound(
+                f"there is no lookup '{change.name}'; there are {known}", lookup=change.name
+            )
         return self._metadata.publish(
             Publication(kind=CommitKind.LOOKUP, lookups=(change,), message=message)
         )

@@ -51,7 +51,7 @@ class UserRecords(SqlTransactions):
 
         def work(session: Session) -> None:
             if session.row(sql.FIND_USER, name=name) is None:
-                raise NotFound(f"there is no user '{name}'", user=name)
+                raise NotFound(f"there is no user '{name}'; carnac users lists them", user=name)
             session.run(sql.REMOVE_USER, name=name)
 
         self._write(work)

@@ -89,7 +89,7 @@ class Users:
         """
         accounts = self._records.accounts()
         if name not in accounts.users:
-            raise NotFound(f"there is no user '{name}'", user=name)
+            raise NotFound(f"there is no user '{name}'; carnac users lists them", user=name)
         return token_of(accounts.users[name], accounts.key)
 
 

@@ -186,7 +186,7 @@ def _print_summary(session: Session, states: Mapping[str, Sequence[ChunkState]])
 def _print_chunks(session: Session, states: Sequence[ChunkState]) -> None:
     if not states:
         session.output.line(
-            "nothing is known of its time chunks: it has none, or no controller has looked at them"
+            "nothing is known of its time chunks: it has none, all are too new, or no controller has looked at them"
         )
         return
     columns = columns_of("chunk! | state! | segments# | priority# | cost# | reason")
