@@ -76,15 +76,15 @@ MODES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scale:
-    """How much there is to do.
+    """The amount of work.
 
     Attributes:
         chunks: Hours with rows in them before the stream begins.
-        segments: Of each chunk then.
-        rows: Of each of these segments.
-        appends: Late ones.
-        late_rows: Of each append, in three of the chunks.
-        period_ms: From one append to the next, at least.
+        segments: Segments of each chunk at that time.
+        rows: Rows of each of these segments.
+        appends: Number of late appends.
+        late_rows: Rows of each append, in three of the chunks.
+        period_ms: Least time from one append to the next.
     """
 
     chunks: int = 6
@@ -148,7 +148,7 @@ class LateDataProof:
     """Runs the stream, on one store and one Spark session.
 
     Args:
-        say: Told what happens, line by line.
+        say: Shows a line for each event.
     """
 
     def __init__(

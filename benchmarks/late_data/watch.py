@@ -28,10 +28,10 @@ class Episode:
     """One attempt at a task, from its start to its end.
 
     Attributes:
-        waited_ms: How long it took to get its locks, the questions themselves included.
+        waited_ms: Time that it took to get its locks, the requests themselves included.
         is_delayed: Somebody else's lock kept it waiting.
-        bytes_written: Of segments that a compaction published.
-        bytes_wasted: Of segments that a compaction wrote for nothing.
+        bytes_written: Bytes of segments that a compaction published.
+        bytes_wasted: Bytes of segments that a compaction wrote for nothing.
     """
 
     task_id: str

@@ -77,7 +77,7 @@ class RealReplacements:
     """The replacements, in a folder.
 
     Attributes:
-        say: Told what happens, line by line.
+        say: Shows a line for each event.
         judged: Every query and its verdict; filled when the run has ended.
     """
 

@@ -43,7 +43,7 @@ class Replacement:
     The old ones were appended one by one. All durations are whole seconds.
 
     Attributes:
-        old_on: For each old segment the server that has it, counted from 0; not empty.
+        old_on: The server of each old segment, counted from 0; not empty.
         new: How many new ones there are; > 0.
         load_s: How long a server loads each segment, the old ones first; > 1 each; a server loads one at a time.
         servers: How many servers there are; > 1.

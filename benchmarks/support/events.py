@@ -56,7 +56,7 @@ def make_table(rows: int, *, file_index: int, day: int | None = None) -> pa.Tabl
     """Return the rows of one file, in random order of time.
 
     Args:
-        day: Of the month, from 0, that all rows are of; also one after it. None: of all.
+        day: Day of all rows in the month, counted from 0; also one after the month. None: rows are of all days.
     """
     rng = np.random.default_rng([SEED, file_index])
     weights = _hour_weights()

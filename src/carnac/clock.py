@@ -40,7 +40,7 @@ class StoreClock:
     where there is no server, it is the machine's.
 
     Args:
-        machine: In place of the machine's clock, for tests.
+        machine: Clock in place of the machine's, for tests.
     """
 
     def __init__(self, machine: Clock | None = None) -> None:

@@ -27,7 +27,7 @@ class Ledger:
     """The revisions that this process has published, in order.
 
     Attributes:
-        revisions: Of commits that are there for certain.
+        revisions: Revisions of commits that are there for certain.
         is_unclear: A commit was broken off, and may be there or not.
     """
 

@@ -123,7 +123,7 @@ class PlainEngine:
     Attributes:
         gate: A statement waits before each batch until it is set.
         running: Statements that have begun and not ended.
-        batches: That were given, of all statements.
+        batches: Number of batches that were given, over all statements.
     """
 
     gate: threading.Event = field(default_factory=threading.Event)

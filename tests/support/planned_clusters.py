@@ -175,10 +175,10 @@ class Rebalance:
         runs: Runs that had moves.
         moves: Moves of all runs.
         size_bytes: Bytes to load.
-        cost_before: At the start.
-        cost_after: At the end.
+        cost_before: Cost at the start.
+        cost_after: Cost at the end.
         settled: Whether there was nothing left to do; otherwise it was cut off.
-        blockers: Of the last run.
+        blockers: Blockers of the last run.
         cluster: The cluster at the end.
     """
 

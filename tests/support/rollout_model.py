@@ -48,8 +48,8 @@ class Model:
     """One log under one protocol, and how far faults may go.
 
     Attributes:
-        copies: Of a segment, more than which no server loads.
-        crashes: Of servers and brokers, together.
+        copies: Most copies of a segment that servers load.
+        crashes: Crashes of servers and brokers together.
         successions: Times that leadership passes to another coordinator.
         is_hostile: Whether the balancer is.
     """
@@ -441,8 +441,8 @@ class Explored:
     """How far an exploration went.
 
     Attributes:
-        states: Different ones.
-        steps: From one to another, all tried.
+        states: Number of different states.
+        steps: Number of steps from one to another; all are tried.
         is_whole: Nothing was left out.
     """
 

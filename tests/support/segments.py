@@ -47,7 +47,7 @@ def write_segment(
 
     Args:
         rows: Not empty. `__time` is epoch milliseconds, or ISO 8601 text.
-        types: Of the columns, in file order; default: of all names in the rows, guessed from their values.
+        types: Types of the columns in file order; default: all names in the rows, with types guessed from the values.
         chunk: Default: the smallest run of whole days that holds the rows.
     """
     import pyarrow as pa

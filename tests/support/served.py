@@ -106,7 +106,7 @@ class ServedStore:
     """A store, historicals over it, and brokers that ask them.
 
     Attributes:
-        lines: To each historical.
+        lines: Connections to the historicals.
     """
 
     def __init__(self, folder: Path, historicals: int) -> None:

@@ -65,8 +65,8 @@ def run_spark_cluster(
     """Start a master and workers; stop them, and the executors they have started, at the end.
 
     Args:
-        cores: Of each worker.
-        memory: Of each worker, for executors, as Spark writes it.
+        cores: Cores of each worker.
+        memory: Memory of each worker for executors, as Spark writes it.
 
     Raises:
         Unavailable: There is no Java, or one of them does not start.

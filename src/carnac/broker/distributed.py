@@ -61,12 +61,12 @@ class Tools:
 
     Attributes:
         engine: Plans and merges.
-        cluster: Whom to ask.
+        cluster: Servers to ask.
         planned: See there.
         catalog: Returns what a query may see of a revision.
         earlier: See there.
-        plans: Of statements that were asked before.
-        part_bytes: Of a query's files, asked of one server before another one is.
+        plans: Plans of statements that were asked before.
+        part_bytes: Bytes of a query's files that are asked of one server before another one is.
     """
 
     engine: QueryEngine

@@ -83,7 +83,7 @@ class Executor(Protocol):
         """Plan a statement on the revision that it means.
 
         Args:
-            timeout_ms: After which it is stopped, from now on; 0: no limit.
+            timeout_ms: Time from now on after which it is stopped; 0: no limit.
 
         Raises:
             Invalid, NotFound, Unavailable, Corrupt: As `Broker.run`.

@@ -35,7 +35,7 @@ class Membership:
     """Says which revision to plan on. Safe for threads.
 
     Args:
-        metadata: Where heartbeats go, and what is told stands.
+        metadata: Store of heartbeats and of the told revision.
         reading: Keeps a revision readable until the block ends.
         record: The broker as it announces itself.
 

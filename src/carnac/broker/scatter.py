@@ -69,7 +69,7 @@ class _Task:
     """A request to a server.
 
     Attributes:
-        leaf_id: By which it is stopped: a server that came back may have been asked again for the same query.
+        leaf_id: Id by which it is stopped, as a server that came back may have been asked again for the same query.
     """
 
     request: LeafRequest

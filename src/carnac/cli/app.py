@@ -54,7 +54,7 @@ class CommandInfo:
     Attributes:
         name: As typed, without `carnac`: `sql`, `lookups set`.
         examples: Lines to paste.
-        module: In which it is.
+        module: Module of the command.
     """
 
     name: str

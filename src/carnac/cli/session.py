@@ -34,8 +34,8 @@ class Session:
     """One run of the command line.
 
     Attributes:
-        store_name: From `--store`; None: as the settings say.
-        overlord_url: From `--overlord`; None: as the settings say.
+        store_name: Value of `--store`; None: as the settings say.
+        overlord_url: Value of `--overlord`; None: as the settings say.
         is_debug: Show tracebacks.
         owns_process: The process ends with the command line; nobody else uses the libraries that it loads.
         interruption: The signal that interrupted it, if one did.
@@ -80,9 +80,9 @@ class Session:
 
         Args:
             create: Make it if it is not there.
-            deep_storage: Of a new store, in place of the settings'.
-            gives_way: Nobody waits for what Spark does here.
-            query_timeout_ms: In place of the settings'; 0: no limit.
+            deep_storage: Deep storage of a new store, in place of the settings'.
+            gives_way: Nobody waits for the work of Spark here.
+            query_timeout_ms: Limit in place of the settings'; 0: no limit.
 
         Raises:
             NotFound: There is none.

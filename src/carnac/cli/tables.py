@@ -45,7 +45,7 @@ def render_table(
     """Return the lines of a table: titles, a rule, then the rows.
 
     Args:
-        width: Of the terminal; text columns are cut with `…` to fit into it. None: never cut.
+        width: Width of the terminal; text columns are cut with `…` to fit into it. None: never cut.
     """
     cells = [[printable(cell, keep="") for cell in row] for row in rows]
     widths = [

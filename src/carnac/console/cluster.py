@@ -53,10 +53,10 @@ class ClusterStory:
 
     Attributes:
         asked: All queries.
-        moments: In order of time.
-        revisions: Of the series `published` and `answered`.
+        moments: Moments in order of time.
+        revisions: Points of the series `published` and `answered`.
         segments: Loaded segments, a series for each server.
-        lives: From when to when each process ran, with its name.
+        lives: Name of each process, and the time from its start to its end.
         end_s: Where the picture ends.
     """
 

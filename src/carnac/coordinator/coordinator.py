@@ -52,7 +52,7 @@ class CoordinatorSettings:
         url: Where its HTTP interface is; empty if it has none.
         tier_aliases: Tiers by the name that stands for them in rules.
         patience_ms: How long a revision waits for segments that are not loaded.
-        throttles: Of runs of the planner.
+        throttles: Throttles of runs of the planner.
         restart_grace_ms: How long a historical that has gone is waited for, before copies that others have too are made
             anew.
         period_ms: Pause between rounds.

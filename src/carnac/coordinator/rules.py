@@ -76,7 +76,7 @@ def rules_in_force(
     """Return the rules that are kept as texts as Druid's JSON, by datasource, `_default` last.
 
     Args:
-        on_unreadable: Told of each datasource whose rules cannot be read, and why; they are left out.
+        on_unreadable: Takes each datasource whose rules cannot be read, and the reason; these rules are left out.
     """
     from carnac.core.balancing.plan.rules import dump_rule
 

@@ -52,8 +52,8 @@ class ServerState:
 
     Attributes:
         name: `host:port`, as Druid names servers.
-        used_bytes: Of what it holds and is loading.
-        loaded: Ids of what it has loaded.
+        used_bytes: Bytes of the segments that it holds and is loading.
+        loaded: Ids of the segments that it has loaded.
         failed: Why segments could not be loaded, by id.
         left_ms: How long the loads still take at the speed seen; None where nothing was seen yet.
     """
@@ -115,7 +115,7 @@ class ClusterView:
     """Answers questions about a cluster.
 
     Args:
-        url: Of this process.
+        url: URL of this process.
         serves_itself: Whether it answers queries from the files, so that it has everything where no historical lives.
         delete: Deletes an interval of a datasource.
     """

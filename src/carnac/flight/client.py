@@ -42,8 +42,8 @@ class FlightSegmentServer:
 
     Args:
         url: `grpc+tcp://host:port`, or `grpc+tls://host:port` if it is encrypted, from the server's heartbeat.
-        server_id: From there, too. Another server at that address is not asked.
-        store_id: Nor is a server of another store.
+        server_id: Id from the heartbeat. Another server at that address is not asked.
+        store_id: Id of the store. A server of another store is not asked.
         clock: By which it is found out how long its answers take, so that one that hangs is given up soon when it is
             asked what has changed; None: that is waited for as long as for anything else.
         token: Says by what a server knows that a process of the cluster asks; None: it is not told.

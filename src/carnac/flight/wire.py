@@ -53,10 +53,10 @@ class Asked(Struct, kw_only=True, forbid_unknown_fields=True):
     """The common fields of all requests.
 
     Attributes:
-        version: Of the messages.
+        version: Version of the messages.
         server_id: The server that is meant; empty: any that is there.
-        store_id: Of which store; empty: of whichever.
-        token: Shows that a process of the cluster asks, where the store has users.
+        store_id: Store whose server is meant; empty: any store.
+        token: Proof that a process of the cluster asks, if the store has users.
     """
 
     version: int

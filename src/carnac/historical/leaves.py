@@ -32,10 +32,10 @@ class Sources:
     """Where files of segments are looked for.
 
     Attributes:
-        shelf: Those that are held.
-        storage: All others.
-        checks: Of files on a disk; None: they are believed by their sizes.
-        mistrust: Told of a held file that is damaged.
+        shelf: Files of held segments.
+        storage: All other files.
+        checks: Checks of files on a disk; None: their sizes are trusted.
+        mistrust: Takes the item of a held file that is damaged.
     """
 
     shelf: Shelf

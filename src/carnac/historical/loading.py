@@ -65,7 +65,7 @@ class Loader:
     """Loads items of a shelf, the first that were asked for first. Safe for threads.
 
     Args:
-        folder: Of files that are half fetched; emptied at the start.
+        folder: Folder of files that are half fetched; emptied at the start.
         threads: Loads at a time, at least 1.
         back_off_ms: `BACK_OFF_MS`, less in tests.
     """

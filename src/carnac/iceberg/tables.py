@@ -49,7 +49,7 @@ class LoadedTable:
     """A table.
 
     Attributes:
-        location: Of the file that holds `metadata`, too.
+        location: Location of the file that holds `metadata`, too.
         metadata: As Iceberg's specification has it.
     """
 
@@ -62,8 +62,8 @@ class _Written:
     """A snapshot whose files were there when they were last looked for.
 
     Attributes:
-        state: The same for two revisions at which the datasource is the same.
-        paths: Of its files.
+        state: Text that is the same for two revisions at which the datasource is the same.
+        paths: Paths of its files.
     """
 
     snapshot: Snapshot
@@ -76,7 +76,7 @@ class _Folder:
     """The files of one table that are there, and those that are put there.
 
     Attributes:
-        sizes: By path.
+        sizes: Sizes of files by path.
     """
 
     storage: DeepStorage

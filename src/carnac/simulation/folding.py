@@ -34,7 +34,7 @@ class Arrival:
 
     Attributes:
         at_ms: When it is committed.
-        time_ms: Of its rows.
+        time_ms: Time of its rows.
     """
 
     at_ms: int
@@ -65,7 +65,7 @@ class FoldingMoment:
     Attributes:
         waiting: Tasks that wait; `running`, `deferred` (chunks) likewise.
         surplus: Segments above what sizes ask for, summed over chunks.
-        surplus_max: Of the worst chunk.
+        surplus_max: Surplus of the worst chunk.
         write_amplification: Bytes that compaction has written so far, by bytes that have arrived.
         latency_ms: Mean time from the arrival of a segment to the commit that folded it, of those folded in the hour;
             None: none was.

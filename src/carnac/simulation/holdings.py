@@ -23,9 +23,9 @@ class Holdings:
     """The holdings of servers in one tier: the only state that a simulation changes.
 
     Attributes:
-        server: Of each copy; NOWHERE before it is placed and after it is dropped.
-        source, start, end, segment, size_bytes: Of each copy; times in cells.
-        free_bytes: Of each server.
+        server: Server of each copy; NOWHERE before it is placed and after it is dropped.
+        source, start, end, segment, size_bytes: Columns of all copies; times in cells.
+        free_bytes: Free bytes of each server.
         is_open: Whether a server takes new copies.
         is_up: Whether a server is part of the cluster.
     """

@@ -64,7 +64,7 @@ def make_field(
     """Return the field of empty servers.
 
     Args:
-        hours, sizes_bytes: Of the segments of each source.
+        hours, sizes_bytes: Length and size of the segments of each source.
         cells: How many; every segment starts in one of them.
 
     Raises:

@@ -45,10 +45,10 @@ class QueryMeasure:
     """The effect on users, over the queries of the trace that find something.
 
     Attributes:
-        queries: How many.
+        queries: Number of these queries.
         mean_makespan: Mean of the most segments that any server must scan.
-        mean_ideal: Mean of what the best layout would have.
-        mean_ratio, median_ratio, p95_ratio: Of makespan over ideal.
+        mean_ideal: Mean of that number in the best layout.
+        mean_ratio, median_ratio, p95_ratio: Ratio of makespan to ideal.
         mean_unused: Mean share of the servers that could help and do nothing.
     """
 
@@ -66,10 +66,10 @@ class Measure:
     """The cluster at one time.
 
     Attributes:
-        hour: Since the strategy took over.
-        total_cost: Exact, in hours²: all pairs of segments on one server.
-        moves: Since hour 0.
-        moved_bytes: Since hour 0.
+        hour: Hours since the strategy took over.
+        total_cost: Exact cost, in hours²: all pairs of segments on one server.
+        moves: Moves since hour 0.
+        moved_bytes: Bytes of these moves.
         reloads: Copies that had to be placed anew because their server was lost, since hour 0.
     """
 

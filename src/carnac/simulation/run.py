@@ -46,7 +46,7 @@ class Film:
         share: Followed share of all copies on the servers shown.
         servers: The servers shown.
         source, start_ms: Columns of the followed copies.
-        frames: From hour 0 on, one an hour: the server of each copy, -1 where it is not held.
+        frames: Frames from hour 0 on, one an hour: the server of each copy, -1 where it is not held.
     """
 
     share: float
@@ -61,7 +61,7 @@ class Future:
     """The future of the cluster under one strategy.
 
     Attributes:
-        measures: From hour 0 to the end.
+        measures: Measures from hour 0 to the end.
         disks: Used share of every server's disk that is up at the end.
     """
 

@@ -20,7 +20,7 @@ class TierRun:
     """A tier that a strategy looks after, an hour at a time.
 
     Attributes:
-        moves, moved_bytes, reloads: Since `take_over`.
+        moves, moved_bytes, reloads: Sums since `take_over`.
     """
 
     def __init__(

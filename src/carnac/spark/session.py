@@ -128,7 +128,7 @@ class SparkHolder:
     Safe for use by many threads.
 
     Args:
-        tell: Told in a line that a start takes long; None: nobody is.
+        tell: Takes a line when a start takes long; None: nobody is notified.
     """
 
     def __init__(

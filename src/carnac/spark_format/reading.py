@@ -37,12 +37,12 @@ BATCH_ROWS = 1 << 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pinned:
-    """A revision of a datasource, and what is to be read of it. Picklable.
+    """A revision of a datasource, and the columns to read of it. Picklable.
 
     Attributes:
-        columns: Besides `__time`, in order.
+        columns: Columns besides `__time`, in order.
         has_time: Whether `__time` is read.
-        lease_id: Of the reader's lease on it; None: the store cannot be written.
+        lease_id: Id of the reader's lease on it; None: the store cannot be written.
     """
 
     store: str | None

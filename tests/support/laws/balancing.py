@@ -56,7 +56,7 @@ def check_placements(
     """Check BL-3 for loads (moves are loads on their target) that are planned together.
 
     Args:
-        cluster: Before the plan.
+        cluster: State of the cluster before the plan.
         segment: Segment of each load.
         target: Server of each load.
         tier: The tier that each load is for.

@@ -52,7 +52,7 @@ class Story:
     """One run of the demo in a folder.
 
     Attributes:
-        seconds: Of the steps told so far.
+        seconds: Duration of the steps told so far.
         checks: Filled by the step that checks.
     """
 

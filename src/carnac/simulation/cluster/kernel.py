@@ -57,8 +57,8 @@ class Process:
     """A simulated process.
 
     Attributes:
-        frozen_until_ms: It runs no strand before: stopped, swapped out, asleep.
-        skew_ms: Its machine's clock is so far ahead.
+        frozen_until_ms: Time before which it runs no strand: stopped, swapped out, asleep.
+        skew_ms: Time by which its machine's clock is ahead.
     """
 
     name: str

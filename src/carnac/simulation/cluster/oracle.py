@@ -35,9 +35,9 @@ class Wanted:
     """A change that a writer wants, once.
 
     Attributes:
-        rows: That it adds.
-        within: Rows there are taken away, if `hits` them; None: none are.
-        revision: Where the log has it; None: it has not.
+        rows: Rows that it adds.
+        within: Interval whose rows are removed if `hits` accepts them; None: no row is removed.
+        revision: Revision of its commit; None: the log has none.
         acknowledged: The revision that its writer was told.
         is_refused: Its writer was told that nothing was done.
     """
@@ -74,7 +74,7 @@ class Oracle:
     """The rows of every revision.
 
     Args:
-        violate: Told of what must not be: auditor and sentence.
+        violate: Takes a violation: auditor and sentence.
     """
 
     def __init__(self, violate: Callable[[str, str], object]) -> None:

@@ -30,13 +30,13 @@ LAG_MS = 4_000
 
 @dataclass
 class Disk:
-    """The files, and the listeners that are told of what becomes of them.
+    """The files, and the listeners that are notified of changes to them.
 
     Attributes:
-        files: Their bytes, when they were written, and when by the clock of deep storage.
+        files: Bytes of each file, the time when it was written, and that time by the clock of deep storage.
         deleted: Paths that were there once.
-        on_delete: Told of a path that is about to go.
-        ahead_ms: Says how far its clock is ahead.
+        on_delete: Takes each path that is about to go.
+        ahead_ms: Returns how far its clock is ahead.
     """
 
     kernel: Kernel

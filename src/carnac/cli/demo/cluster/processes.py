@@ -58,7 +58,7 @@ class Servers:
 
     Attributes:
         folder: Holds their logs, and a folder of files for each historical.
-        lives: Of the processes that have ended.
+        lives: Lives of the processes that have ended.
     """
 
     settings: Settings

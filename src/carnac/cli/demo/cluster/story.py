@@ -38,8 +38,8 @@ class ClusterDemo:
     """One run in a folder.
 
     Attributes:
-        say: Told what happens, line by line.
-        pause_ms: Between two things that happen, so that the picture shows what each of them does.
+        say: Shows a line for each event.
+        pause_ms: Pause between two events, so that the picture shows the effect of each.
         judged: Every query and its verdict; filled when the run has ended.
     """
 

@@ -30,7 +30,7 @@ class Watch:
     """Looks at a cluster twice a second, in a thread of its own, until `stop`.
 
     Attributes:
-        names: Of the historicals, by server id.
+        names: Names of the historicals, by server id.
         started_ms: Where the picture begins, epoch milliseconds.
     """
 
