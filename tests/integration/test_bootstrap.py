@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 import carnac
-from carnac.bootstrap.store import Once, _driver_host, locate_store, open_store
+from carnac.bootstrap.store import Once, _driver_host, locate_store, open_store, process_name
 from carnac.config import Settings
 from carnac.errors import Conflict, Invalid, NotFound
 from carnac.ports.storage import METADATA_FILE
@@ -186,3 +186,19 @@ def test_executors_ask_for_places_where_they_reach_the_driver(
     settings: dict[str, object], host: str
 ) -> None:
     assert _driver_host(Settings.model_validate(settings)) == host
+
+
+@pytest.mark.parametrize(
+    ("argv", "command"),
+    [
+        (["/opt/bin/carnac", "serve"], "carnac"),
+        (["/opt/lib/carnac/__main__.py", "overlord"], "carnac"),
+        (["load.py"], "load.py"),
+        ([""], "python"),
+    ],
+)
+def test_a_process_is_named_by_its_command(
+    monkeypatch: pytest.MonkeyPatch, argv: list[str], command: str
+) -> None:
+    monkeypatch.setattr(sys, "argv", argv)
+    assert process_name().startswith(f"{command}, process ")

@@ -414,7 +414,10 @@ def no_store(name: str) -> NotFound:
 
 def process_name() -> str:
     """Return the name of this process, for people: command, process, machine."""
-    command = Path(sys.argv[0]).name if sys.argv and sys.argv[0] else "python"
+    called = Path(sys.argv[0] if sys.argv and sys.argv[0] else "python")
+    command = (
+        called.parent.name if called.name == "__main__.py" else called.name
+    )  # python -m carnac
     return f"{command}, process {os.getpid()} on {socket.gethostname()}"
 
 
