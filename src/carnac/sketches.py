@@ -203,23 +203,25 @@ def rank(state: bytes, value: float) -> float | None:
     return None if sketch.is_empty() else float(sketch.get_rank(value, inclusive=True))
 
 
-def shares(state: bytes, bounds: Sequence[float]) -> list[float | None]:
+def shares(state: bytes, bounds: Sequence[float | None]) -> list[float | None]:
     """Return the fractions of the values that are at or below each bound, and 1; Nones if the sketch is empty.
 
     Raises:
         Invalid: The bounds do not ascend.
     """
-    if any(not low < high for low, high in pairwise([*bounds, math.inf])):
-        raise Invalid(
-            f"the bounds of a distribution must ascend, not be {', '.join(map(str, bounds))}"
-        )
+    known = [one for one in bounds if one is not None]
+    if len(known) < len(bounds) or any(
+        not low < high for low, high in pairwise([*known, math.inf])
+    ):
+        said = ", ".join("null" if one is None else str(one) for one in bounds)
+        raise Invalid(f"the bounds of a distribution must ascend, not be {said}")
     sketch = _read("quantiles", ds.kll_doubles_sketch.deserialize, state)
     if sketch.is_empty():
         return [None] * (len(bounds) + 1)
-    return [float(share) for share in sketch.get_cdf(list(bounds), inclusive=True)]
+    return [float(share) for share in sketch.get_cdf(known, inclusive=True)]
 
 
-def counts(state: bytes, bounds: Sequence[float]) -> list[float | None]:
+def counts(state: bytes, bounds: Sequence[float | None]) -> list[float | None]:
     """Return how many values lie up to the first bound, between it and the next one, and so on, as `shares`."""
     found = shares(state, bounds)
     number = ds.kll_doubles_sketch.deserialize(state).n

@@ -113,6 +113,7 @@ def test_pi_is_a_column_where_one_is_called_so(store: Store) -> None:
         ("JSON_MERGE('{}')", "JSON_MERGE needs two documents at least"),
         ("JSON_MERGE('{}', page)", "malformed JSON"),
         ("JSON_PATHS('{}', '$')", "JSON_PATHS needs one document"),
+        ("JSON_PATHS(doc) OVER ()", "JSON_PATHS cannot be used as a window function"),
         ("NVL(page, 'x') FILTER (WHERE added > 3)", "FILTER"),
         ("ARRAY_OFFSET_OF([added], 2) FILTER (WHERE added > 3)", "FILTER"),
         ("IPV4_PARSE(page) FILTER (WHERE added > 3)", "IPV4_PARSE is no aggregate"),

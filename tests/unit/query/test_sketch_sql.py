@@ -158,6 +158,7 @@ def test_sketches_work_in_groups_subqueries_and_joins(
         ),
         ("SELECT theta_estimate('abc'::BLOB) FROM s", "they are no sketch"),
         ("SELECT ds_cdf(ds_quantiles_sketch(n), 3, 3) FROM s", "must ascend, not be 3.0, 3.0"),
+        ("SELECT ds_cdf(ds_quantiles_sketch(n), 3, NULL) FROM s", "must ascend, not be 3.0, null"),
         ("SELECT ds_histogram(ds_quantiles_sketch(n)) FROM s", "needs a sketch and a number"),
         ("SELECT ds_rank(n, 2) FROM s", r"BIGINT is no sketch .*DS_QUANTILES_SKETCH\(added\)"),
         ("SELECT hll_sketch_union(n, n) FROM s", r"BIGINT is no sketch .* write DS_HLL\(page\)"),

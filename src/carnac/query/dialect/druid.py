@@ -81,12 +81,12 @@ _BEFORE, _AFTER = (
 )
 _QUADS = ", ".join(f"CAST(split_part({_QUAD}, '.', {place}) AS INTEGER)" for place in range(1, 5))
 _ADDRESS_6 = (
-    "list_transform(list_transform([lower(split_part(trim(CAST(_1 AS VARCHAR)), '%', 1))], lambda text:"
-    f" CASE WHEN regexp_matches(text, ':{_BYTE}([.]{_BYTE}){{3}}$')"
-    f" THEN left(text, length(text) - length({_QUAD})) || printf('%02x%02x:%02x%02x', {_QUADS})"
-    f" ELSE text END), lambda text: CASE WHEN regexp_full_match(text, '{_HEXTETS}|({_HEXTETS})?::({_HEXTETS})?') THEN"
-    f" {_BEFORE} || CASE WHEN contains(text, '::')"
-    f" THEN repeat('0', greatest(4, 32 - length({_BEFORE}) - length({_AFTER}))) ELSE '' END || {_AFTER} END)[1]"
+    "list_transform(list_transform(list_transform([lower(split_part(trim(CAST(_1 AS VARCHAR)), '%', 1))],"
+    f" lambda text: CASE WHEN regexp_matches(text, ':{_BYTE}([.]{_BYTE}){{3}}$')"
+    f" THEN left(text, length(text) - length({_QUAD})) || printf('%02x%02x:%02x%02x', {_QUADS}) ELSE text END),"
+    f" lambda text: CASE WHEN regexp_full_match(text, '{_HEXTETS}|({_HEXTETS})?::({_HEXTETS})?')"
+    f" THEN [{_BEFORE}, {_AFTER}, CASE WHEN contains(text, '::') THEN '0' ELSE '' END] END),"
+    " lambda half: half[1] || repeat(half[3], greatest(4, 32 - length(half[1]) - length(half[2]))) || half[2])[1]"
 )
 """The digits of an address of IPv6: 32, if it is one. The zone after `%` is left out."""
 PRINTED: Mapping[str, str] = {

@@ -52,7 +52,7 @@ def rewrite_documents(
         columns: Gives these types by the name of a datasource.
 
     Raises:
-        Invalid: A call has too few or too many arguments.
+        Invalid: A call has too few or too many arguments, or is one of a window.
     """
     calls = [one for one in walk(node) if _name(one) in _MAKERS | DOCUMENT_FUNCTIONS]
     if not calls:
@@ -68,6 +68,8 @@ def rewrite_documents(
     for one in reversed(calls):  # inner calls first
         name, args = _name(one), arguments(one)
         if name in DOCUMENT_FUNCTIONS:
+            if one["class"] == "WINDOW":
+                raise Invalid(f"{name.upper()} cannot be used as a window function", function=name)
             made = _merged(args) if name == "json_merge" else _paths(args)
             kept = {key: one[key] for key in NOWHERE}
             one.clear()
@@ -80,7 +82,8 @@ def rewrite_documents(
 
 
 def _name(node: Node) -> str:
-    return str(node["function_name"]).lower() if node.get("class") == "FUNCTION" else ""
+    is_call = node.get("class") in {"FUNCTION", "WINDOW"}
+    return str(node["function_name"]).lower() if is_call else ""
 
 
 def _is_in(node: Node, documents: set[str]) -> bool:
