@@ -36,8 +36,8 @@ class SystemClock:
 class StoreClock:
     """The clock that the leases of a store go by (port `Clock`): the one of its database's server, where it has one.
 
-    The machine's own is told apart from it now and then, and at once after it was set. As long as the two agree, and
-    where there is no server, it is the machine's.
+    The machine's clock is compared with that of the server now and then, and at once after it was set. The machine's
+    clock is used as long as the two agree, and where there is no server.
 
     Args:
         machine: Clock in place of the machine's, for tests.

@@ -137,16 +137,16 @@ class Member:
 
 
 class Cluster:
-    """All historicals that live. Safe for threads.
+    """All historicals that are alive. Safe for threads.
 
     Args:
-        records: Where they say that they live.
-        connect: Reaches one.
-        make_own: Makes what reads deep storage in this process, for what no historical answers, when that is needed
-            first; None: nothing does.
+        records: Records with their heartbeats.
+        connect: Reaches a historical.
+        make_own: Makes, at the first need, a member of this process that reads deep storage for slices that no
+            historical answers; None: nothing reads these.
 
     Attributes:
-        loop: The loop that follows them.
+        loop: The loop that follows the historicals.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
-"""A broker's place in a cluster: heartbeats, what it is told, and which revision new queries are planned on.
+"""A broker's place in a cluster: its heartbeats, the told revision, and the revision for planning new queries.
 
-It announces itself before it reads what it is told, and says with each heartbeat which revisions its queries read: by
-that a coordinator knows what may be unloaded. One that could not say so for a whole lease answers nothing until it can.
+The broker announces itself before it reads the told revision. Each heartbeat says which revisions its queries read, so
+a coordinator knows what may be unloaded. A broker without a heartbeat for a whole lease answers nothing until the next.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from carnac.store.leases import Reading
 
 FOLLOW_PERIOD_MS = 100
-"""Between two looks at what is told: about so long a new revision waits for its first query."""
+"""Pause between two looks at the told revision; a new revision waits about so long for its first query."""
 RENEWALS_IN_LEASE = 3
 
 _log = logging.getLogger(__name__)
@@ -73,7 +73,7 @@ class Membership:
             return self._revisions.planning
 
     def start(self) -> None:
-        """Announce the broker, read what it is told, and go on doing so.
+        """Announce the broker, read the told revision, and go on doing so.
 
         Raises:
             Unavailable: The metadata store does not answer.
@@ -83,7 +83,7 @@ class Membership:
         self.loop.start()
 
     def turn(self) -> None:
-        """Read what is told; plan on it from now on; say so at once, and else now and then.
+        """Read the told revision, plan on it from now on, and send a heartbeat if that is a change, or if one is due.
 
         Raises:
             Unavailable: The metadata store does not answer.

@@ -126,9 +126,9 @@ class Broker:
 
     @contextmanager
     def looking(self, statement: Statement) -> Iterator[tuple[AnswerFacts, Execution]]:
-        """Plan a statement and run nothing of it; give what its answer would rest on, and what describes its rows.
+        """Plan a statement and run nothing of it; give the facts of its answer, and the execution with its columns.
 
-        No listener is told, unless it fails.
+        Listeners are notified only if it fails.
 
         Raises:
             CarnacError: As `run`.

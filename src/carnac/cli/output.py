@@ -30,7 +30,7 @@ class Output:
         self.is_colored = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
     def stop_colors(self) -> None:
-        """Write without colours from now on; libraries are told by NO_COLOR."""
+        """Write without colours from now on; libraries read NO_COLOR."""
         self.is_colored = False
         os.environ["NO_COLOR"] = "1"
 

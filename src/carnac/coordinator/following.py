@@ -22,7 +22,7 @@ RECORDS_KEPT = 10_000
 
 
 class LogView:
-    """Follows the log from a revision that is told, or in use, to its head.
+    """Follows the log from the told revision, or an older one in use, to its head.
 
     Attributes:
         live: Segments that the newest revision needs, by id.

@@ -1,4 +1,4 @@
-"""Runs of the planner: when one is due, what is ordered of it, and what is remembered from one to the next."""
+"""Runs of the planner: the times when one is due, its orders, and the memory from one run to the next."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class Failed:
     """A load that failed.
 
     Attributes:
-        times: How often.
+        times: Number of its failures.
         retry_at_ms: When it is tried again, epoch milliseconds, UTC.
-        is_let_go: Whether the server was told to forget it, so that it may be tried again.
+        is_let_go: Whether the server was ordered to forget it, so that it may be tried again.
     """
 
     times: int

@@ -55,7 +55,7 @@ class Rolling:
         self._seen: object = None
 
     def restart(self) -> None:
-        """Begin to lead: read what is told."""
+        """Begin to lead: read the told revision."""
         told = self._metadata.told()
         self.told = None if told is None else told.revision
         self.last = None

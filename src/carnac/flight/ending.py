@@ -20,13 +20,13 @@ _log = logging.getLogger(__name__)
 
 
 def shut_down(service: Any, port: int, *, stop: Callable[[], object] | None = None) -> None:
-    """Let a server take nothing new, and wait for what is being answered, `CLOSE_MAX_MS` at most. Idempotent.
+    """Let a server take nothing new, and wait for running calls, `CLOSE_MAX_MS` at most. Idempotent.
 
     Clients that have asked and do not read lose their connections.
 
     Args:
         service: A `pyarrow.flight.FlightServerBase`.
-        stop: Ends what is being answered, when it has taken so long; its clients are told, if they read.
+        stop: Ends calls that still run after that time; their clients get an error, if they read.
     """
     ending = threading.Thread(target=service.shutdown, name="carnac-flight-end", daemon=True)
     ending.start()

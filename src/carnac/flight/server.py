@@ -77,7 +77,7 @@ class FlightServer:
         self._watch.start()
 
     def close(self) -> None:
-        """Take nothing new, and wait for what is being answered, as `shut_down` does. Idempotent."""
+        """Take nothing new, and wait for running calls, as `shut_down` does. Idempotent."""
         self._watch.stop()
         shut_down(self._flight, self.port)
 

@@ -1,4 +1,4 @@
-"""The holdings of a historical: assigned segments, their files, their readers, and what has changed since when."""
+"""The holdings of a historical: assigned segments, their files, their readers, and numbered changes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from carnac.ports.serving import Holding, HoldState, Inventory
 PLACES_MAX = 16_384
 """Segments whose places are remembered: to make a path takes longer than to look at a file."""
 REMOVED_MAX = 100_000
-"""Removals that are remembered for callers that ask what has changed; beyond, they are told everything."""
+"""Removals that are remembered for callers that ask for changes; with more, a caller gets the whole inventory."""
 
 _log = logging.getLogger(__name__)
 
@@ -53,7 +53,7 @@ class Item:
         return checked is not None and (checked.inode, checked.changed_ns) == _identity(found)
 
     def holding(self) -> Holding:
-        """Return it as others are told of it."""
+        """Return it as inventories have it."""
         return Holding(
             segment_id=self.record.segment_id,
             datasource=self.record.datasource,

@@ -1,6 +1,6 @@
 """Progress of a running Spark job: tasks from Spark's status tracker, rows from an accumulator.
 
-Spark Connect offers neither; there, only the start and the end of a phase are told.
+Spark Connect offers neither; there, only the start and the end of a phase are reported.
 """
 
 from __future__ import annotations

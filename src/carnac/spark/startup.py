@@ -14,7 +14,7 @@ from carnac.errors import Unavailable
 
 STARTING = "starting Spark"
 SLOW_S = 2.0
-"""A start that takes longer is told of: somebody waits, and nothing is to be seen."""
+"""A start that takes longer is reported, as somebody waits and sees nothing."""
 REACH_TIMEOUT_S = 10
 LOG_READ_MAX_BYTES = 1 << 20
 
@@ -58,10 +58,10 @@ def require_master(master: str) -> None:
 def told_if_slow(
     tell: Callable[[str], None] | None, text: str, *, after_s: float
 ) -> Iterator[threading.Event]:
-    """Tell a text if the block takes longer than that; give what is set once it has been told.
+    """Report a text if the block takes longer than that; give an event that is set after the report.
 
     Args:
-        tell: Called from a thread of its own; None: nobody is told.
+        tell: Takes the text, in a thread of its own; None: nothing is reported.
     """
     told = threading.Event()
     if tell is None:

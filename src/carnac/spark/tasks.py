@@ -97,7 +97,7 @@ def collect(holder: SparkHolder, job: Any, watch: Watch) -> list[Any]:
     """Return the rows of a DataFrame or an RDD of `RESULT_SCHEMA`, watched.
 
     Raises:
-        CarnacError: As a task returned or raised it, or as the phase wants to stop.
+        CarnacError: As a task returned or raised it, or as the phase stops with it.
     """
     with hold_signals(holder.end_jvm) as held:
         try:

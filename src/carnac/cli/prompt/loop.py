@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 _CONTROLS = 6
-"""Where `termios.tcgetattr` has the keys that the terminal heeds itself."""
+"""Index in `termios.tcgetattr` of the keys that the terminal itself acts on."""
 
 
 @contextmanager
