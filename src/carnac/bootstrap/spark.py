@@ -94,7 +94,7 @@ def check_with_spark(spec: IngestSpec, settings: Settings) -> None:
     """Let Spark, as the settings say, read the expressions of a spec.
 
     Raises:
-        Invalid: One is not an expression.
+        Invalid: A text is not an expression.
         Unavailable: Spark does not start.
     """
     from carnac.jobs.ingest.spark_rows import check_expressions

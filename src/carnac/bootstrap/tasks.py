@@ -205,7 +205,7 @@ def run_task_attempt(
 
     Raises:
         Revoked: The attempt is not to be run, or not any more.
-        CarnacError: It failed; that is written down.
+        CarnacError: The attempt failed; the failure is recorded.
     """
     from carnac.store.jobs import StoreJobs
 

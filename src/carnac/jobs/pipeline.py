@@ -238,7 +238,7 @@ class SparkPipeline:
         """Start a stream that goes on from a position, and has each of its batches published.
 
         Raises:
-            Invalid: It cannot go on from a position, or the position is of other sources.
+            Invalid: The stream cannot go on from a position, or the position is of other sources.
         """
         from carnac.spark.streams import Stream
 

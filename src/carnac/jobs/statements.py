@@ -45,7 +45,7 @@ PIECE_ROWS = 1 << 16
 PIECES_MAX = 4
 """Pieces that wait to be taken."""
 WAIT_S = 0.1
-"""Between two looks whether somebody wants it to stop."""
+"""Time between two checks whether the statement is to stop."""
 
 
 def inputs_of(table: SparkTable) -> list[SegmentInput]:

@@ -28,7 +28,7 @@ class Database(Protocol):
         """Refuse what is closed, and what was opened before this process was forked.
 
         Raises:
-            Unavailable: It is; says what to do.
+            Unavailable: The store is closed, or was opened before the fork; says what to do.
         """
         ...
 

@@ -20,7 +20,7 @@ def require_tag_name(name: str) -> None:
     """Refuse names that `at=` would read as something else.
 
     Raises:
-        Invalid: It is no text, no name, empty, only digits, a time, or has a space at an end.
+        Invalid: The name is no text, no name, empty, only digits, a time, or has a space at an end.
     """
     if not isinstance(name, str):
         raise Invalid(f"the name of a tag is a text, not {name!r}")

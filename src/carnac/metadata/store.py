@@ -83,7 +83,7 @@ class MetadataStore(
         Raises:
             Conflict: A requirement does not hold; names the commit in the way.
             Invalid: The publication contradicts itself.
-            Revoked: Its lease is gone, or a lock that it is published under.
+            Revoked: The publication's lease is gone, or a lock that it is published under.
         """
         from carnac.metadata.publish.writer import encode_segments, write_publication
 
@@ -153,7 +153,7 @@ class MetadataStore(
         """Refuse a datasource that has no rows at a revision (None: the newest). Costs no scan of segments.
 
         Raises:
-            NotFound: It has none; says which there are.
+            NotFound: The datasource has no rows; says which ones have.
         """
         if not self.count_visible(datasource, revision=revision):
             names = ", ".join(info.name for info in self.datasources(revision))
@@ -357,7 +357,7 @@ class MetadataStore(
         """Prolong a lease, and move it to a newer revision if one is given.
 
         Raises:
-            Revoked: It has expired or was released.
+            Revoked: The lease has expired or was released.
         """
         now_ms = self._clock.now_ms()
 
@@ -491,7 +491,7 @@ def _past(session: Session, revision: int | None) -> int | None:
     """Return a retained revision that is not the newest; None if it is.
 
     Raises:
-        NotFound: It is not retained.
+        NotFound: The revision is not retained.
     """
     if revision is None or revision == load_head(session).revision:
         return None

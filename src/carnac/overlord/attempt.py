@@ -62,7 +62,7 @@ def run_attempt(
 
     Raises:
         Revoked: The attempt is not to be run, or not any more: it was claimed before, cancelled, or given up.
-        CarnacError: It failed; that is written down.
+        CarnacError: The attempt failed; the failure is recorded.
     """
     reply = metadata.change_tasks(
         ClaimAttempt(task_id=task_id, number=number, holder=holder, lease_ms=lockbox.lease_ms)

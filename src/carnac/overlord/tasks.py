@@ -190,7 +190,7 @@ class TaskService(Waiting):
 
         Raises:
             NotFound: There is no such task.
-            Conflict: It runs, or has succeeded, or depends on a task that has not.
+            Conflict: The task runs, or has succeeded, or depends on a task that has not.
         """
         self._metadata.change_tasks(RetryTask(task_id=task_id))
         return self.get(task_id)

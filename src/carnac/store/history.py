@@ -146,8 +146,8 @@ class History:
         """Publish a lookup, or its removal.
 
         Raises:
-            Invalid: Its name, a key or a value is no text.
-            NotFound: It is to be removed and is not there.
+            Invalid: The lookup's name, a key or a value is no text.
+            NotFound: The lookup to be removed is not there.
         """
         _require_texts(change)
         lookups = self._metadata.lookups() if change.mapping is None else {}
@@ -165,7 +165,7 @@ class History:
 
         Raises:
             NotFound: The revision before the commit was trimmed, and their files were deleted with it.
-            Corrupt: They should be there.
+            Corrupt: The files are gone and should be there.
         """
         found = {}
         for segment_id in restored_segments(commit):

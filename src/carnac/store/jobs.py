@@ -85,7 +85,7 @@ class StoreJobs:
         """Do what the task says, once, however often it is called for the same task; return the report.
 
         Raises:
-            CarnacError: It could not be done; `retryable` says whether another attempt may succeed.
+            CarnacError: The task could not be done; `retryable` says whether another attempt may succeed.
         """
         payload = self._find_payload(task.task_id)
         if payload is None:

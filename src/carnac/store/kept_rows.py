@@ -46,7 +46,7 @@ def keep_rows(
 
     Raises:
         Invalid: As `Store.export`; there are more rows than may be kept.
-        NeedsMore: It needs more memory or time than it has.
+        NeedsMore: The statement needs more memory or time than it has.
         NotFound, Unavailable, DiskFull: As `Store.export`.
     """
     if task.engine == "spark" and store.settings.query_spark == "never":

@@ -158,7 +158,7 @@ class LeaseKeeper:
         """Make sure that a writer lease lives for one more ttl.
 
         Raises:
-            Revoked: It is gone, and what it protected may be.
+            Revoked: The lease is gone, and the files that it protected may be.
         """
         self._metadata.renew_lease(lease.lease_id, ttl_ms=self._ttl_ms)
 
@@ -261,7 +261,7 @@ class LeaseKeeper:
         """Release leases under which no append is at work; where the database does not answer, they end by themselves.
 
         Args:
-            has_next: Another append is expected: it takes the newest one.
+            has_next: Whether another append is expected, which takes the newest lease.
         """
         kept = self._shared if has_next else None
         for lease_id in [one for one, count in self._appends.items() if not count]:

@@ -140,7 +140,7 @@ class StoreReading:
 
         Raises:
             Invalid: The text is no receipt, or its statement is wrong.
-            NotFound: Its revision is not kept any more.
+            NotFound: The receipt's revision is not kept any more.
         """
         from carnac.store.receipts import load, verify
 

@@ -108,8 +108,8 @@ def verify(reads: Reads, asked: Asked) -> ReceiptCheck:
     """Derive a receipt again and compare.
 
     Raises:
-        Invalid: It is of another store.
-        NotFound: Its revision is not kept any more.
+        Invalid: The receipt is of another store.
+        NotFound: The receipt's revision is not kept any more.
     """
     given, own = asked.receipt.store_id, reads.metadata.store_id
     if given not in {None, own}:
@@ -177,7 +177,7 @@ def load(text: str, what: str) -> Asked:
     """Return what a file of JSON says: a receipt, as HTTP gives it, with `statement`, and `parameters` if any.
 
     Raises:
-        Invalid: It is none.
+        Invalid: The file is no receipt.
     """
     content = parse_json(text, f"receipt {what}")
     if not isinstance(content, dict):

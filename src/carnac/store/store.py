@@ -384,7 +384,7 @@ class Store(StoreReading, Closing):
         """Undo one commit and keep all later appends; metadata only. The position of its writer stays.
 
         Raises:
-            Invalid: It changed no row.
+            Invalid: The commit changed no row.
             NotFound: There is no such commit, or what it took out of sight was deleted since.
             Conflict: A later commit stands in the way; it is named.
         """
@@ -396,7 +396,7 @@ class Store(StoreReading, Closing):
         """Set a lookup to a mapping of text to text, or remove it (None); a commit like any other.
 
         Raises:
-            NotFound: It is to be removed, and there is none of that name.
+            NotFound: The lookup to be removed is not there.
         """
         from carnac.core.log.commits import LookupChange
 

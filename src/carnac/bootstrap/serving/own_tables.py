@@ -37,7 +37,7 @@ def load_own_cluster(
 
     Raises:
         NotFound: There is no such file.
-        Invalid: One of them is not what it must be.
+        Invalid: One of the files does not have the form that it must have.
     """
     if segments.suffix.lower() == ".json":
         live, held, known = _of_view(segments)
@@ -157,7 +157,7 @@ def load_rules(path: Path) -> RuleSet:
 
     Raises:
         NotFound: There is no such file.
-        Invalid: It holds no rules.
+        Invalid: The file holds no rules.
     """
     value = _read_json(path)
     if not isinstance(value, Mapping):

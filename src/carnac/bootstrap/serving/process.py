@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from carnac.config import Settings
 
 ROLES = (Role.OVERLORD, Role.COORDINATOR, Role.BROKER)
-"""Those of a process that is told of none."""
+"""Roles of a process for which none are given."""
 
 _log = logging.getLogger(__name__)
 

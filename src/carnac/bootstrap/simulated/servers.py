@@ -137,7 +137,7 @@ class AskingScript(Script):
     """A broker and a client that asks it; every answer is audited.
 
     Attributes:
-        is_fresh: Since faults have stopped, the newest revision was answered.
+        is_fresh: Whether an answer came from the newest revision since faults have stopped.
     """
 
     def __init__(self, world: World, name: str, seed: str, count: int) -> None:

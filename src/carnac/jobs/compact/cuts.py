@@ -115,7 +115,7 @@ def is_cuttable(task: GroupTask) -> bool:
 
 
 def _buckets(task: GroupTask) -> tuple[int, ...]:
-    """Return how many hash buckets each time chunk gets: as told, else as many as the rows of the inputs ask for."""
+    """Return the number of hash buckets of each time chunk: that of the target, else one by the rows of the inputs."""
     wanted = task.target.partitioning.buckets
     if wanted is not None:
         return (wanted,) * len(task.chunks)

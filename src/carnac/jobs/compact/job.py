@@ -298,7 +298,7 @@ class RewriteRun:
         return reason is not None
 
     def _cancel_reason_of(self, job: RewriteJob) -> CarnacError | None:
-        """Return why the job is in vain, if it is; once it is, it stays so."""
+        """Return why the job has become useless, if it has; once useless, it stays so."""
         if self._is_stopped:
             return Unavailable("the rewrite was interrupted")
         reason = self._cancel_reasons.get(job.key) or self._find_cancel_reason(job)
@@ -385,7 +385,7 @@ def find_buckets(output_url: str, job: RewriteJob) -> tuple[Interval, ...]:
 
     Raises:
         Corrupt: A segment's file is gone or cannot be read.
-        Invalid: They are more than a group may have.
+        Invalid: There are more buckets than a group may have.
     """
     text = job.target.segment_granularity
     if text is None:

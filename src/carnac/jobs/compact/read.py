@@ -61,7 +61,8 @@ class ReadPlan:
         truncate_to: Canonical text of the granularity that times are truncated to; None: times stay.
         chunks: Time chunks of the outputs; truncation puts no row before its own.
         keeps_exact: Whether tables end with a column `EXACT_COLUMN`: microseconds before truncation.
-        is_survey: Files are read without being checked first: nothing that is read is written, or they have been.
+        is_survey: Whether files are read without being verified first: the rows are not written, or the files were
+            verified.
     """
 
     output_url: str

@@ -294,10 +294,10 @@ def _check_numbers(metrics: Sequence[Metric], known: Mapping[str, ColumnType]) -
 
 
 def _absent(shape: RowShape, target: CompactionTarget) -> tuple[str, ...]:
-    """Return what rows are to be partitioned by and do not have: it counts as null, as in Druid.
+    """Return the columns that rows are partitioned by and lack; they count as null, as in Druid.
 
     Raises:
-        Invalid: It is a metric, or the time.
+        Invalid: A column is a metric, or the time.
     """
     absent = [name for name in target.partitioning.dimensions if name not in shape.dimension_names]
     for name in absent:
@@ -309,7 +309,7 @@ def _absent(shape: RowShape, target: CompactionTarget) -> tuple[str, ...]:
 def _sort_columns(
     inputs: Sequence[SegmentInput], shape: RowShape, target: CompactionTarget
 ) -> tuple[str, ...]:
-    """Return by what rows are sorted: as told, else as most rows of the inputs are."""
+    """Return the columns that rows are sorted by: those of the target, else those of most rows of the inputs."""
     present = {TIME_COLUMN, *(name for name, _ in shape.segment_columns)}
     wanted = target.sort_by
     if wanted is None:

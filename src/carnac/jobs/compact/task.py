@@ -52,7 +52,7 @@ class GroupTask:
 
     Attributes:
         id_prefix: An id of this task alone; see `carnac.rows.merge.MergeTask`.
-        is_whole: The inputs are all there is in the chunks.
+        is_whole: Whether the inputs are all segments of the chunks.
         temp_dir: Local folder, made if missing, left empty.
     """
 

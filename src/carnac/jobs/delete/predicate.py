@@ -38,7 +38,7 @@ def check_predicate(
         The columns that it names, `__time` left out.
 
     Raises:
-        Invalid: It is not; says why in one sentence.
+        Invalid: The predicate is not such an expression; says why in one sentence.
     """
     import duckdb
 

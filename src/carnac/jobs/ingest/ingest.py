@@ -230,10 +230,10 @@ class IngestJob:
         return too_many(self.spec, tally.rejected, "so far", self.quarantine_folder)
 
     def _rejected(self, results: Sequence[SplitResult]) -> RejectedRows:
-        """Return what all tasks rejected.
+        """Return the rejected rows of all tasks.
 
         Raises:
-            Invalid: It is more than the spec puts up with.
+            Invalid: More rows are rejected than the spec allows.
         """
         found = [result.rejections for result in results]
         kept = [path for one in found for path in one.paths]

@@ -142,7 +142,7 @@ def check_input(spec: IngestSpec, rows: object | None) -> None:
     """Refuse rows beside a spec that names another input, and a spec without input beside which there are none.
 
     Raises:
-        Invalid: It is so.
+        Invalid: Rows and spec do not fit together.
     """
     is_frame = spec.input.type in {
         "frame",

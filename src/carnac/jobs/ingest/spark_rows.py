@@ -326,7 +326,7 @@ def check_expressions(holder: SparkHolder, spec: IngestSpec) -> None:
     """Let Spark parse all expressions of a spec; starts it.
 
     Raises:
-        Invalid: One is not an expression.
+        Invalid: A text is not an expression.
     """
     session = holder.session()
     with hold_signals(holder.end_jvm), with_settings(session):
@@ -337,7 +337,7 @@ def _check_syntax(session: SparkSession, spec: IngestSpec) -> None:
     """Let Spark parse all expressions, before anything starts.
 
     Raises:
-        Invalid: One is not an expression.
+        Invalid: A text is not an expression.
     """
     from pyspark.errors import AnalysisException, ParseException
     from pyspark.sql import functions as F  # noqa: N812  # Spark's own name for it

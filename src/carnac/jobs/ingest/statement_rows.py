@@ -245,7 +245,7 @@ def _selected(con: duckdb.DuckDBPyConnection, sql: str) -> Iterator[pa.RecordBat
     """Yield the rows of a SELECT.
 
     Raises:
-        TaskFailure: It fails for a row, which ends the job.
+        TaskFailure: The statement fails for a row, which ends the job.
     """
     import duckdb
 

@@ -37,7 +37,7 @@ def judge(
 
 
 def too_many(spec: IngestSpec, count: int, what: str, folder: str) -> CarnacError:
-    """Return the error for more rejected rows than the spec puts up with."""
+    """Return the error for more rejected rows than the spec allows."""
     rows = "1 row was" if count == 1 else f"{count:,} rows were"
     return Invalid(
         f"{rows} rejected ({what}) and maxParseExceptions allows"

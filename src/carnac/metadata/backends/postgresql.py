@@ -142,8 +142,7 @@ class PostgresqlDatabase:
         """Keep other processes from writing, in a transaction that is committed unless something is raised.
 
         Raises:
-            ReadOnly: This role may not.
-            Invalid: It may not even read.
+            ReadOnly: This role may not write. Invalid: This role may not even read.
         """
         with contextlib.closing(self._connect()) as connection:
             table = connection.execute(_UNREADABLE, [_WRITTEN]).fetchone()[0]

@@ -40,7 +40,8 @@ OPENED_MAX = 5
 """Attempts at a connection, while another process makes the file."""
 _REGISTERING = threading.Lock()
 _UNSYNCED = {apsw.SQLITE_IOERR_FSYNC, apsw.SQLITE_IOERR_DIR_FSYNC}
-"""A commit that could not be synced may be there after a crash all the same: it is not told as one that is not."""
+"""A commit that could not be synced may be there after a crash all the same: the error does not say that nothing was
+published."""
 _DAMAGED = {apsw.SQLITE_CORRUPT, apsw.SQLITE_NOTADB}
 
 
@@ -217,7 +218,7 @@ def require_whole_log(path: Path) -> None:
     SQLite would take what follows the damaged page as not written, commits that were acknowledged too.
 
     Raises:
-        Corrupt: It was.
+        Corrupt: The log was found to be damaged.
     """
     if is_marked(path):
         raise damaged(
@@ -232,7 +233,7 @@ def require_checksums(connection: apsw.Connection, path: Path) -> None:
     That page is read again when others have written: so this is asked again after each read, before each commit.
 
     Raises:
-        Corrupt: It is one; it will not move pages of the log into the file when it closes.
+        Corrupt: The connection is such a one; it will not move pages of the log into the file when it closes.
     """
     raise_interruption()
     kept = connection.reserve_bytes("main", -1)

@@ -1,9 +1,9 @@
 """SQLite where nothing may be written: a read-only file system, or files of somebody else.
 
-Beside the file of a store that is at work lie its write-ahead log and the index of that, and SQLite reads all three: so
-it sees what others commit. Without an index nobody is at work, and SQLite cannot make one: its folder is not writable,
-or has no room. So it is told that nothing changes, and locks nothing; and what it is told is watched: if somebody has
-written by the end of a read, the read is no answer.
+Beside the file of a store that is at work lie its write-ahead log and the index of the log. SQLite reads all three, so
+it sees the commits of others. Without an index no process is at work, and SQLite cannot make one: the folder is not
+writable, or has no room. So the file is opened as one that never changes, and SQLite locks nothing. The files are
+watched: if another process has written by the end of a read, the read is no answer.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ class WriterQueue:
         """Wait for our turn; however it ends, `leave` is to be called.
 
         Raises:
-            Unavailable: It did not come in time; `ids["writer"]` is the `host/pid` of the process that writes.
+            Unavailable: The turn did not come in time; `ids["writer"]` is the `host/pid` of the process that writes.
         """
         if self._goes_on():
             return

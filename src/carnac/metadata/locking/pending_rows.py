@@ -55,7 +55,7 @@ def load_chunks(session: Session, datasource: str, interval: Interval) -> list[P
 
 
 def sweep(session: Session, now_ms: int) -> None:
-    """Remove what belongs to nobody any more."""
+    """Remove reservations that are too old to belong to anybody."""
     forget(session, sql.SWEEP, before_ms=now_ms - RESERVATION_MAX_MS)
 
 

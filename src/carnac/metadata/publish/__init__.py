@@ -1,6 +1,5 @@
 """How does a publication become a commit?
 
-`queue` collects what the threads of a process want written and gives each group one transaction; `writer` reads
-what the newest revision is (`view`), lets `core.log` plan the commit, and writes its rows; `chunk_writing` keeps
-the sums of chunks.
+`queue` collects the writes of the threads of a process and gives each group one transaction. `writer` reads the newest
+revision (`view`), lets `core.log` plan the commit, and writes its rows. `chunk_writing` keeps the sums of chunks.
 """

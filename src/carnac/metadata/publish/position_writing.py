@@ -14,7 +14,7 @@ def find_range(session: Session, publication: Publication) -> tuple[int, int] | 
 
     Raises:
         Conflict: The writer's position is not where the range starts.
-        Invalid: It names no writer.
+        Invalid: The offset range names no writer.
     """
     start, end = publication.after, publication.offsets
     require_writer(publication.writer, start, end)

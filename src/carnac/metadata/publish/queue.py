@@ -1,6 +1,6 @@
 """The queue in front of the database: jobs that come while a transaction is being made share the next one.
 
-All that a process writes goes through it: publications, allocated places, locks, tasks, leases. The queue orders the
+All writes of a process go through it: publications, allocated places, locks, tasks, leases. The queue orders the
 threads of one process; `Database.write` orders processes.
 
 Nobody starves: jobs run in the order in which they came. A thread that waits for its job runs the next transaction when

@@ -44,7 +44,7 @@ def load_commit(session: Session, revision: int) -> Commit:
     """Return one commit.
 
     Raises:
-        NotFound: It is not retained, or never was.
+        NotFound: The commit is not retained, or never was.
     """
     rows = session.rows(q.FIND_COMMIT, revision=revision)
     if not rows:

@@ -150,7 +150,7 @@ def parse_at(at: int | str) -> int | str:
     """Return a revision as an int, everything else stripped.
 
     Raises:
-        Invalid: It is empty, negative, too large, or something else.
+        Invalid: The revision is empty, negative, too large, or something else.
     """
     if isinstance(at, bool) or not isinstance(at, int | str):
         raise Invalid(
@@ -197,7 +197,7 @@ def require_whole(commits: Sequence[Commit], after: int, newest: int) -> tuple[C
     """Return the commits after a revision if none is missing.
 
     Raises:
-        NotFound: One has been trimmed, or there is no such revision yet.
+        NotFound: A commit has been trimmed, or there is no such revision yet.
     """
     if after > newest:
         raise no_such_revision(after, newest, None, None)

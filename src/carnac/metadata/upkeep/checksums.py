@@ -74,7 +74,7 @@ def examine(path: Path) -> Pages:
     """Verify the checksums of all pages of a store's file, which others may write meanwhile.
 
     Raises:
-        Unavailable: It cannot be read.
+        Unavailable: The file cannot be read.
     """
     try:
         count, wrong = _find_wrong(path)

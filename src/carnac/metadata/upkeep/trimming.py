@@ -2,9 +2,9 @@
 
 One transaction: forget commits; forget the entries and lookups that no kept revision shows and no kept commit dropped;
 put the segments that only they named into the trash; unite the covers of what is forgotten, which a revert leaves
-behind for what it brought back; drop key frames that no kept revision would start from, and datasources that have
-become empty. Only the gaps between kept revisions in which something is forgotten now are looked at, so a regular trim
-costs what was written since the last one.
+behind for what it brought back; drop key frames that no kept revision would start from, and chunks, schemas and
+datasources that have become empty. Only the gaps between kept revisions in which something is forgotten now are looked
+at, so a regular trim costs what was written since the last one.
 """
 
 from __future__ import annotations

@@ -277,7 +277,7 @@ class Controller:
         return ended
 
     def _note_waste(self, ended: Sequence[RunEnd]) -> None:
-        """Add what runs wrote for nothing to what controllers before this one have counted."""
+        """Add the bytes that runs wrote for nothing to the count of earlier controllers."""
         if self._bytes_wasted is None:
             told = read_status(self._metadata)
             self._bytes_wasted = 0 if told is None else int(told.get("bytes_wasted", 0))

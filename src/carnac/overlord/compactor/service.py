@@ -134,19 +134,19 @@ class CompactionService(Closing):
         return spec
 
     def remove_spec(self, datasource: str) -> None:
-        """Compact a datasource by itself no more.
+        """End the automatic compaction of a datasource.
 
         Raises:
-            NotFound: It is not.
+            NotFound: The datasource is not compacted automatically.
         """
         self.check_spec(datasource)
         self._metadata.put_compaction_spec(datasource, None)
 
     def check_spec(self, datasource: str) -> None:
-        """Check that a datasource is compacted by itself.
+        """Check that a datasource is compacted automatically.
 
         Raises:
-            NotFound: It is not, or there is no such datasource.
+            NotFound: The datasource is not compacted automatically, or does not exist.
         """
         names = self._metadata.compaction_specs()
         if datasource not in names:
@@ -263,7 +263,7 @@ class CompactionService(Closing):
         """Return how much of a datasource that is compacted by itself waits, is done and is too new.
 
         Raises:
-            NotFound: It has no spec.
+            NotFound: The datasource has no spec.
         """
         self.check_spec(datasource)
         visible = self._metadata.visible(datasource, revision=self._metadata.head().revision)

@@ -27,10 +27,10 @@ class AttemptLogs:
         self._folder = folder
 
     def prepare(self, task_id: str, number: int) -> Path:
-        """Return where an attempt's output goes; its folder is there.
+        """Return the path of an attempt's output; its folder is there.
 
         Raises:
-            Unavailable: It cannot be made.
+            Unavailable: The folder cannot be made.
         """
         path = self._path(task_id, number)
         try:

@@ -101,7 +101,7 @@ def spark_conf_of(task: Task) -> dict[str, str]:
     """Return the Spark settings in a task's context.
 
     Raises:
-        Invalid: They are not an object of texts.
+        Invalid: The settings are not an object of texts.
     """
     conf = json.loads(task.context).get(SPARK_CONF_KEY) or {}
     if not isinstance(conf, dict) or not all(isinstance(value, str) for value in conf.values()):

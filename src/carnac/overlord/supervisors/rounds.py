@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 LIVE_STATES = tuple(state for state in TaskState if not state.is_over)
 LIVE_TASKS_MAX = 10_000
 LOOKED_AT_MAX = 20
-"""Newest tasks of a group by which it is told how long to wait after failures."""
+"""Number of newest tasks of a group that decide how long it waits after failures."""
 RETRIES = {"retries": 3, "retryDelayMs": 500, "longestRetryDelayMs": 30_000}
 
 _log = logging.getLogger(__name__)
 
 
 class SupervisorRounds:
-    """Starts tasks of supervisors, and ends those that nobody wants any more.
+    """Starts tasks of supervisors, and ends those that no supervisor needs any more.
 
     Args:
         is_leader: Whether this process has the rounds now.

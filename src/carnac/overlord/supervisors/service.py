@@ -63,7 +63,7 @@ class SupervisorService(Closing):
         """Keep a spec, in place of the one of the same id; return that id. Its tasks start anew from the position.
 
         Raises:
-            Invalid: It is wrong; one sentence that names every problem.
+            Invalid: The spec is wrong; one sentence names every problem.
         """
         supervisor_id = load_supervisor(spec).supervisor_id
         kept = self._with_secrets(supervisor_id, spec)

@@ -97,7 +97,7 @@ def check_user_name(name: str) -> str:
     """Return the name of a user.
 
     Raises:
-        Invalid: It is none.
+        Invalid: The text is no name of a user.
     """
     if not _NAME.fullmatch(name):
         raise Invalid(

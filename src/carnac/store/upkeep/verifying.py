@@ -170,10 +170,10 @@ def find_fault(
     """Return what is wrong with the file of a segment; None also where nothing names the segment any more.
 
     Args:
-        tells_apart: Deep storage that does not answer is no fault of the file.
+        tells_apart: Whether deep storage that does not answer is no fault of the file.
 
     Raises:
-        Unavailable: It does not answer, and `tells_apart`.
+        Unavailable: Deep storage does not answer, and `tells_apart`.
     """
     finding = _fault(deep_storage, segment, tells_apart=tells_apart)
     if finding is None:

@@ -55,7 +55,7 @@ class LoadsApart(Writer):
         """Take note of what a load meets, and protect what it will write.
 
         Raises:
-            Invalid: Its intervals cut rolled-up segments.
+            Invalid: The intervals of the load cut rolled-up segments.
             ReadOnly: The store cannot be written.
         """
         lease = self._metadata.acquire_lease(LeaseKind.WRITER, holder=holder, ttl_ms=ttl_ms)

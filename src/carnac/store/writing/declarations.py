@@ -78,7 +78,7 @@ def find(metadata: MetadataStore, datasource: str) -> dict[str, object] | None:
     Its input, if there is one, says the format alone.
 
     Raises:
-        Corrupt: It is there and cannot be read.
+        Corrupt: The declaration is there and cannot be read.
     """
     text = metadata.settings().get(_key(datasource))
     if text is None:

@@ -32,9 +32,9 @@ class Allowed:
     """Exceptions for a load from refusals.
 
     Attributes:
-        type_change: Change a column's type so that queries which compute with it break.
-        missing: Take a declared field that no row has as null.
-        keeps_types: The types are those of an earlier load: nobody said them for this one.
+        type_change: Whether a column's type may change so that queries which compute with it break.
+        missing: Whether a declared field that no row has is taken as null.
+        keeps_types: Whether the types are those of an earlier load, since none are given for this one.
     """
 
     type_change: bool = False

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def named(plan: LoadPlan) -> dict[str, Any]:
-    """Return how a publication is told from others: `writer`, `batch` and offsets; empty if it is not.
+    """Return the identity of a publication: `writer`, `batch` and offsets; empty if it has none.
 
     Raises:
         Invalid: The spec and the offsets name two writers.
@@ -39,7 +39,7 @@ def find_replay(metadata: MetadataStore, plan: LoadPlan) -> WriteOutcome | None:
     """Return what came of a load that was published before; None: it was not.
 
     Raises:
-        Conflict: Its writer has read another part of the source; publishing says so, too.
+        Conflict: The load's writer has read another part of the source; publishing raises this, too.
         Invalid: As `named`.
     """
     found, offsets = named(plan), plan.offsets

@@ -71,7 +71,7 @@ def require_aligned(
     """Refuse an interval that cuts a bucket of rolled-up rows, which stand for all of it.
 
     Raises:
-        Invalid: It does; names an interval that does not.
+        Invalid: The interval cuts a bucket; names an interval that does not.
     """
     for interval in covers:
         for edge_ms in (interval.start_ms, interval.end_ms):
