@@ -55,6 +55,13 @@ def test_what_is_no_text_is_rejected_with_its_offset() -> None:
     )
 
 
+def test_halves_of_a_character_in_two_messages_are_no_text() -> None:
+    whole = "{é}".encode()
+    found, reader = json_records(b"{}", whole[:2], whole[2:], b"")
+    assert [offset for offset, _ in found] == [100, 103]
+    assert [one.byte_offset for one in reader.rejects] == [101, 102]
+
+
 @given(st.lists(st.binary(max_size=12)))
 def test_every_message_is_a_record_or_rejected(values: list[bytes]) -> None:
     found, reader = json_records(*values)

@@ -28,6 +28,8 @@ MAX_RECORD_BYTES = 64 << 20
 MAX_RAW_BYTES = 1 << 20
 
 REASON_UTF8 = "invalid UTF-8"
+CHARACTER_MASK, INSIDE_CHARACTER = 0xC0, 0x80
+"""A byte inside of a character in UTF-8 is `10xxxxxx`."""
 REASON_TOO_LONG = "record too long"
 _BOM = b"\xef\xbb\xbf"
 _NEWLINE = 10
@@ -96,10 +98,18 @@ class Records(NamedTuple):
         """Return of each whether it is no UTF-8; None if all are."""
         import numpy as np
 
-        if _is_text(self.data):
+        if _is_text(self.data) and not self._cuts_a_character():
             return None
         every = np.ones(len(self.ends), dtype=np.bool_)
         return np.array([not _is_text(one) for one in self.values(every)], dtype=np.bool_)
+
+    def _cuts_a_character(self) -> bool:
+        """Whether a record begins inside of a character of the data, which is text as a whole."""
+        import numpy as np
+
+        starts = self.ends[self.ends < len(self.data)]
+        heads = np.frombuffer(self.data, np.uint8)[starts]
+        return bool((heads & CHARACTER_MASK == INSIDE_CHARACTER).any())
 
 
 class RecordBounds(NamedTuple):
