@@ -165,7 +165,7 @@ class History:
 
         Raises:
             NotFound: The revision before the commit was trimmed, and their files were deleted with it.
-            Corrupt: The files are gone and should be there.
+            Corrupt: The log names a segment that has no record.
         """
         found = {}
         for segment_id in restored_segments(commit):
