@@ -145,7 +145,7 @@ class Led(Protocol):
 
 
 def note_without_overlord(session: Session, led: Led) -> None:
-    """Say so if no overlord leads: what is submitted is kept then, and nobody works on it."""
+    """Say so if no overlord leads: submitted tasks and specs are kept then, and nobody works on them."""
     if led.leader() is None:
         session.output.note(NO_OVERLORD)
 
