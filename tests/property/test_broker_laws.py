@@ -20,7 +20,7 @@ from tests.support.merging import asked, check_same, fill
 from tests.support.served import ServedStore
 from tests.support.statements import Asked
 
-STATEMENTS = 500 if IS_NIGHTLY else 40
+STATEMENTS = 500 if IS_NIGHTLY else 25
 """Of each number of historicals, none of them asked of another one."""
 
 

@@ -33,7 +33,7 @@ from tests.support.merging import asked, check_same, fill, rank, rows_of
 from tests.support.spreading import spread_query
 from tests.support.statements import Asked
 
-BLOCKS, BLOCK = (50 if IS_NIGHTLY else 3 if IS_FAST else 8), 20
+BLOCKS, BLOCK = (50 if IS_NIGHTLY else 3 if IS_FAST else 5), 20
 """The laws of brokers ask other ones of 1, 2 and 5 historicals."""
 LEAVES = (1, 2, 5)
 
@@ -204,17 +204,20 @@ def counts_distinct_values_of_each_leaf(leaf: Node, final: Node) -> None:
             one["qualified_name"] = {"path": ["list_sort"]}
 
 
+LIKE_ANOTHER = pytest.mark.nightly("one like it is planted by day")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "bug",
     [
         forgets_the_cross_term,
-        counts_distinct_values_of_each_leaf,
-        lets_means_be_averaged,
+        pytest.param(counts_distinct_values_of_each_leaf, marks=LIKE_ANOTHER),
+        pytest.param(lets_means_be_averaged, marks=LIKE_ANOTHER),
         forgets_the_null_group,
         forgets_filters,
-        forgets_having,
-        forgets_where_nulls_go,
+        pytest.param(forgets_having, marks=LIKE_ANOTHER),
+        pytest.param(forgets_where_nulls_go, marks=LIKE_ANOTHER),
         forgets_the_condition,
     ],
 )

@@ -31,7 +31,7 @@ from tests.support.spreading import spread_query
 from tests.support.statements import Asked
 
 STEPS = 15 if IS_FAST else 30
-SEEDS = 10 if IS_NIGHTLY else 1 if IS_FAST else 2
+SEEDS = 10 if IS_NIGHTLY else 1
 LONG_STEPS = 10 * STEPS if IS_NIGHTLY else 2 * STEPS
 
 
@@ -227,17 +227,20 @@ def takes_answers_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(whole, "key_of_distributed", lambda plan: plan.final_sql)
 
 
+LIKE_ANOTHER = pytest.mark.nightly("one like it is planted by day")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("plant", "first"),
     [
         (forgets_clips, 1),
-        (takes_halves_for_wholes, 1),
+        pytest.param(*(takes_halves_for_wholes, 1), marks=LIKE_ANOTHER),
         (takes_parts_for_wholes, 2),
-        (takes_answers_of_others, 1),
-        (forgets_values, 1),
+        pytest.param(*(takes_answers_of_others, 1), marks=LIKE_ANOTHER),
+        pytest.param(*(forgets_values, 1), marks=LIKE_ANOTHER),
         (forgets_lookups, 9),
-        (forgets_types, 1),
+        pytest.param(*(forgets_types, 1), marks=LIKE_ANOTHER),
     ],
 )
 def test_a_planted_bug_is_found(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.nightly import IS_NIGHTLY
 from tests.support.serving import load_recorded, open_door, wikipedia_rows
 from tests.unit.api.conftest import InProcessClient
 
@@ -86,15 +88,17 @@ GRAINS: dict[str, Callable[[datetime], datetime]] = {
 }
 
 
-@pytest.mark.parametrize("grain", GRAINS)
+OTHERS = (
+    "MILLIS_TO_TIMESTAMP(TIMESTAMP_TO_MILLIS(__time))",
+    "TIME_FORMAT(__time, 'yyyy-MM-dd HH:mm:ss')",
+)
+"""Columns of times that are not `__time`: by night in every grain, by day in each third."""
+
+
 @pytest.mark.parametrize(
-    "column",
-    [
-        '"__time"',
-        "MILLIS_TO_TIMESTAMP(TIMESTAMP_TO_MILLIS(__time))",
-        "TIME_FORMAT(__time, 'yyyy-MM-dd HH:mm:ss')",
-    ],
-    ids=["time", "milliseconds", "text"],
+    ("grain", "column"),
+    [(grain, '"__time"') for grain in GRAINS]
+    + [*itertools.product(GRAINS, OTHERS)][:: 1 if IS_NIGHTLY else 3],
 )
 def test_a_series_by_every_grain(
     door: InProcessClient, source: list[Row], grain: str, column: str

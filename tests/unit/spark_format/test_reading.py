@@ -15,6 +15,7 @@ from carnac.errors import CarnacError
 from carnac.ports import Lease
 from carnac.spark_format.source import CarnacSource
 from carnac.store import Store
+from tests.nightly import IS_NIGHTLY
 from tests.support.spark_format import (
     frame,
     read_frame,
@@ -38,8 +39,8 @@ def leases(store: Store) -> list[Lease]:
     return [one for one in store.leases() if "format carnac" in one.holder]
 
 
-@pytest.mark.sampled(8)
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("seed", range(8 if IS_NIGHTLY else 4))
 def test_every_revision_reads_as_sql_shows_it(store: Store, seed: int) -> None:
     rng = random.Random(seed)
     random_history(store, rng, 8)
