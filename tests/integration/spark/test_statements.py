@@ -48,9 +48,6 @@ WRITTEN = (
     "CAST(x * 10 AS VARCHAR), CAST(x AS DECIMAL(6, 1)), greatest(x, w), least(n, 3), nullif(w, 2) FROM events "
     "ORDER BY ALL",
     "SELECT tags, len(tags), tags[1], list_contains(tags, 'q'), array_to_string(tags, '|') FROM events ORDER BY ALL",
-    "SELECT JSON_MERGE(JSON_OBJECT('a': k), JSON_OBJECT('b': n)), JSON_PATHS(JSON_OBJECT('a': k)), PI * n, "
-    "IPV6_MATCH('::' || abs(n), '::/126'), POSITION('k' IN k FROM 1), TIME_SHIFT(__time, 'P1M1D', 1, 'Europe/Paris'), "
-    "TIME_FLOOR(__time, 'P1DT12H') FROM events ORDER BY ALL",
     "SELECT k, string_agg(s, '+' ORDER BY s DESC, n) FROM events GROUP BY k ORDER BY k",
     "SELECT k, x, lag(x) OVER (PARTITION BY k ORDER BY __time, x, n, s), "
     "sum(n) OVER (PARTITION BY k ORDER BY __time, x, n, s ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) FROM events "
