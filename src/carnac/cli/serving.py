@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Protocol, TypeAlias
 
@@ -148,6 +149,24 @@ def note_without_overlord(session: Session, led: Led) -> None:
     """Say so if no overlord leads: submitted tasks and specs are kept then, and nobody works on them."""
     if led.leader() is None:
         session.output.note(NO_OVERLORD)
+
+
+@contextmanager
+def listing(command: str, missing: str, instead: str | None = None, **ids: str) -> Iterator[None]:
+    """Let the error about a thing that is not there name the command that lists those there are.
+
+    Args:
+        missing: Beginning of the error's message; other errors stay.
+        instead: Message in its place, where the service has Druid's words; None: its own.
+        ids: Of the thing, for programs.
+    """
+    try:
+        yield
+    except NotFound as error:
+        if not error.message.startswith(missing):
+            raise
+        said = instead or error.message
+        raise NotFound(f"{said}; {command} shows those there are", **ids) from None
 
 
 def look_at_cluster(session: Session, so: str) -> tuple[ClusterStatus, list[ServerView]]:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
 from carnac.cli.app import RUN, add_group, command, session_of
 from carnac.cli.options import argument, flag
-from carnac.cli.serving import note_without_overlord
+from carnac.cli.serving import listing, note_without_overlord
 from carnac.cli.tables import columns_of, counted
 
 if TYPE_CHECKING:
@@ -173,18 +173,9 @@ def _open(session: Session) -> SupervisorService | SupervisorClient:
     return open_supervisors(settings)
 
 
-@contextmanager
-def _found(supervisor_id: str) -> Iterator[None]:
-    """Say where there are some if there is no supervisor of that id: the answer of the service is in Druid's words."""
-    from carnac.errors import NotFound
-
-    try:
-        yield
-    except NotFound:
-        raise NotFound(
-            f"there is no supervisor '{supervisor_id}'; carnac supervisor list shows those there are",
-            supervisor_id=supervisor_id,
-        ) from None
+def _found(supervisor_id: str) -> AbstractContextManager[None]:
+    said = f"there is no supervisor '{supervisor_id}'"
+    return listing("carnac supervisor list", "cannot find any", said, supervisor_id=supervisor_id)
 
 
 def _facts(found: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
@@ -12,7 +11,7 @@ import typer
 from carnac.cli.app import RUN, add_group, command, hidden_command, session_of
 from carnac.cli.completion.values import complete_datasource
 from carnac.cli.options import argument, flag, option
-from carnac.cli.serving import note_without_overlord
+from carnac.cli.serving import listing, note_without_overlord
 from carnac.cli.tables import columns_of, counted, format_age
 from carnac.core.tasks.model import SELECTED, attempt_to_json, task_to_json
 from carnac.core.time.intervals import format_ms
@@ -254,19 +253,8 @@ def _open(session: Session) -> TaskService | OverlordClient:
     return open_tasks(settings=settings)
 
 
-@contextmanager
-def _found(task_id: str) -> Iterator[None]:
-    """Say where there are some if there is no task of that id."""
-    from carnac.errors import NotFound
-
-    try:
-        yield
-    except NotFound as error:
-        if not error.message.startswith("there is no task"):
-            raise
-        raise NotFound(
-            f"{error.message}; carnac task list shows those there are", task_id=task_id
-        ) from None
+def _found(task_id: str) -> AbstractContextManager[None]:
+    return listing("carnac task list", "there is no task", task_id=task_id)
 
 
 def _wait(
