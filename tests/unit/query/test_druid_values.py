@@ -101,6 +101,10 @@ def test_pi_is_a_column_where_one_is_called_so(store: Store) -> None:
     assert store.sql(
         "SELECT PI, pi() = PI AS same FROM edits WHERE page = 'pi' OR added < PI"
     ).rows() == [{"PI": math.pi, "same": True}]
+    assert store.sql("SELECT round(PI, 2) AS pi FROM edits ORDER BY pi LIMIT 1").rows() == [
+        {"pi": 3.14}
+    ]
+    assert values(store, "pi", "FROM (SELECT added * 0 + PI AS pi FROM edits) LIMIT 1") == [math.pi]
     with pytest.raises(NotFound, match="no column 'pi'"):
         store.sql("SELECT e.pi FROM edits e")
 

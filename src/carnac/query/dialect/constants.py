@@ -18,17 +18,29 @@ def with_pi(statement: Node, columns: Iterable[str]) -> None:
     Args:
         columns: Those of all tables that it reads.
     """
-    found = [one for one in walk(statement["node"]) if _is_pi(one)]
-    if not found or _PI in map(str.lower, columns) or _PI in _given_names(statement["node"]):
+    found = _meant(statement["node"])
+    if not found or _PI in map(str.lower, columns):
         return
-    for select in walk(statement["node"]):
-        for item in select.get("select_list") or ():
-            if _is_pi(item):
-                item["alias"] = item["alias"] or item["column_names"][0]
+    for item in _items(statement["node"]):
+        if any(item is one for one in found):
+            item["alias"] = item["alias"] or item["column_names"][0]
     for one in found:
         alias = one["alias"]
         one.clear()
         one.update(call(_PI, []) | {"alias": alias})
+
+
+def _meant(node: Node) -> list[Node]:
+    """Return the places of `PI` that are no column; where one expression is called so, those within it."""
+    named = [item for item in _items(node) if str(item.get("alias", "")).lower() == _PI]
+    givers = [*_given_names(node)].count(_PI)
+    within = node if not givers else named[0] if givers == len(named) == 1 else None
+    return [] if within is None else [one for one in walk(within) if _is_pi(one)]
+
+
+def _items(node: Node) -> Iterator[Node]:
+    for select in walk(node):
+        yield from select.get("select_list") or ()
 
 
 def _is_pi(node: Node) -> bool:
