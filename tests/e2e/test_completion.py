@@ -14,6 +14,7 @@ import pytest
 
 from carnac.bootstrap.store import open_store
 from tests.e2e.test_processes import PROBE, WATCHED
+from tests.nightly import by_day
 
 BASH = shutil.which("bash")
 
@@ -65,19 +66,22 @@ def complete(line: str, store: Path) -> list[str]:
 @pytest.mark.skipif(BASH is None, reason="there is no bash here")
 @pytest.mark.parametrize(
     ("line", "offered"),
-    [
-        ("carnac segm", ["segments"]),
-        ("carnac compaction st", ["status"]),
-        ("carnac segments ", ["flights"]),
-        ("carnac log --datasource fl", ["flights"]),
-        ("carnac sql --at ", ["good", "4", "3", "2", "1"]),
-        ("carnac show g", ["good"]),
-        ("carnac tag ", ["good"]),
-        ("carnac lookups remove ", ["airports"]),
-        ("carnac sql --format j", ["json", "jsonl"]),
-        ("carnac segments --store nowhere fl", []),
-        ("carnac sql --store nowhere --at g", []),
-    ],
+    by_day(
+        [
+            ("carnac segm", ["segments"]),
+            ("carnac compaction st", ["status"]),
+            ("carnac segments ", ["flights"]),
+            ("carnac log --datasource fl", ["flights"]),
+            ("carnac sql --at ", ["good", "4", "3", "2", "1"]),
+            ("carnac show g", ["good"]),
+            ("carnac tag ", ["good"]),
+            ("carnac lookups remove ", ["airports"]),
+            ("carnac sql --format j", ["json", "jsonl"]),
+            ("carnac segments --store nowhere fl", []),
+            ("carnac sql --store nowhere --at g", []),
+        ],
+        3,
+    ),
 )
 def test_bash_is_offered_what_the_store_has(named: Path, line: str, offered: list[str]) -> None:
     assert complete(line, named) == offered

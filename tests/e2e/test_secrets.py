@@ -239,6 +239,7 @@ def test_no_answer_log_report_or_command_line_of_an_overlord_says_a_secret(
     assert [path for path in (*texts, log) if found_in(path.read_text(errors="replace"))] == []
 
 
+@pytest.mark.nightly("starts a cluster and many commands")
 @pytest.mark.sql
 @pytest.mark.slow
 def test_no_answer_or_file_of_what_serves_a_cluster_says_a_secret(

@@ -15,7 +15,7 @@ from carnac.clock import RandomIds
 from carnac.overlord.compactor.service import CompactionService
 from tests.forking import FORK
 from tests.integration import compaction_children as children
-from tests.nightly import IS_NIGHTLY
+from tests.nightly import IS_NIGHTLY, by_day
 from tests.support.clock import FakeClock
 from tests.support.faulty import Faults
 from tests.support.stores import open_local_store
@@ -63,7 +63,7 @@ def filled() -> Iterator[Path]:
         yield folder
 
 
-@pytest.mark.parametrize("way", sorted(children.WAYS))
+@pytest.mark.parametrize("way", by_day(sorted(children.WAYS), 2))
 def test_killed_at_any_step_it_goes_on_without_a_hand(filled: Path, way: str) -> None:
     before = rows_of(filled)
     calls = calls_of(filled, way)

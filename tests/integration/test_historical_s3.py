@@ -73,7 +73,10 @@ def reached(store: Path) -> FlightSegmentServer:
     return FlightSegmentServer(record.url, record.server_id)
 
 
-@pytest.mark.parametrize("grace_ms", ["30000", "0"])
+@pytest.mark.parametrize(
+    "grace_ms",
+    ["0", pytest.param("30000", marks=pytest.mark.nightly("starts two processes once more"))],
+)
 def test_cold_then_loaded_then_stopped(
     segments: list[Segment], tmp_path: Path, grace_ms: str
 ) -> None:

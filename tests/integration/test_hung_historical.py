@@ -97,6 +97,7 @@ def cold_answer(url: str, number: int, *, cold: int) -> bool:
     return int(answer.headers["X-Carnac-Segments-Cold"]) == cold
 
 
+@pytest.mark.nightly("starts a cluster and waits for leases")
 def test_without_a_historical_that_answers_the_broker_reads_deep_storage_itself(
     cluster: Cluster,
 ) -> None:

@@ -18,7 +18,7 @@ from carnac.bootstrap.store import open_store
 from tests.e2e.cli import append_rows
 from tests.forking import FORK
 from tests.integration.command_children import run_command
-from tests.nightly import IS_NIGHTLY
+from tests.nightly import IS_NIGHTLY, by_day
 from tests.waiting import until
 
 pytestmark = pytest.mark.e2e
@@ -142,7 +142,7 @@ def prepare(name: str, place: str) -> list[str]:
     return args
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@pytest.mark.parametrize("name", by_day(COMMANDS, 3))
 def test_what_an_interrupted_command_says_is_what_the_log_says(
     place: str, cwd: Path, name: str
 ) -> None:

@@ -293,6 +293,7 @@ def _is_there(pid: int) -> bool:
         return False
 
 
+@pytest.mark.nightly("waits for leases")
 def test_an_attempt_that_is_frozen_inside_a_transaction_is_ended_and_another_one_does_it(
     settings: Settings,
     tasks: TaskService,

@@ -214,6 +214,7 @@ def test_what_clients_send_and_get_is_encrypted(tmp_path: Path) -> None:
             assert one.fetchone()[0] > 0
 
 
+@pytest.mark.nightly("starts another cluster")
 def test_what_a_broker_asks_historicals_is_encrypted(tmp_path: Path) -> None:
     cert, key = write_certificate(tmp_path)
     store = tmp_path / "store"

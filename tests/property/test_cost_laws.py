@@ -65,7 +65,6 @@ def test_it_is_the_closed_form(x: Interval, y: Interval, half_life_ms: int) -> N
         assert abs(cost - exact) <= EXACT * exact
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("x", "y"),
     [

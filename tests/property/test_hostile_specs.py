@@ -82,7 +82,7 @@ def put(value: Any, path: tuple[Any, ...], new: object) -> Any:
     return {**value, path[0]: put(value[path[0]], path[1:], new)}
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("door", DOORS)
 @given(data=st.data())
 def test_a_hostile_spec_is_read_or_refused_in_a_sentence(door: str, data: st.DataObject) -> None:

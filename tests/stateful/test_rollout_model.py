@@ -44,7 +44,7 @@ if PROFILE == "nightly":
     ]
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ROLLOUTS, ids=lambda model: model.title)
 def test_no_order_breaks_a_law_of_rollouts(model: Model) -> None:
     """Two or three servers, one or two brokers, up to four segments: all states, of which none was left out."""
@@ -124,7 +124,7 @@ MUTANTS = {
 }
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.slow
 @pytest.mark.parametrize("name", MUTANTS)
 def test_every_broken_rule_is_found(name: str) -> None:
     """By what comes of it: the decisions themselves are not checked here."""

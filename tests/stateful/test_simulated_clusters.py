@@ -44,6 +44,7 @@ def test_a_broker_that_stood_still_keeps_no_copies() -> None:
     assert not run(1209, steps=STEPS, has_servers=True).violations
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("has_servers", "has_overlords"), [(False, False), (True, False), (False, True)]
 )

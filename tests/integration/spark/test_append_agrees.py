@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 import carnac
 from carnac import Store
+from tests.nightly import by_day
 
 pytestmark = pytest.mark.spark
 
@@ -81,7 +82,7 @@ def looked_at(store: Store) -> list[tuple[object, ...]]:
     return sorted(facts, key=repr)
 
 
-@pytest.mark.parametrize("how", SPECS)
+@pytest.mark.parametrize("how", by_day(SPECS, 2))
 def test_an_append_agrees_with_an_ingestion(spark: SparkSession, tmp_path: Path, how: str) -> None:
     spec = {"dataSource": "edits", "timestampSpec": {"column": "time"}, **SPECS[how]}
     with (

@@ -21,6 +21,7 @@ from carnac.ports import ChunkLayout, JobResult
 from carnac.specs.ingest.spec import IngestSpec
 from tests.integration.spark.conftest import MakeSpec
 from tests.integration.spark.rows import files_below, rows_of
+from tests.nightly import by_day
 from tests.support.lateness import count_late
 
 pytestmark = pytest.mark.spark
@@ -90,7 +91,9 @@ def fingerprint(deep_storage: Path, result: JobResult) -> tuple[Counter[Any], di
     }
 
 
-@pytest.mark.parametrize("rollup", [False, True], ids=["raw", "rollup"])
+@pytest.mark.parametrize(
+    "rollup", by_day([True, False], 2), ids={True: "rollup", False: "raw"}.__getitem__
+)
 def test_all_ways_in_give_the_same_rows(  # noqa: PLR0917 - pytest hands them over by name
     pipeline: SparkPipeline,
     make_spec: MakeSpec,

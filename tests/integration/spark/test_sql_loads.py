@@ -20,7 +20,7 @@ from carnac.jobs.pipeline import SparkPipeline
 from carnac.ports import DeepStorage
 from carnac.query.spark_sql.kinds import NotInSpark
 from carnac.spark.session import SparkHolder
-from tests.nightly import IS_NIGHTLY
+from tests.nightly import by_day
 from tests.support.merging import fill, rank, rows_of
 from tests.support.serving import recorded
 
@@ -107,7 +107,7 @@ def stored(table: pa.Table) -> list[tuple[object, ...]]:
     )
 
 
-@pytest.mark.parametrize("number", range(0, len(SELECTS), 1 if IS_NIGHTLY else 5))
+@pytest.mark.parametrize("number", by_day(range(len(SELECTS)), 5))
 def test_what_is_loaded_is_what_the_statement_gives(store: carnac.Store, number: int) -> None:
     select = SELECTS[number]
     wanted = store.sql(select).arrow()
@@ -256,7 +256,7 @@ WRONG: tuple[tuple[str, type[CarnacError], str], ...] = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("number", range(len(WRONG)))
+@pytest.mark.parametrize("number", by_day(range(len(WRONG)), 3))
 def test_what_is_wrong_is_one_sentence_and_nothing_is_published(
     store: carnac.Store, number: int
 ) -> None:

@@ -290,7 +290,7 @@ def test_a_client_that_does_not_read_keeps_its_slot_no_longer_than_its_limit(
     server: Server,
 ) -> None:
     with fl.connect(server.url) as client:
-        sql = "SET timeout = 500; SELECT repeat('x', 1000) AS word FROM range(10000000)"
+        sql = "SET timeout = 2000; SELECT repeat('x', 1000) AS word FROM range(10000000)"
         info = info_of(client, "CommandStatementQuery", query=sql)
         reader = client.do_get(info.endpoints[0].ticket)
         assert reader.read_chunk().data.num_rows

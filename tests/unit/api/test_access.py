@@ -179,7 +179,6 @@ def test_what_does_not_read_lets_nobody_in(house: House, said: str) -> None:
     assert (house.post("/druid/v2/sql", authorization=said)).status_code == 401
 
 
-@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("path", "names"),
     [

@@ -337,7 +337,6 @@ def ask(
     assert overlord.start_next() == [task_id]
 
 
-@pytest.mark.sampled(5)
 @pytest.mark.parametrize("route", [*OWN, ("GET", "/nowhere")], ids=" ".join)
 @settings(
     suppress_health_check=[*HealthCheck], max_examples=max(5, settings.default.max_examples // 2)

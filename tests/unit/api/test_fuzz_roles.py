@@ -185,7 +185,6 @@ def own_routes() -> list[tuple[str, str]]:
     return [route for route in ROUTES if route not in OWN]
 
 
-@pytest.mark.sampled(5)
 @pytest.mark.parametrize("route", own_routes(), ids=" ".join)
 @settings(
     suppress_health_check=[*HealthCheck], max_examples=max(5, settings.default.max_examples // 3)

@@ -69,7 +69,6 @@ def in_order(rows: list[dict[str, object]]) -> list[str]:
     return sorted(map(str, rows))
 
 
-@pytest.mark.sampled(5)
 @pytest.mark.parametrize("sql", STATEMENTS)
 def test_answers_are_those_of_one_engine(kept: tuple[ServedStore, Broker], sql: str) -> None:
     served, queries = kept
@@ -141,7 +140,6 @@ def test_segments_are_asked_of_who_has_them(served: ServedStore) -> None:
         assert segment_id in {one.segment_id for one in line.inventory().holdings}
 
 
-@pytest.mark.sampled(5)
 @pytest.mark.parametrize("batches", [None, 0])
 @pytest.mark.parametrize("sql", [STATEMENTS[0], STATEMENTS[3]])
 def test_a_server_that_dies_is_not_noticed(

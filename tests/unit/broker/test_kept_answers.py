@@ -62,7 +62,6 @@ def run(queries: Broker, sql: str, **how: object) -> tuple[list[dict[str, object
     return rows, answer
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("sql", STATEMENTS)
 def test_an_answer_is_taken_as_long_as_its_segments_are_the_same(
     served: ServedStore, queries: Broker, sql: str

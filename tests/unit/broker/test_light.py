@@ -61,7 +61,6 @@ def test_one_server_is_asked_and_nothing_is_merged(
     assert len(request.slices) == 4
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("sql", STATEMENTS)
 def test_others_are_asked_when_it_dies(served: ServedStore, queries: Broker, sql: str) -> None:
     expected = served.store.sql(sql).rows()
@@ -70,7 +69,6 @@ def test_others_are_asked_when_it_dies(served: ServedStore, queries: Broker, sql
     check(queries, sql, expected)
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("sql", STATEMENTS)
 def test_others_are_asked_for_what_it_has_lost(
     served: ServedStore, queries: Broker, sql: str

@@ -94,6 +94,7 @@ def test_colours_come_again_when_there_are_more_datasources() -> None:
     assert {int(index - 1) // SHADES for index in pixels[pixels > 0]} == {0}
 
 
+@pytest.mark.slow
 def test_a_chart_names_few_servers_and_points_out_what_it_is_told() -> None:
     chart = draw_cloud(
         cloud_of([0, 1], [1, 2]), title="t", subtitle="it's", marks=[(1, "replaced")]

@@ -20,7 +20,9 @@ from carnac.core.markup import escape_text
 from carnac.simulation.load import change_scenario, load_preset
 from carnac.simulation.run import Simulation
 from tests.browser import browser
+from tests.nightly import by_day
 from tests.unit.console.test_picture import draw, shown
+from tests.waiting import until
 
 HOSTILE = (
     "</script><script>document.title='broken in';alert(1)</script>",
@@ -87,7 +89,7 @@ def test_a_policy_names_the_scripts_of_the_template_and_nobody_else() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("text", [*HOSTILE, EVIL], ids=range(len(HOSTILE) + 1))
+@pytest.mark.parametrize("text", by_day([EVIL, *HOSTILE], 3), ids=repr)
 def test_a_chart_says_what_strangers_wrote_and_no_more(text: str) -> None:
     plain, reader = Reader(), Reader()
     plain.feed(chart_page("flights"))
@@ -167,7 +169,7 @@ def test_a_browser_plays_a_simulation_of_a_hostile_name(tmp_path: Path) -> None:
         assert page.evaluate("document.title").startswith("Balancing: </script>")
         page.look(width=390, is_dark=True)
         assert page.evaluate("document.documentElement.scrollWidth") == 390
-        assert page.evaluate(_CORNER) == [13, 17, 23], "a dark page has a dark cloud"
+        until(lambda: page.evaluate(_CORNER) == [13, 17, 23], "a dark cloud on a dark page")
         assert page.complaints == []
         assert page.requests == [page_file.as_uri()]
 

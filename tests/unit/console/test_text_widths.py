@@ -20,6 +20,7 @@ from carnac.console.export import render_chart
 from carnac.console.looks import chart_head
 from carnac.console.text_widths import text_width, with_widths
 from tests.house.checkout import ROOT
+from tests.nightly import by_day
 
 FONT = "DejaVu Sans"
 PICTURES = sorted((ROOT / "docs" / "images").glob("*.svg"))
@@ -181,7 +182,7 @@ def test_without_widths_the_legend_overlaps_and_with_them_it_does_not() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("path", PICTURES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", by_day(PICTURES, 3), ids=lambda path: path.stem)
 def test_no_text_of_our_pictures_touches_another(path: Path) -> None:
     """Nor where letters are not fitted into the widths that texts have, as librsvg does not."""
     svg = path.read_text(encoding="utf-8")

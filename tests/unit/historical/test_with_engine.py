@@ -81,7 +81,6 @@ def segments(storage: DeepStorage) -> list[Segment]:
     return [*rich, *write_hours(storage, 5)[3:]]
 
 
-@pytest.mark.sampled(5)
 @pytest.mark.parametrize("sql", STATEMENTS)
 def test_held_and_cold_segments_give_the_same_rows(
     tmp_path: Path, storage: DeepStorage, segments: list[Segment], sql: str

@@ -88,7 +88,6 @@ def spoil(path: Path, group: int) -> None:
     path.write_bytes(content)
 
 
-@pytest.mark.sampled(5)
 @pytest.mark.parametrize("plan", ["as recorded", "wider", "with more columns"])
 @pytest.mark.parametrize("clip", CLIPS)
 def test_the_side_that_goes_in_is_what_was_read(

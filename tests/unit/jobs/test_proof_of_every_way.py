@@ -279,7 +279,6 @@ def rolled(folder: Path) -> tuple[SegmentInput, ...]:
     return shown(write_rolled(folder, groups, "rolled"))
 
 
-@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     "case",
     [
@@ -302,7 +301,6 @@ def test_no_mistake_of_the_writer_with_raw_rows(
     check(group, WAYS[case.way], in_writer, case.mistakes(TYPES))
 
 
-@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     "case",
     [
@@ -349,7 +347,6 @@ def test_what_is_refused_is_what_is_wrong(
     assert group.holds(WAYS[way], in_writer(mishap)) != mishap.is_made
 
 
-@pytest.mark.sampled(5)
 @pytest.mark.parametrize("column", ["__time", *dict(ROLLUP.segment_columns)])
 def test_no_column_of_rolled_up_rows_is_altered_or_mixed_up(
     folder: Path, rolled: tuple[SegmentInput, ...], column: str

@@ -178,7 +178,6 @@ def test_rows_are_kept_and_sorted(
     assert not (tmp_path / "temp").exists()
 
 
-@pytest.mark.sampled(5)
 @pytest.mark.parametrize("memory_bytes", [1 << 30, TINY], ids=["in memory", "staged"])
 @pytest.mark.parametrize("names", [("gone",), ("gone", "d"), ("d", "gone"), ("gone", "lost")])
 @pytest.mark.parametrize("kind", ["hashed", "range"])

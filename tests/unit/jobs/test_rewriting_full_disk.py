@@ -105,7 +105,6 @@ WAYS: dict[str, tuple[Callable[[Sequence[GroupTask]], Any], CompactionTarget, in
 }
 
 
-@pytest.mark.sampled(5)
 @pytest.mark.parametrize("size_bytes", [0, 100, LITTLE])
 @pytest.mark.parametrize("way", sorted(WAYS))
 def test_a_rewrite_without_room_says_so_and_leaves_nothing(

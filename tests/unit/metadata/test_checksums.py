@@ -116,6 +116,7 @@ def test_damage_is_refused_and_left_as_it_is(path: Path, length: int) -> None:
     assert files_of(path) == {path.name}
 
 
+@pytest.mark.slow
 def test_nothing_is_mended_under_somebody_else(path: Path) -> None:
     with closing(open_store(path)) as other:
         other.settings()

@@ -98,7 +98,6 @@ def test_values_types_and_names_are_those_of_duckdb(
     assert found.equals(expected)
 
 
-@pytest.mark.sampled(5)
 @pytest.mark.parametrize("width", [*UNITS, *WIDTHS])
 def test_groups_by_buckets_are_those_of_duckdb_at_all_times(
     storage: DeepStorage, width: str
@@ -174,7 +173,6 @@ def catalog(storage: DeepStorage) -> MemoryCatalog:
     return MemoryCatalog().add(write_segment(storage, sorted(data, key=lambda r: str(r["__time"]))))
 
 
-@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     "sql",
     [

@@ -191,7 +191,6 @@ def test_quantiles_of_many_servers_are_near_their_rank(
         assert abs(share - fraction) < 0.05
 
 
-@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("sql", "parameters"), ONE_ROUND)
 def test_one_round_gives_what_one_engine_gives(
     engines: list[QueryEngine],
@@ -243,7 +242,6 @@ def test_moments_keep_their_digits_where_the_mean_is_large(
         assert one.to_pylist() == pytest.approx(other.to_pylist(), rel=1e-5 if mean else 1e-9)
 
 
-@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("sql", "why"), GATHERED)
 def test_what_is_gathered_gives_what_one_engine_gives(
     engines: list[QueryEngine], catalog: MemoryCatalog, sql: str, why: str

@@ -55,7 +55,6 @@ def test_a_function_of_druid_is_refused_by_the_form_that_does_it(store: Store, n
     )
 
 
-@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     "form", sorted({one for text in FORMS.values() for one in text.split(", or ")})
 )

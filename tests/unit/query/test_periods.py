@@ -44,7 +44,6 @@ OF_UTC = ("P1DT12H", "P1WT6H", "P2DT30M")
 """Of two units, one of which is hours: outside of UTC, Druid has no rule for them that is an expression."""
 
 
-@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("period", "zone"), [*product(PERIODS, ZONES), *((one, "UTC") for one in OF_UTC)]
 )

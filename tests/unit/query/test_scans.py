@@ -14,7 +14,6 @@ VIEWS = {
 }
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "sql",
     [

@@ -310,6 +310,7 @@ def test_progress_counts_all_rows(tmp_path: Path) -> None:
     assert sum(seen) == 100
 
 
+@pytest.mark.nightly("merges 0.17 GB")
 @pytest.mark.slow
 def test_a_chunk_ten_times_as_large_as_memory(tmp_path: Path) -> None:
     """0.17 GB of rows in 16 MiB: they must go through the disk."""

@@ -254,7 +254,6 @@ ZONED = [
 ]
 
 
-@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("cell", "zone", "time"), ZONED)
 def test_zone_of_times_that_name_none(cell: str, zone: str, time: int | str) -> None:
     times = times_of(as_json(one for one, other, _ in ZONED if other == zone), time_zone=zone)

@@ -130,6 +130,7 @@ def test_only_classic_locks_may_delay_and_revoke_and_no_rows_are_lost_under_any(
     assert run.is_right is is_right
 
 
+@pytest.mark.slow
 def test_the_report_counts_and_the_picture_shows_every_end(tmp_path: Path) -> None:
     runs = [
         late_run(

@@ -127,6 +127,7 @@ def enter_and_leave(folder: Path) -> None:
         pass
 
 
+@pytest.mark.nightly("makes an environment with pip in it")
 @pytest.mark.slow
 def test_an_environment_that_was_moved_does_not_work(tmp_path: Path) -> None:
     made, moved = tmp_path / "made", tmp_path / "moved"

@@ -14,7 +14,7 @@ import pytest
 from carnac.bootstrap.simulated.run import run
 from scripts.bugs import BUGS, run_with
 
-SEEDS = 3
+SEEDS = 2
 LONG = pytest.mark.nightly("runs a cluster once more")
 VIOLATED_MAX = 50
 """Seeds that are tried until one finds the planted bug: the first that does ends it."""

@@ -39,6 +39,7 @@ def test_the_old_function_makes_clusters_and_the_new_one_dissolves_them(story: O
     assert unevenness(story.futures[0].after, 24) < 1.6
 
 
+@pytest.mark.slow
 def test_only_the_step_in_the_gap_factor_makes_clusters() -> None:
     history = {"days": 45, "strategy": "legacy-linear", "movesPerHour": 10}
     changes: dict[str, Any] = {
@@ -83,6 +84,7 @@ def test_a_replaced_server_fills_again_and_nothing_is_lost(story: Outcome) -> No
     assert all(tier.unplaced == 0 for m in story.futures[0].measures for tier in m.tiers)
 
 
+@pytest.mark.slow
 def test_lost_copies_come_back_no_faster_than_the_throttle_allows() -> None:
     outcome = simulate(
         "small", ("cost",), days=1, history={"days": 20}, reloadsPerHour=50, measureEveryHours=1,

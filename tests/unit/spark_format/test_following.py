@@ -118,7 +118,6 @@ class Rows:
 LONG = pytest.mark.nightly("lives a hundred histories")
 
 
-@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     "seed", [*range(6), *(pytest.param(seed, marks=LONG) for seed in range(6, 100))]
 )

@@ -39,7 +39,7 @@ def leases(store: Store) -> list[Lease]:
     return [one for one in store.leases() if "format carnac" in one.holder]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8 if IS_NIGHTLY else 4))
 def test_every_revision_reads_as_sql_shows_it(store: Store, seed: int) -> None:
     rng = random.Random(seed)
@@ -90,7 +90,6 @@ def test_some_columns_are_read_alone(store: Store) -> None:
     assert found.to_pylist() == [{"n": 1, "k": "a"}]
 
 
-@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("datasource", "options", "sentence"),
     [

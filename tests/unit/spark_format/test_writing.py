@@ -66,7 +66,6 @@ def leases(store: Store) -> list[Lease]:
     return [one for one in store.leases() if "format carnac" in one.holder]
 
 
-@pytest.mark.sampled(8)
 @pytest.mark.parametrize("spec", [None, SPEC, ROLLUP, FILTERED])
 @pytest.mark.parametrize("parts", [1, 3])
 def test_rows_are_those_of_an_append(store: Store, spec: str | None, parts: int) -> None:

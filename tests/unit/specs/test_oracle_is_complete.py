@@ -28,7 +28,6 @@ def test_literal_arrays_call_nothing() -> None:
     assert functions_in(ArrayLiteral(())) == set()
 
 
-@pytest.mark.sampled(5)
 @pytest.mark.parametrize("expression", [expression for expression, _ in CASES])
 def test_every_case_compiles_with_and_without_types(expression: str) -> None:
     assert compile_expression(expression, TYPES).sql

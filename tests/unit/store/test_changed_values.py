@@ -72,7 +72,6 @@ def said(change: Change, rows: int, field: str = "n") -> list[str]:
     return list(sentences({mark(change, field): rows}))
 
 
-@pytest.mark.sampled(5)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("wanted", "values", "change"),
@@ -129,7 +128,6 @@ TYPED: list[tuple[str, pa.Array, Change, int]] = [
 ]
 
 
-@pytest.mark.sampled(5)
 @pytest.mark.parametrize("is_file", [False, True])
 @pytest.mark.parametrize(("wanted", "values", "change", "rows"), TYPED)
 def test_a_typed_value_that_is_changed_is_told(
@@ -149,7 +147,6 @@ def test_a_typed_value_that_is_changed_is_told(
     assert told(store, table, wanted) == said(change, rows)
 
 
-@pytest.mark.sampled(5)
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Paris"])
 @pytest.mark.parametrize(
     ("time_format", "times"),

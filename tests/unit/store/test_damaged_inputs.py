@@ -108,7 +108,6 @@ def refusal_of(store: Store, door: Door, segment: Segment) -> CarnacError:
     return found.groups[0].error
 
 
-@pytest.mark.sampled(5)
 @pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
 def test_a_damaged_file_is_named_and_nothing_is_published(
     store: Store, folder: Path, segments: list[Segment], door: Door
@@ -126,7 +125,6 @@ def test_a_damaged_file_is_named_and_nothing_is_published(
         place.write_bytes(good)
 
 
-@pytest.mark.sampled(5)
 @pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
 def test_a_file_that_is_gone_is_named(
     store: Store, folder: Path, segments: list[Segment], door: Door

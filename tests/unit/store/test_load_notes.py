@@ -85,7 +85,6 @@ def test_numbers_for_a_text_are_told(store: Store) -> None:
     assert note == "column 'page' is string, and this load's long is read as that"
 
 
-@pytest.mark.sampled(5)
 @pytest.mark.parametrize("kind", ["table", "json", "nested json", "csv", "parquet", "texts"])
 @pytest.mark.parametrize("transforms", [[], [{"name": "page", "expression": "upper(page)"}]])
 def test_a_fraction_that_a_long_cuts_off_is_told(

@@ -134,7 +134,6 @@ def test_a_decimal_keeps_its_digits_or_says_what_becomes_of_them(store: Store) -
     assert seen["long"] == ("double", "DECIMAL(38,10) kept as double, about 16 digits")
 
 
-@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("values", "expected"),
     [

@@ -155,7 +155,6 @@ def world(store: Store, folder: Path) -> Iterator[World]:
         yield World(store=store, bench=bench, service=service)
 
 
-@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("kind", "method", "name"), ARGUMENTS)
 def test_what_is_given_by_mistake_is_one_sentence(
     world: World, kind: type, method: str, name: str

@@ -88,6 +88,7 @@ def test_every_message_is_a_row_and_a_second_task_goes_on_where_the_first_was(
     assert store.check() == ()
 
 
+@pytest.mark.slow
 def test_the_end_of_a_task_publishes_what_it_has(store: Store, broker: Broker) -> None:
     broker.write_ids(range(10))
     spec = spec_for(
@@ -151,6 +152,7 @@ def test_a_stream_begins_at_the_end_if_it_is_told_to_and_that_is_written_down(
     assert ids(store) == [8, 9, 10, 11]
 
 
+@pytest.mark.slow
 def test_two_under_one_name_double_nothing(store: Store, broker: Broker) -> None:
     broker.write_ids(range(20))
     spec = spec_for(broker.address)
@@ -177,6 +179,7 @@ def test_tasks_of_one_supervisor_share_its_partitions(store: Store, broker: Brok
     assert ids(store) == list(range(40))
 
 
+@pytest.mark.slow
 def test_messages_that_are_gone_are_an_error_or_counted(store: Store, broker: Broker) -> None:
     broker.write([row(1)])
     spec = spec_for(broker.address)
@@ -264,6 +267,7 @@ def test_a_topic_that_is_not_there_and_a_broker_that_does_not_answer(
         read(store, spec, lambda _: True)
 
 
+@pytest.mark.slow
 def test_a_backlog_is_read_in_ranges_and_the_stream_goes_on_behind_it(
     store: Store, broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -296,6 +300,7 @@ def test_a_partition_that_holds_nothing_but_nulls_is_passed(store: Store, broker
     assert store.position(TOPIC)["clicks/0"] == "3"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_whatever_ends_a_task_every_message_is_there_once(
     store: Store, broker: Broker, seed: int, monkeypatch: pytest.MonkeyPatch

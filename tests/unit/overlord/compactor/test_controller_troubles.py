@@ -96,7 +96,6 @@ class Flaky:
         return call
 
 
-@pytest.mark.sampled(3)
 @pytest.mark.parametrize("place", range(1, 17, 3))
 def test_a_connection_lost_at_any_call_costs_nothing_but_time(service: Desk, place: int) -> None:
     fill(service.store, 2, 4)

@@ -153,6 +153,7 @@ def test_a_child_that_hangs_stopped_ends_too(children: Children, tmp_path: Path)
     until(lambda: children.is_alive(handle) is False)
 
 
+@pytest.mark.slow
 def test_the_whole_group_is_ended(tmp_path: Path) -> None:
     children = Children(host=HOST, grace_ms=100)
     code = f"import subprocess; subprocess.run([{sys.executable!r}, '-c', {STUBBORN!r}])"
