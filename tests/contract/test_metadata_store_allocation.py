@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -21,6 +25,8 @@ from carnac.core.tasks.events import CancelTask, ClaimAttempt
 from carnac.core.time.intervals import IntervalSet, parse_instant, parse_interval
 from carnac.errors import Conflict, Invalid, Revoked
 from carnac.metadata.names import RESERVATION_MAX_MS
+from carnac.metadata.records import allocation
+from carnac.metadata.session import Session
 from carnac.ports import LeaseKind
 from tests import tasks
 from tests.contract.conftest import Store
@@ -29,6 +35,7 @@ from tests.logs import append, append_of, day, entries, folding, replacement, se
 from tests.support.clock import FakeClock
 from tests.support.databases import table_counts
 from tests.tasks import candidacy
+from tests.waiting import until
 
 NOON = "2013-01-01T12:00"
 DAY = parse_interval("2013-01-01/2013-01-02")
@@ -229,6 +236,54 @@ class TestPublishing:
         places = [Reserved(segment_id=name, pending_id="p") for name in ("a", "b")]
         with pytest.raises(Invalid):
             store.publish(placed(append_of(segment("a", day(1)), segment("b", day(1))), *places))
+
+
+class TestTogether:
+    def asked_together(
+        self, store: Store, asked: Sequence[Sequence[AllocationRequest]]
+    ) -> list[Any]:
+        """Have each asked for by a thread of its own while a transaction is made; return answers, or errors."""
+        begun, may_end = threading.Event(), threading.Event()
+
+        def hold(_session: Session) -> None:
+            begun.set()
+            assert may_end.wait(30)
+
+        with ThreadPoolExecutor(len(asked) + 1) as threads:
+            held = threads.submit(store._queue.submit, hold)
+            assert begun.wait(30)
+            found = []
+            for number, requests in enumerate(asked, start=1):
+                found.append(threads.submit(store.allocate, requests))
+                until(lambda number=number: len(store._queue._waiting) == number, "a job")
+            may_end.set()
+            held.result(30)
+            return [one.exception(30) or one.result(30) for one in found]
+
+    def test_callers_are_decided_at_once_and_each_gets_its_own(
+        self, store: Store, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        sizes: list[int] = []
+        decide = allocation.decide_allocations
+
+        def counted(view: Any, requests: Sequence[Any], *more: Any, **named: Any) -> Any:
+            sizes.append(len(requests))
+            return decide(view, requests, *more, **named)
+
+        monkeypatch.setattr(allocation, "decide_allocations", counted)
+        asked = [[asks("a")], [asks("b"), asks("c")], [asks("a")]]
+        first, second, again = self.asked_together(store, asked)
+        assert sizes == [4]
+        assert again == first
+        assert [one.sequence for one in (*first, *second)] == ["a", "b", "c"]
+        assert {one.partition_id for one in (*first, *second)} == {0, 1, 2}
+
+    def test_a_request_that_is_wrong_fails_for_its_caller_alone(self, store: Store) -> None:
+        wrong = asks("b", segment_granularity="fortnight")
+        first, error, last = self.asked_together(store, [[asks("a")], [wrong], [asks("c")]])
+        assert isinstance(error, Invalid)
+        assert [one.sequence for one in (*first, *last)] == ["a", "c"]
+        assert len(store.pending_segments()) == 2
 
 
 class TestTheEnd:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from carnac.errors import Revoked, Unavailable
 from carnac.metadata.database import translated
-from carnac.metadata.publish.queue import CommitQueue, commit_group
+from carnac.metadata.publish.queue import CommitQueue, Share, commit_group
 from carnac.metadata.sql import statements as s
 
 if TYPE_CHECKING:
@@ -91,6 +91,14 @@ class SqlTransactions:
 
     def _write(self, work: Callable[[Session], T]) -> T:
         return self._queue.submit(work)
+
+    def _write_together(
+        self, run: Callable[[Session, Sequence[Any]], Sequence[T]], argument: object
+    ) -> T:
+        """Write what others may write with it in one go: see `Share`."""
+        return self._queue.submit(
+            lambda session: run(session, [argument])[0], share=Share(run, argument)
+        )
 
     def _write_lease(self, work: Callable[[Session], T]) -> T:
         """Write a change that a power cut may take back, since it ends the holders of leases on local files, too."""

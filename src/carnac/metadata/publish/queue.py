@@ -12,7 +12,8 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from carnac.errors import CarnacError, Unavailable
 from carnac.metadata.database import Database, translated
@@ -31,12 +32,25 @@ GATHER_MS = 2
 come back together, and the first of them would else wait for the disk alone."""
 
 
+class Share(NamedTuple):
+    """What a job may do together with others of its transaction.
+
+    Attributes:
+        run: Does it for several arguments, as if one came after the other; returns a result for each.
+        argument: That of this job.
+    """
+
+    run: Callable[[Session, Sequence[Any]], Sequence[Any]]
+    argument: Any
+
+
 class Job:
     """Something to do inside a write transaction.
 
     Attributes:
         work: Function to run. A CarnacError that it raises before its first write fails this job and no other.
         publication: Publication that `work` writes; None if it does something else.
+        share: What `work` does, for jobs beside one another that do it together; None: it is done alone.
         is_durable: Whether its writes must survive a power cut.
         error: Exception that is raised in the caller; None if `result` holds the value that `work` returned.
         is_done: Whether `result` or `error` is there.
@@ -48,6 +62,7 @@ class Job:
         "is_durable",
         "publication",
         "result",
+        "share",
         "wake",
         "work",
     )
@@ -57,10 +72,12 @@ class Job:
         work: Callable[[Session], Any],
         publication: Publication | None = None,
         *,
+        share: Share | None = None,
         is_durable: bool = True,
     ) -> None:
         self.work = work
         self.publication = publication
+        self.share = share
         self.is_durable = is_durable
         self.result: Any = None
         self.error: BaseException | None = None
@@ -99,6 +116,7 @@ class CommitQueue:
         work: Callable[[Session], T],
         publication: Publication | None = None,
         *,
+        share: Share | None = None,
         is_durable: bool = True,
     ) -> T:
         """Run `work` in a transaction, return what it returns or raise what it raises, after the commit.
@@ -106,10 +124,11 @@ class CommitQueue:
         Args:
             publication: Publication that `work` writes. The publications of a group look up together what they need to
                 know.
+            share: What `work` does, if jobs that come beside it may do it together.
             is_durable: Whether its writes must survive a power cut; else the caller need not wait for the disk.
         """
         self._check()
-        job = Job(work, publication, is_durable=is_durable)
+        job = Job(work, publication, share=share, is_durable=is_durable)
         try:
             self._wait_for(job)
         except KeyboardInterrupt as interruption:
@@ -275,8 +294,30 @@ def _run_jobs(jobs: Sequence[Job], session: Session) -> None:
         from carnac.metadata.publish.writer import look_ahead
 
         look_ahead(session, publications)
-    for job in jobs:
-        _run_job(job, session)
+    for share, alike in groupby(jobs, lambda job: job.share and job.share.run):
+        group = [*alike]
+        if share is not None and len(group) > 1:
+            _run_together(share, group, session)
+        else:
+            for job in group:
+                _run_job(job, session)
+
+
+def _run_together(
+    run: Callable[[Session, Sequence[Any]], Sequence[Any]], jobs: Sequence[Job], session: Session
+) -> None:
+    """Do what the jobs share at once; each for itself if that fails before its first write."""
+    writes = session.writes
+    try:
+        results = run(session, [job.share.argument for job in jobs if job.share is not None])
+    except CarnacError:
+        if session.writes != writes:
+            raise
+        for job in jobs:
+            _run_job(job, session)
+        return
+    for job, result in zip(jobs, results, strict=True):
+        job.error, job.result = None, result
 
 
 def _run_job(job: Job, session: Session) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from carnac.metadata.sql import pending_rows as sql
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
         AllocationRequest,
         PendingSegment,
     )
+    from carnac.metadata.session import Session
 
 
 class AllocationRecords(SqlTransactions):
@@ -29,9 +31,16 @@ class AllocationRecords(SqlTransactions):
         Raises:
             Invalid: A request contradicts itself (an unknown granularity); none of them got anything.
         """
+        return self._write_together(self._allocate_all, tuple(requests))
+
+    def _allocate_all(
+        self, session: Session, asked: Sequence[Sequence[AllocationRequest]]
+    ) -> list[tuple[AllocationReply, ...]]:
+        """Decide the requests of several callers in the order in which they came."""
         from carnac.metadata.records.allocation import allocate
 
-        return self._write(lambda session: allocate(session, requests, self._clock.now_ms()))
+        replies = iter(allocate(session, [*chain(*asked)], self._clock.now_ms()))
+        return [tuple(islice(replies, len(requests))) for requests in asked]
 
     def pending_segments(
         self, *, owner: str | None = None, datasource: str | None = None
