@@ -42,12 +42,14 @@ def render() -> str:
             _format_of_spark(),
             _appending(),
             _publishing(),
+            _allocating(),
             _rewriting(),
             _asking(),
             _asking_druid(),
             _serving(),
             _doors(),
             _scale(),
+            _balancing(),
         ]
     )
 
@@ -160,6 +162,36 @@ def _publishing() -> str:
         "reads and decides nothing. Each is synced. Limits, on SQLite: 1,000 commits a second from one process; from "
         "sixteen 0.6 of plain SQL and a p99 of 100 ms.",
         ["", "writers", "commits/s", "p50, ms", "p99, ms", "plain SQL, 1/s", "Carnac / plain"],
+        rows,
+    )
+
+
+def _allocating() -> str:
+    result = read_result("allocation")
+    found, aim = result["figures"], result["figures"]["aims"]["sqlite_service_founded_per_s"]
+    ways = {
+        "service_founded": "one at a time, in the overlord's process, in a new chunk",
+        "service_live": "the same, in a chunk that there is",
+        "service_locked": "the same, with its lock in the same transaction",
+        "http_live": "over HTTP, one place a request",
+        "http_by_16_live": "over HTTP, 16 places a request",
+        "bulk_live": "one client, 500 places at a time",
+    }
+    rows = [
+        [
+            what,
+            _judged(_number(per_s), name != "service_founded" or per_s >= aim),
+            _number(found["postgresql"][name]["per_s"]),
+        ]
+        for name, what in ways.items()
+        for per_s in (found["sqlite"][name]["per_s"],)
+    ]
+    return _section(
+        "Allocating",
+        result,
+        f"Places a second for {found['clients']} clients, each synced. Limit: {aim:,} on SQLite in the overlord's "
+        "process.",
+        ["requests", "SQLite, 1/s", "PostgreSQL, 1/s"],
         rows,
     )
 
@@ -365,6 +397,47 @@ def _scale() -> str:
         _at_most("`carnac sql` from the shell, a small store", cold_s, 0.8, "s"),
     ]
     return _section("A million segments", million, "On SQLite.", ["", "measured", "limit"], rows)
+
+
+def _balancing() -> str:
+    result = read_result("balancing")
+    found = result["figures"]
+    held, run, grown = found["held_1_000_000"], found["run"], found["growth"]
+    rows = [
+        ["pairs costed one by one", _rate(found["pairs"]["pairs_per_s"])],
+        [
+            "a segment costed against a million, on all 300 servers, from Python",
+            _rate(held["all_servers_per_s_from_python"]),
+        ],
+        ["the same as a sum over pairs", _rate(held["all_servers_by_pairs_per_s"])],
+        [
+            f"a run of {run['moves']:,} moves among {run['segments']:,} segments, beside an index that is kept",
+            f"{_number(run['run_s'])} s",
+        ],
+        [
+            f"making the index, of {_number(run['index_memory_mb'])} MB",
+            f"{_number(run['index_s'])} s",
+        ],
+        *(
+            [
+                f"a placement beside {one['held']:,} segments, in {_number(one['memory_mb'])} MB",
+                f"{_number(one['placement_us'])} µs",
+            ]
+            for one in grown
+        ),
+    ]
+    return _section(
+        "Balancing",
+        result,
+        "One thread, 300 servers, hours of ten datasources. The time of a placement does not grow with the segments, "
+        "since a year has as many hours with more of them; memory goes with their starts and ends.",
+        ["", "found"],
+        rows,
+    )
+
+
+def _rate(per_s: float) -> str:
+    return f"{_number(per_s)}/s"
 
 
 def _section(
