@@ -108,18 +108,31 @@ def test_requests_travel(lock: AllocationLock | None) -> None:
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    ("wrong", "says"),
     [
-        {"at_ms": "noon"},
-        {"owner": ""},
-        {"sequence": None},
-        {"lock": 3},
-        {"lock": {**request_to_json(FIRST)["lock"], "type": "huge"}},  # type: ignore[dict-item]
+        ({"at_ms": "noon"}, "'at_ms' of a request for a place must be a whole number, not a text"),
+        ({"at_ms": 0.5}, "must be a whole number, not a fraction"),
+        ({"owner": ""}, "'owner' of a request for a place must be a text that is not empty"),
+        ({"sequence": None}, "'sequence' of a request for a place must be a text, not null"),
+        ({"previous": "a"}, "has no 'previous'; it has at_ms, .* previous_id, "),
+        ({"lock": 3}, "'lock' of a request for a place must be an object or null, not a whole"),
+        ({"lock": {}}, "'lock' of a request for a place needs 'group_id'"),
+        (
+            {"lock": {**request_to_json(FIRST)["lock"], "type": "huge"}},  # type: ignore[dict-item]
+            "'lock.type' of a request for a place cannot be 'huge'",
+        ),
     ],
 )
-def test_what_is_no_request_is_refused(wrong: dict[str, object]) -> None:
-    with pytest.raises(Invalid):
+def test_what_is_no_request_is_told_in_our_words(wrong: dict[str, object], says: str) -> None:
+    with pytest.raises(Invalid, match=says):
         request_from_json({**request_to_json(FIRST), **wrong})
+
+
+def test_what_is_no_object_is_no_request() -> None:
+    with pytest.raises(Invalid, match="a request for a place must be an object, not a list"):
+        request_from_json([1])
+    with pytest.raises(Invalid, match="a request for a place needs 'datasource'"):
+        request_from_json({})
 
 
 @pytest.mark.parametrize("kind", [Conflict, Revoked, Unavailable])

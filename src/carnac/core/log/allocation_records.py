@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Literal, cast
 
 from msgspec import Struct, ValidationError, convert, to_builtins
@@ -21,6 +23,20 @@ _KINDS: Mapping[str, type[CarnacError]] = {
 }
 
 
+_TYPES = {
+    "array": "a list",
+    "bool": "true or false",
+    "float": "a fraction",
+    "int": "a whole number",
+    "object": "an object",
+    "str": "a text",
+}
+"""What the types of msgspec are called here."""
+_WRONG_TYPE = re.compile(r"Expected `([\w |]+)`, got `(\w+)`(?: - at `\$\.(.+)`)?")
+_MISSING = re.compile(r"Object missing required field `(\w+)`(?: - at `\$\.(.+)`)?")
+_NO_CHOICE = re.compile(r"Invalid enum value (.+) - at `\$\.(.+)`")
+
+
 class _Reply(Struct):
     status: Literal["allocated", "waiting", "denied"]
     pending_id: str | None = None
@@ -33,6 +49,24 @@ def request_to_json(request: AllocationRequest) -> dict[str, object]:
     return cast("dict[str, object]", to_builtins(request))
 
 
+_FIELDS = frozenset(field.name for field in fields(AllocationRequest))
+
+
+def _sentence(error: str) -> str:
+    """Return what msgspec says of a request, in our words."""
+    if found := _WRONG_TYPE.match(error):
+        wanted, got, where = found.groups()
+        named = " or ".join(_TYPES.get(one, one) for one in wanted.split(" | "))
+        what = f"'{where}' of a request for a place" if where else "a request for a place"
+        return f"{what} must be {named}, not {_TYPES.get(got, got)}"
+    if found := _MISSING.match(error):
+        what = f"'{found[2]}' of a request for a place" if found[2] else "a request for a place"
+        return f"{what} needs '{found[1]}'"
+    if found := _NO_CHOICE.match(error):
+        return f"'{found[2]}' of a request for a place cannot be {found[1]}"
+    return f"a request for a place is wrong: {error}"
+
+
 def request_from_json(value: object) -> AllocationRequest:
     """Return the request in a JSON object.
 
@@ -42,7 +76,10 @@ def request_from_json(value: object) -> AllocationRequest:
     try:
         request = convert(value, AllocationRequest)
     except ValidationError as error:
-        raise Invalid(f"a request for a place is wrong: {error}") from None
+        raise Invalid(_sentence(str(error))) from None
+    if unknown := sorted(cast("Mapping[str, object]", value).keys() - _FIELDS):
+        known = ", ".join(sorted(_FIELDS))
+        raise Invalid(f"a request for a place has no '{unknown[0]}'; it has {known}")
     for name in ("datasource", "segment_granularity", "sequence", "owner"):
         if not getattr(request, name):
             raise Invalid(f"'{name}' of a request for a place must be a text that is not empty")
