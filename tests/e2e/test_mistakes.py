@@ -69,6 +69,8 @@ def revisions(run: Run, store: Path) -> list[int]:
         (["picture", "flights", "-o", "no/such/folder/a.svg"], 5, "no/such/folder"),
         (["delete", "nowhere", "--interval", "2013-01-01/P1D"], 5, "nowhere"),
         (["delete", "flights"], 2, "--interval"),
+        (["delete", "flights", "--where", "nothing = 1"], 2, "there is no column 'nothing'"),
+        (["delete", "nowhere", "--where", "delay > 1"], 5, "nowhere"),
         (["delete", "flights", "--interval", "2013-01-01"], 2, "2013-01-01"),
         (["delete", "flights", "--interval", "2013-01-02/2013-01-01"], 2, "2013-01-02"),
         (["tag", "1"], 2, "1"),

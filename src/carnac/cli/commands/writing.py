@@ -53,6 +53,7 @@ from carnac.spark.startup import STARTING
 
 if TYPE_CHECKING:
     from carnac.specs.ingest.spec import IngestSpec
+    from carnac.store import Store
     from carnac.store.writing.loading import LoadPlan
     from carnac.store.writing.outcome import WriteOutcome
 
@@ -300,6 +301,7 @@ def delete(
         if where is None:
             outcome = store.delete(datasource, interval=parsed, message=message)
         else:
+            _check_condition(store, datasource, where)
             with job_progress(session, opening=STARTING) as on_progress:
                 outcome = store.delete(
                     datasource,
@@ -394,17 +396,23 @@ def _print_plan(session: Session, spec: IngestSpec) -> None:
     )
 
 
+def _check_condition(store: Store, datasource: str, where: str) -> None:
+    """Refuse what is no condition over the columns before anything is started for it."""
+    from carnac.jobs.delete.predicate import check_predicate
+
+    kinds = store.columns(datasource)
+    if kinds:
+        check_predicate(where, {name: ColumnType(kind) for name, kind in kinds.items()})
+
+
 def _print_delete_plan(
     session: Session, datasource: str, interval: Interval | None, where: str | None
 ) -> None:
-    from carnac.jobs.delete.predicate import check_predicate
-
     with session.open_store() as store:
         found = store.segments(datasource, interval=interval)
         revision = store.head().revision
-        if where is not None and found:
-            kinds = store.columns(datasource, at=revision)
-            check_predicate(where, {name: ColumnType(kind) for name, kind in kinds.items()})
+        if where is not None:
+            _check_condition(store, datasource, where)
     cover = None if interval is None else IntervalSet((interval,))
     whole = sum(
         1 for item in found if cover is None or not item.entry.visible.minus(cover).intervals
