@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.nightly import IS_NIGHTLY
+from tests.nightly import by_day
 from tests.support.serving import load_recorded, open_door, wikipedia_rows
 from tests.unit.api.conftest import InProcessClient
 
@@ -98,7 +98,7 @@ OTHERS = (
 @pytest.mark.parametrize(
     ("grain", "column"),
     [(grain, '"__time"') for grain in GRAINS]
-    + [*itertools.product(GRAINS, OTHERS)][:: 1 if IS_NIGHTLY else 3],
+    + by_day(itertools.product(GRAINS, OTHERS), 3),
 )
 def test_a_series_by_every_grain(
     door: InProcessClient, source: list[Row], grain: str, column: str
