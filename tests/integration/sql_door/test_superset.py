@@ -97,8 +97,7 @@ OTHERS = (
 
 @pytest.mark.parametrize(
     ("grain", "column"),
-    [(grain, '"__time"') for grain in GRAINS]
-    + by_day(itertools.product(GRAINS, OTHERS), 3),
+    [(grain, '"__time"') for grain in GRAINS] + by_day(itertools.product(GRAINS, OTHERS), 3),
 )
 def test_a_series_by_every_grain(
     door: InProcessClient, source: list[Row], grain: str, column: str
