@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -26,16 +25,15 @@ from carnac.core.time.intervals import IntervalSet, parse_instant, parse_interva
 from carnac.errors import Conflict, Invalid, Revoked
 from carnac.metadata.names import RESERVATION_MAX_MS
 from carnac.metadata.records import allocation
-from carnac.metadata.session import Session
 from carnac.ports import LeaseKind
 from tests import tasks
 from tests.contract.conftest import Store
 from tests.locks import LEASE_MS, wants
 from tests.logs import append, append_of, day, entries, folding, replacement, segment
+from tests.support.behind import called_behind
 from tests.support.clock import FakeClock
 from tests.support.databases import table_counts
 from tests.tasks import candidacy
-from tests.waiting import until
 
 NOON = "2013-01-01T12:00"
 DAY = parse_interval("2013-01-01/2013-01-02")
@@ -243,22 +241,8 @@ class TestTogether:
         self, store: Store, asked: Sequence[Sequence[AllocationRequest]]
     ) -> list[Any]:
         """Have each asked for by a thread of its own while a transaction is made; return answers, or errors."""
-        begun, may_end = threading.Event(), threading.Event()
-
-        def hold(_session: Session) -> None:
-            begun.set()
-            assert may_end.wait(30)
-
-        with ThreadPoolExecutor(len(asked) + 1) as threads:
-            held = threads.submit(store._queue.submit, hold)
-            assert begun.wait(30)
-            found = []
-            for number, requests in enumerate(asked, start=1):
-                found.append(threads.submit(store.allocate, requests))
-                until(lambda number=number: len(store._queue._waiting) == number, "a job")
-            may_end.set()
-            held.result(30)
-            return [one.exception(30) or one.result(30) for one in found]
+        calls = [partial(store.allocate, requests) for requests in asked]
+        return [one.exception() or one.result() for one in called_behind(store, calls)]
 
     def test_callers_are_decided_at_once_and_each_gets_its_own(
         self, store: Store, monkeypatch: pytest.MonkeyPatch

@@ -8,9 +8,9 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -41,7 +41,7 @@ from carnac.jobs.ingest.places import PlaceTaker
 from carnac.metadata.store import MetadataStore
 from carnac.rows.merge_task import Ask, Given, Own
 from tests.locks import hours, wants
-from tests.waiting import until
+from tests.support.behind import called_behind
 
 LOCK = AllocationLock(
     group_id="g",
@@ -257,21 +257,9 @@ def test_clients_who_ask_together_share_a_transaction_and_nonsense_of_one_is_its
     store._database._on_statement = commits.append  # type: ignore[attr-defined]
     wrong = replace(FIRST, sequence="w", segment_granularity="never", lock=None)
     asked = [*(replace(FIRST, sequence=f"s{n}", lock=None) for n in range(8)), wrong]
-    is_begun, may_go_on = threading.Event(), threading.Event()
-
-    def wait(_session: object) -> None:
-        is_begun.set()
-        assert may_go_on.wait(60)
-
-    with ThreadPoolExecutor(len(asked) + 1) as threads:
-        first = threads.submit(store._queue.submit, wait)
-        assert is_begun.wait(60)
-        found = [threads.submit(answer_to, url, [one]) for one in asked]
-        until(lambda: len(store._queue._waiting) == len(asked), "all of them", period_s=0.001)
-        commits.clear()
-        may_go_on.set()
-        first.result(60)
-        *answers, (status, said) = (one.result(60) for one in found)
+    calls = [partial(answer_to, url, [one]) for one in asked]
+    found = called_behind(store, calls, before=commits.clear)
+    *answers, (status, said) = (one.result() for one in found)
     assert (status, "never" in said) == (400, True)
     numbers = [json.loads(text)[0]["partition_id"] for _, text in answers]
     assert sorted(numbers) == [*range(8)]
