@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from carnac.errors import Revoked, Unavailable
 from carnac.metadata.database import translated
-from carnac.metadata.publish.queue import CommitQueue, Share, commit_group
+from carnac.metadata.publish.queue import CommitQueue, JointWork, commit_group
 from carnac.metadata.sql import statements as s
 
 if TYPE_CHECKING:
@@ -95,9 +95,9 @@ class SqlTransactions:
     def _write_together(
         self, run: Callable[[Session, Sequence[Any]], Sequence[T]], argument: object
     ) -> T:
-        """Write what others may write with it in one go: see `Share`."""
+        """Write what others may write with it in one go: see `JointWork`."""
         return self._queue.submit(
-            lambda session: run(session, [argument])[0], share=Share(run, argument)
+            lambda session: run(session, [argument])[0], joint=JointWork(run, argument)
         )
 
     def _write_lease(self, work: Callable[[Session], T]) -> T:

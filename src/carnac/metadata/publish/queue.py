@@ -32,7 +32,7 @@ GATHER_MS = 2
 come back together, and the first of them would else wait for the disk alone."""
 
 
-class Share(NamedTuple):
+class JointWork(NamedTuple):
     """What a job may do together with others of its transaction.
 
     Attributes:
@@ -50,7 +50,7 @@ class Job:
     Attributes:
         work: Function to run. A CarnacError that it raises before its first write fails this job and no other.
         publication: Publication that `work` writes; None if it does something else.
-        share: What `work` does, for jobs beside one another that do it together; None: it is done alone.
+        joint: What `work` does, for jobs beside one another that do it together; None: it is done alone.
         is_durable: Whether its writes must survive a power cut.
         error: Exception that is raised in the caller; None if `result` holds the value that `work` returned.
         is_done: Whether `result` or `error` is there.
@@ -60,9 +60,9 @@ class Job:
         "error",
         "is_done",
         "is_durable",
+        "joint",
         "publication",
         "result",
-        "share",
         "wake",
         "work",
     )
@@ -72,12 +72,12 @@ class Job:
         work: Callable[[Session], Any],
         publication: Publication | None = None,
         *,
-        share: Share | None = None,
+        joint: JointWork | None = None,
         is_durable: bool = True,
     ) -> None:
         self.work = work
         self.publication = publication
-        self.share = share
+        self.joint = joint
         self.is_durable = is_durable
         self.result: Any = None
         self.error: BaseException | None = None
@@ -116,7 +116,7 @@ class CommitQueue:
         work: Callable[[Session], T],
         publication: Publication | None = None,
         *,
-        share: Share | None = None,
+        joint: JointWork | None = None,
         is_durable: bool = True,
     ) -> T:
         """Run `work` in a transaction, return what it returns or raise what it raises, after the commit.
@@ -124,11 +124,11 @@ class CommitQueue:
         Args:
             publication: Publication that `work` writes. The publications of a group look up together what they need to
                 know.
-            share: What `work` does, if jobs that come beside it may do it together.
+            joint: What `work` does, if jobs that come beside it may do it together.
             is_durable: Whether its writes must survive a power cut; else the caller need not wait for the disk.
         """
         self._check()
-        job = Job(work, publication, share=share, is_durable=is_durable)
+        job = Job(work, publication, joint=joint, is_durable=is_durable)
         try:
             self._wait_for(job)
         except KeyboardInterrupt as interruption:
@@ -294,10 +294,10 @@ def _run_jobs(jobs: Sequence[Job], session: Session) -> None:
         from carnac.metadata.publish.writer import look_ahead
 
         look_ahead(session, publications)
-    for share, alike in groupby(jobs, lambda job: job.share and job.share.run):
+    for run, alike in groupby(jobs, lambda job: job.joint and job.joint.run):
         group = [*alike]
-        if share is not None and len(group) > 1:
-            _run_together(share, group, session)
+        if run is not None and len(group) > 1:
+            _run_together(run, group, session)
         else:
             for job in group:
                 _run_job(job, session)
@@ -306,10 +306,10 @@ def _run_jobs(jobs: Sequence[Job], session: Session) -> None:
 def _run_together(
     run: Callable[[Session, Sequence[Any]], Sequence[Any]], jobs: Sequence[Job], session: Session
 ) -> None:
-    """Do what the jobs share at once; each for itself if that fails before its first write."""
+    """Do the joint work of the jobs at once; each for itself if that fails before its first write."""
     writes = session.writes
     try:
-        results = run(session, [job.share.argument for job in jobs if job.share is not None])
+        results = run(session, [job.joint.argument for job in jobs if job.joint is not None])
     except CarnacError:
         if session.writes != writes:
             raise
