@@ -52,10 +52,12 @@ from carnac.store.results import Result
 from carnac.store.upkeep.maintenance import GcAction, GcReport
 from carnac.store.upkeep.verifying import Finding, ScrubStatus
 from carnac.store.why import Why, WhyReport
+from carnac.store.writing.erasing import ErasureReport
 from carnac.store.writing.outcome import WriteOutcome
 
 VALUES: tuple[type, ...] = (
     WriteOutcome,
+    ErasureReport,
     JobReport,
     RejectedRows,
     JobProgress,

@@ -17,6 +17,7 @@ from tests.e2e.conftest import Run
 
 MORE = {
     "delete": ["--interval", "2013-01-01/P1D"],
+    "erase": ["--where", "delay > 1"],
     "picture": ["-o", "a.svg"],
 }
 """What a command needs beside the name of a datasource."""
@@ -73,6 +74,10 @@ def revisions(run: Run, store: Path) -> list[int]:
         (["delete", "nowhere", "--where", "delay > 1"], 5, "nowhere"),
         (["delete", "flights", "--interval", "2013-01-01"], 2, "2013-01-01"),
         (["delete", "flights", "--interval", "2013-01-02/2013-01-01"], 2, "2013-01-02"),
+        (["erase", "flights"], 2, "--where"),
+        (["erase", "flights", "--where", "nothing = 1"], 2, "there is no column 'nothing'"),
+        (["erase", "flights", "--where", "nothing = 1", "--dry-run"], 2, "no column 'nothing'"),
+        (["erase", "nowhere", "--where", "delay > 1", "--yes"], 5, "nowhere"),
         (["tag", "1"], 2, "1"),
         (["tag", "gone", "--remove"], 5, "gone"),
         (["lookups", "remove", "gone"], 5, "gone"),

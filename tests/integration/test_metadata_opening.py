@@ -47,7 +47,7 @@ def test_an_up_to_date_store_opens_without_what_is_heavy(tmp_path: Path) -> None
     assert done.returncode == 0, done.stderr
 
 
-LAYOUT = "0111 ef78268e682d5f60"
+LAYOUT = "0112 84baee6c2a92b5b6"
 
 
 def test_tables_that_change_have_another_version() -> None:

@@ -130,6 +130,13 @@ class LocalPipeline:
         """Do what `run_ingest` does."""
         return self.run_ingest(spec, layout, **more)
 
+    def read_condition(self, where: str, columns: Mapping[str, ColumnType]) -> tuple[str, ...]:
+        """Check a condition, by the product's own code."""
+        from carnac.jobs.delete.predicate import check_predicate, texts_in
+
+        check_predicate(where, columns)
+        return texts_in(where)
+
     def run_delete_where(
         self,
         datasource: str,
@@ -137,6 +144,7 @@ class LocalPipeline:
         predicate: str,
         *,
         columns: Mapping[str, ColumnType] | None = None,
+        searches_hidden: bool = False,
         on_progress: OnProgress | None = None,
     ) -> tuple[SegmentRewrite, ...]:
         """Rewrite the segments that hold rows matching the SQL predicate, and no others."""
@@ -158,6 +166,7 @@ class LocalPipeline:
                     id_prefix=self._ids.new_id(),
                     created_at_ms=self._clock.now_ms(),
                     temp_dir=f"{folder}/delete",
+                    searches_hidden=searches_hidden,
                 )
                 with judging(task) as judge:
                     found = rewrite_segment(task, judge)

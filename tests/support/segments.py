@@ -130,6 +130,7 @@ class MemoryCatalog:
     """A revision in memory (port `Catalog`)."""
 
     revision: int = 1
+    edition: int = 0
     entries: dict[str, list[VisibleSegment]] = field(default_factory=dict)
     named_lookups: dict[str, dict[str, str]] = field(default_factory=dict)
 

@@ -96,17 +96,18 @@ class DistributedExecutor:
 
 def plan_at(tools: Tools, statement: Statement, revision: int, timeout_ms: int) -> Distribution:
     """Return how a statement is run at a revision."""
+    catalog = tools.catalog(revision)
 
     def make() -> Distribution:
         return tools.engine.plan_distributed(
             statement.sql,
-            tools.catalog(revision),
+            catalog,
             parameters=statement.parameters,
             query_id=statement.query_id,
             timeout_ms=timeout_ms,
         )
 
-    return tools.plans.plan(statement, revision, timeout_ms, make)
+    return tools.plans.plan(statement, catalog, timeout_ms, make)
 
 
 class DistributedExecution:

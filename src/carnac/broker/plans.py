@@ -1,7 +1,7 @@
 """Plans of statements that were asked before: a dashboard asks the same ones again and again.
 
-A plan is a function of statement, parameters and revision, none of which changes, so it needs no invalidation: the
-next revision is planned anew.
+A plan is a function of statement, parameters, revision and edition, none of which changes, so it needs no
+invalidation: the next revision is planned anew.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from carnac.ports.memo import Memo, key_of_values
 from carnac.ports.queries import SLICE_BYTES
 
 if TYPE_CHECKING:
+    from carnac.ports import Catalog
     from carnac.ports.answers import Statement
     from carnac.ports.distributed import Distribution
 
@@ -40,15 +41,15 @@ class PlanCache:
     def plan(
         self,
         statement: Statement,
-        revision: int,
+        catalog: Catalog,
         timeout_ms: int,
         make: Callable[[], Distribution],
     ) -> Distribution:
-        """Return the plan of a statement at a revision, made if it is not known.
+        """Return the plan of a statement at the revision of a catalog, made if it is not known.
 
         A plan that depends on the time or on chance is made each time. Errors of `make` are raised.
         """
-        key = _key_of(statement, revision)
+        key = _key_of(statement, catalog)
         if key is None:
             return _asked_by(make(), statement, timeout_ms)
         found = self._plans.find(key)
@@ -59,10 +60,12 @@ class PlanCache:
         return _asked_by(found, statement, timeout_ms)
 
 
-def _key_of(statement: Statement, revision: int) -> Hashable | None:
+def _key_of(statement: Statement, catalog: Catalog) -> Hashable | None:
     """Return what a plan depends on; None if its parameters cannot be told apart."""
     values = key_of_values(statement.parameters)
-    return None if values is None else (revision, statement.sql, values)
+    if values is None:
+        return None
+    return (catalog.edition, catalog.revision, statement.sql, values)
 
 
 def _bytes_of(plan: Distribution) -> int:

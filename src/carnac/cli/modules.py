@@ -6,6 +6,7 @@ MODULES: dict[str, tuple[str, ...]] = {
     "demo": ("demo",),
     "stores": ("init",),
     "writing": ("append", "ingest", "revert", "delete", "drop"),
+    "erasing": ("erase",),
     "specs": ("spec",),
     "streams": ("streams",),
     "quarantine": ("quarantine",),

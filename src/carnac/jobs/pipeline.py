@@ -160,6 +160,17 @@ class SparkPipeline:
         with self._here.together():
             return job.run(read)
 
+    def read_condition(self, where: str, columns: Mapping[str, ColumnType]) -> tuple[str, ...]:
+        """Check a condition over columns, without Spark; return the texts that it compares with (`texts_in`).
+
+        Raises:
+            Invalid: It is none.
+        """
+        from carnac.jobs.delete.predicate import check_predicate, texts_in
+
+        check_predicate(where, columns)
+        return texts_in(where)
+
     def run_delete_where(
         self,
         datasource: str,
@@ -167,15 +178,17 @@ class SparkPipeline:
         predicate: str,
         *,
         columns: Mapping[str, ColumnType] | None = None,
+        searches_hidden: bool = False,
         on_progress: OnProgress | None = None,
     ) -> tuple[SegmentRewrite, ...]:
         """Rewrite the segments that hold rows matching the SQL predicate, and no others.
 
         Args:
             columns: Columns that the predicate may name; None: the united columns of `inputs`.
+            searches_hidden: Whether those count whose matching rows are all hidden; what is written is visible rows.
 
         Returns:
-            One for each input that held a matching visible row.
+            One for each input that held a matching row.
 
         Raises:
             Invalid: The predicate is not valid SQL over the datasource's columns, or fails on a value.
@@ -190,6 +203,7 @@ class SparkPipeline:
             inputs,
             predicate,
             columns=columns,
+            searches_hidden=searches_hidden,
             on_progress=on_progress,
         )
 

@@ -48,6 +48,10 @@ class Database(Protocol):
         """Keep other processes from writing, in a transaction that is committed unless something is raised."""
         ...
 
+    def purge(self) -> bool:
+        """Write the files anew without what was deleted from them; return whether nothing of that is left."""
+        ...
+
     def translate(self, error: Exception) -> CarnacError | None:
         """Return what a driver's error means to a caller; None if it is not the driver's."""
         ...

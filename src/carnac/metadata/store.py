@@ -15,6 +15,7 @@ from carnac.metadata.read.retention import require_whole
 from carnac.metadata.read.rows import lease_of
 from carnac.metadata.records.allocation_records import AllocationRecords
 from carnac.metadata.records.compaction_records import CompactionRecords
+from carnac.metadata.records.erasure_records import ErasureRecords
 from carnac.metadata.records.position_records import PositionRecords
 from carnac.metadata.records.server_records import ServerRecords
 from carnac.metadata.records.supervisor_records import SupervisorRecords
@@ -23,12 +24,7 @@ from carnac.metadata.records.user_records import UserRecords
 from carnac.metadata.sql import pending_rows as pending_sql
 from carnac.metadata.sql import queries as q
 from carnac.metadata.sql import statements as s
-from carnac.ports import (
-    Lease,
-    LeaseKind,
-    Tag,
-    TrashedSegment,
-)
+from carnac.ports import Lease, LeaseKind, Tag, TrashedSegment
 
 if TYPE_CHECKING:
     from carnac.core.locks.events import LockEvent, LockReply
@@ -50,6 +46,7 @@ class MetadataStore(
     TaskRecords,
     AllocationRecords,
     CompactionRecords,
+    ErasureRecords,
     PositionRecords,
     ServerRecords,
     SupervisorRecords,
@@ -110,6 +107,8 @@ class MetadataStore(
             NotFound: No such revision, tag or commit, or it has been trimmed; says what there is.
         """
         with self._read() as session:
+            if at is not None:
+                self._see_erasures(session)
             return history.resolve(session, at)
 
     def changes(self, *, after: int, limit: int = 1000) -> tuple[Commit, ...]:

@@ -41,6 +41,13 @@ class SegmentInput:
     segment: Segment
     visible: IntervalSet
 
+    @classmethod
+    def whole(cls, segment: Segment) -> SegmentInput:
+        """Return all rows of a segment, whatever entries show of it."""
+        from carnac.core.time.intervals import IntervalSet
+
+        return cls(segment=segment, visible=IntervalSet((segment.span,)))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RejectedRows:

@@ -237,9 +237,14 @@ SYSTEM_TABLES: Mapping[str, Mapping[str, str]] = {
 
 
 class Catalog(Protocol):
-    """The view of a query: one revision of the store."""
+    """The view of a query: one revision of the store.
+
+    Attributes:
+        edition: Another one after an erasure, which changes what revisions show; in all else a revision never changes.
+    """
 
     revision: int
+    edition: int
 
     @property
     def store_id(self) -> str:

@@ -166,6 +166,12 @@ class FileCache:
             self._holds.let_go(names.values())
             self._make_room(0)
 
+    def forget(self, segment_ids: Iterable[str]) -> None:
+        """Remove the files of segments, but for those that somebody uses."""
+        if self.folder.is_dir():
+            for segment_id in segment_ids:
+                self._holds.remove(local_name(segment_id))
+
     def _is_there(self, name: str, segment: Segment) -> bool:
         place = self.folder / name
         with suppress(OSError):

@@ -11,7 +11,7 @@ Behind the gate stands a second wall, the limits of DuckDB itself (`running.quer
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -354,11 +354,7 @@ class QueryEngine:
 
     @contextmanager
     def _planning(
-        self,
-        sql: str,
-        catalog: Catalog,
-        parameters: Parameters,
-        timeout_ms: int | None = None,
+        self, sql: str, catalog: Catalog, parameters: Parameters, timeout_ms: int | None = None
     ) -> Iterator[tuple[RunningQuery, Plan]]:
         """Give a query and its plan, before any file is looked at."""
         with self._query(sql, columns := set[str](), timeout_ms) as query:
@@ -370,6 +366,10 @@ class QueryEngine:
         """Stop the queries that are running; they raise Unavailable."""
         for query in self._now():
             query.interrupt()
+
+    def forget_files(self, segment_ids: Iterable[str]) -> None:
+        """Remove what was fetched of segments, but for what a query reads."""
+        self._files.cache.forget(segment_ids)
 
     def close(self) -> None:
         """Stop what is running and let go of all memory. The next query starts anew."""

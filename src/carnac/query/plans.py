@@ -1,4 +1,4 @@
-"""Plans of statements that were asked before: neither a statement nor a revision changes."""
+"""Plans of statements that were asked before: neither a statement nor a revision of an edition changes."""
 
 from __future__ import annotations
 
@@ -63,4 +63,4 @@ def _key_of(catalog: Catalog, sql: str, parameters: Parameters) -> Hashable | No
     values = key_of_values(parameters)
     if values is None or not catalog.store_id:
         return None
-    return (catalog.store_id, catalog.revision, sql, values)
+    return (catalog.store_id, catalog.edition, catalog.revision, sql, values)

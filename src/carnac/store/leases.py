@@ -298,6 +298,7 @@ class LeaseKeeper:
                 self._reader = self._metadata.renew_lease(
                     self._reader.lease_id, ttl_ms=self._ttl_ms, revision=oldest
                 )
+                self._metadata.see_erasures()  # `_protect` may not ask for a revision that is read all the time
             else:
                 self._metadata.release_lease(self._reader.lease_id)
                 self._reader = None

@@ -38,8 +38,8 @@ READ_ATTEMPTS_MAX = 3
 class RevisionCatalog:
     """The `Catalog` port over a metadata store, at one revision.
 
-    Values that were read of a revision are kept with the metadata store. They never change, and the next query uses
-    them.
+    Values that were read of a revision are kept with the metadata store. They change with its edition alone, and the
+    next query uses them.
 
     Args:
         held: Function that returns the segments that historicals have loaded; None: historicals are not asked.
@@ -53,6 +53,7 @@ class RevisionCatalog:
         held: Callable[[], Mapping[str, Held]] | None = None,
     ) -> None:
         self.revision = revision
+        self.edition = metadata.edition
         self._held = held
         self._metadata = metadata
         if metadata not in _KEPT:
@@ -103,7 +104,7 @@ class RevisionCatalog:
         return SystemRows(self, self._metadata, held).of(table)
 
     def _kept(self, what: Hashable, read: Callable[[], T]) -> T:
-        return cast("T", self._memo.get((self.revision, what), read))
+        return cast("T", self._memo.get((self.edition, self.revision, what), read))
 
 
 KEPT_MAX = 1_000

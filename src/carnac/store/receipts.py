@@ -121,6 +121,9 @@ def verify(reads: Reads, asked: Asked) -> ReceiptCheck:
         reads, asked.statement, at=asked.receipt.revision, parameters=asked.parameters
     )
     findings, notes = _compare(asked.receipt, derived, is_volatile=is_volatile)
+    erased = reads.metadata.edition
+    if findings and erased > asked.receipt.revision:
+        notes.append(f"rows were erased from history since, the last time by commit {erased}")
     return ReceiptCheck(
         receipt=asked.receipt, derived=derived, findings=tuple(findings), notes=tuple(notes)
     )

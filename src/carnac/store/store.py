@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from datetime import datetime
-from functools import cached_property, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from carnac.core.arguments import checked
@@ -18,7 +18,7 @@ from carnac.core.time.moments import as_moment
 from carnac.errors import CarnacError, Invalid
 from carnac.ports.closing import Closing
 from carnac.store.leases import LeaseKeeper
-from carnac.store.reading import StoreReading
+from carnac.store.services import StoreServices
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -35,19 +35,19 @@ if TYPE_CHECKING:
     from carnac.spark.streams import Stream
     from carnac.specs.ingest.spec import IngestSpec
     from carnac.store.compacting.reports import CompactionReport, GroupReport
-    from carnac.store.compacting.store_view import CompactionStore
-    from carnac.store.upkeep.maintenance import GcReport, Maintenance
+    from carnac.store.upkeep.maintenance import GcReport
     from carnac.store.upkeep.verifying import Finding, ScrubStatus
+    from carnac.store.writing.erasing import ErasureReport
     from carnac.store.writing.outcome import WriteOutcome
-    from carnac.store.writing.writer import PlanListener, ProgressListener, Writer
+    from carnac.store.writing.writer import PlanListener, ProgressListener
 
 
 @checked
-class Store(StoreReading, Closing):
+class Store(StoreServices, Closing):
     """An event store. Open it with `carnac.open`; use it in a `with` block or call `close`.
 
-    Reading never starts Spark; `ingest`, `delete(where=…)`, `compact` and `read_spark` do, when they first need it.
-    Safe to use from many threads; a forked child opens a store of its own.
+    Reading never starts Spark; `ingest`, `delete(where=…)`, `erase`, `compact` and `read_spark` do, when they first
+    need it. Safe to use from many threads; a forked child opens a store of its own.
 
     Arguments of the same name mean the same everywhere:
 
@@ -447,6 +447,34 @@ class Store(StoreReading, Closing):
             guard=guard,
         )
 
+    def erase(
+        self,
+        datasource: str,
+        *,
+        where: str,
+        message: str = "",
+        on_progress: ProgressListener | None = None,
+    ) -> ErasureReport:
+        """Take rows out of every revision, by a rewrite on Spark, and return the certificate; nothing takes it back.
+
+        All other rows of all revisions stay as they were. Rows that are appended meanwhile are not searched. Writers
+        wait at the end while SQLite's file is written anew.
+
+        Args:
+            where: As for `delete`, over the columns that the datasource has or had.
+
+        Raises:
+            Invalid: It is no such condition.
+            NotFound: No retained revision has such a datasource.
+            Conflict: Others changed the segments ten times in a row while they were rewritten.
+        """
+        return self._eraser.erase(datasource, where, message=message, on_progress=on_progress)
+
+    def plan_erasure(self, datasource: str, *, where: str) -> tuple[int, int]:
+        """Return how many segments `erase` would read, visible and earlier ones; raises as it does."""
+        self._eraser.check(datasource, where)
+        return self._eraser.segments(datasource)
+
     def check(self) -> tuple[str, ...]:
         """Return what in the metadata contradicts itself, a sentence each; nothing if all is well. Opens no file."""
         return self._metadata.check()
@@ -464,37 +492,3 @@ class Store(StoreReading, Closing):
             on_progress: Called with the files looked at so far, and with how many there are.
         """
         return self._maintenance.verify(on_progress=on_progress)
-
-    # services, each loaded when it is first needed: a cold query needs none of them
-
-    @cached_property
-    def _writer(self) -> Writer:
-        from carnac.store.writing.writer import Writer
-
-        return Writer(
-            self._metadata,
-            self._deep_storage,
-            self._pipeline,
-            self._leases,
-            self._allocator,
-            engine=self._engine,
-        )
-
-    @cached_property
-    def _compacting(self) -> CompactionStore:
-        from carnac.store.compacting.store_view import CompactionStore
-
-        return CompactionStore(
-            metadata=self._metadata,
-            deep_storage=self._deep_storage,
-            pipeline=self._pipeline,
-            leases=self._leases,
-            clock=self._clock,
-            segment_granularity=self._writer.segment_granularity,
-        )
-
-    @cached_property
-    def _maintenance(self) -> Maintenance:
-        from carnac.store.upkeep.maintenance import Maintenance
-
-        return Maintenance(self._metadata, self._deep_storage, self._clock, self.settings)

@@ -86,6 +86,7 @@ class _Some:
     items: Sequence[VisibleSegment]
     schema: Mapping[str, ColumnType]
     revision: int = field(init=False)
+    edition: int = 0
     store_id: str = ""
 
     def __post_init__(self) -> None:

@@ -12,6 +12,7 @@ from carnac.ports.answers import Statement
 from carnac.ports.distributed import Distribution, Way
 from carnac.ports.queries import SLICE_BYTES, LeafRequest, LeafSlice, QueryBasis
 from tests.logs import day, segment
+from tests.support.segments import MemoryCatalog
 
 SLICE = LeafSlice(segment=segment("s", day(1)), clip=None)
 
@@ -57,7 +58,12 @@ class Asker:
         self.cache, self.made, self.number = cache, made, 0
 
     def ask(
-        self, sql: str = "SELECT 1", *, revision: int = 1, parameters: Sequence[object] = ()
+        self,
+        sql: str = "SELECT 1",
+        *,
+        revision: int = 1,
+        edition: int = 0,
+        parameters: Sequence[object] = (),
     ) -> bool:
         """Ask, and tell whether the plan was known."""
         self.number += 1
@@ -69,7 +75,8 @@ class Asker:
             was_made = True
             return plan_of(statement, revision, **self.made)  # type: ignore[arg-type]
 
-        found = self.cache.plan(statement, revision, 500, make)
+        catalog = MemoryCatalog(revision=revision, edition=edition)
+        found = self.cache.plan(statement, catalog, 500, make)
         assert found.query_id == statement.query_id
         assert [leaf.query_id for leaf in found.leaves] == [statement.query_id]
         assert found.revision == revision
@@ -81,6 +88,7 @@ def test_the_same_question_is_planned_once_for_each_revision() -> None:
     assert [asker.ask() for _ in range(3)] == [False, True, True]
     assert [asker.ask(revision=2) for _ in range(2)] == [False, True]
     assert [asker.ask("SELECT  1") for _ in range(2)] == [False, True]
+    assert [asker.ask(edition=3) for _ in range(2)] == [False, True]
 
 
 @pytest.mark.parametrize("other", [[2], [1.0], [True], ["1"], [], [1, 1]])
@@ -114,7 +122,7 @@ def test_the_last_used_are_kept_within_both_bounds() -> None:
 
 def test_a_plan_that_is_known_takes_the_limit_of_who_asks_now() -> None:
     cache, statement = PlanCache(), Statement(sql="SELECT 1", query_id="q")
-    cache.plan(statement, 1, 500, lambda: plan_of(statement, 1))
+    cache.plan(statement, MemoryCatalog(), 500, lambda: plan_of(statement, 1))
     again = replace(statement, query_id="r")
-    found = cache.plan(again, 1, 900, lambda: plan_of(again, 1))
+    found = cache.plan(again, MemoryCatalog(), 900, lambda: plan_of(again, 1))
     assert [leaf.timeout_ms for leaf in found.leaves] == [900]

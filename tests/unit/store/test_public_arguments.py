@@ -76,6 +76,7 @@ GIVEN: Mapping[str, object] = {
     "task_id": "over",
     "at_ms": 0,
     "failures": 1,
+    "where": "id > 5",
     "offsets": OffsetRange(writer="w", end={"s": "1"}),
 }
 """What a method must be given, in order to come to the argument that is wrong."""

@@ -288,7 +288,8 @@ def delete(
 ) -> None:
     """Delete rows: an interval at once, by metadata alone; rows that match a condition by a rewrite on Spark.
 
-    Earlier revisions keep the rows until garbage collection takes them; revert brings them back.
+    Earlier revisions keep the rows until garbage collection takes them; revert brings them back. See erase for rows
+    that no revision may keep.
     """
     session = session_of(ctx)
     if interval is None and where is None:

@@ -21,7 +21,7 @@ from carnac.core.words import number_text
 
 
 class CommitKind(StrEnum):
-    """Why a commit was made. Consumers of the log skip `rewrite`: it keeps the data."""
+    """Why a commit was made. Consumers of the log skip `rewrite` and `erase`: they keep what is visible."""
 
     APPEND = "append"
     REPLACE = "replace"
@@ -29,6 +29,7 @@ class CommitKind(StrEnum):
     DELETE = "delete"
     REVERT = "revert"
     LOOKUP = "lookup"
+    ERASE = "erase"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,12 +36,13 @@ class Fed:
 
 
 NOTHING = Fed()
+_WITHOUT_CHANGE = frozenset({CommitKind.REWRITE, CommitKind.LOOKUP, CommitKind.ERASE})
 
 
 def feed_of(commit: Commit, datasource: str) -> Fed:
     """Return the part of a commit that followers of a datasource get."""
     change = next((one for one in commit.changes if one.datasource == datasource), None)
-    if change is None or commit.kind in {CommitKind.REWRITE, CommitKind.LOOKUP}:
+    if change is None or commit.kind in _WITHOUT_CHANGE:
         return NOTHING
     if commit.kind in {CommitKind.DELETE, CommitKind.REVERT}:
         return Fed(is_change=True)

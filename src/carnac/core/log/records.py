@@ -124,7 +124,12 @@ def _commit_details(record: _Details) -> CommitDetails:
 
 def dump_changes(changes: Sequence[tuple[int, DatasourceCommit]]) -> str:
     """Return what a commit did to datasources, by their ids, in numbers."""
-    return dumps([_sums(datasource_id, change) for datasource_id, change in changes])
+    return dump_sums([_sums(datasource_id, change) for datasource_id, change in changes])
+
+
+def dump_sums(changes: Sequence[ChangeSums]) -> str:
+    """Return what a commit did to datasources."""
+    return dumps(list(changes))
 
 
 def _sums(datasource_id: int, change: DatasourceCommit) -> ChangeSums:

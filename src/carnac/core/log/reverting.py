@@ -27,6 +27,12 @@ from carnac.core.segments.segment import Segment
 from carnac.core.time.intervals import IntervalSet
 from carnac.errors import Invalid
 
+_FINAL = {
+    CommitKind.REWRITE: "a rewrite and changed no row, so there is nothing to revert",
+    CommitKind.ERASE: "an erasure, which nothing takes back",
+}
+"""Why commits of a kind are not reverted."""
+
 
 def plan_revert(
     commit: Commit,
@@ -43,13 +49,11 @@ def plan_revert(
         segment_granularity: For each datasource, where no chunk is.
 
     Raises:
-        Invalid: The commit is a rewrite: it changed no row, so there is nothing to take back.
+        Invalid: The commit is a rewrite: it changed no row, so there is nothing to take back. Or it is an erasure.
     """
-    if commit.kind is CommitKind.REWRITE:
-        raise Invalid(
-            f"commit {commit.revision} is a rewrite and changed no row, so there is nothing to revert",
-            commit=commit.revision,
-        )
+    told = _FINAL.get(commit.kind)
+    if told is not None:
+        raise Invalid(f"commit {commit.revision} is {told}", commit=commit.revision)
     changes: list[Change] = []
     requirements: list[Requirement] = [
         LookupSetBy(name=lookup.name, revision=None if lookup.mapping is None else commit.revision)

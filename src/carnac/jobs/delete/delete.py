@@ -52,6 +52,7 @@ class DeleteTask:
         output_url: Root of deep storage; the segment is read from there and its replacement written there.
         path_prefix: Folder of the new file below that root.
         id_prefix: See `carnac.rows.merge.MergeTask`.
+        searches_hidden: Whether the segment is rewritten as well if a row that its clip hides matches.
         temp_dir: Local folder, made if missing, left empty.
     """
 
@@ -63,6 +64,7 @@ class DeleteTask:
     id_prefix: str
     created_at_ms: int
     temp_dir: str
+    searches_hidden: bool = False
     memory_bytes: int = 1 << 30
 
     def plan(self, columns: tuple[tuple[str, ColumnType], ...]) -> ReadPlan:
@@ -94,7 +96,7 @@ def judging(task: DeleteTask, *, attempt: int = 0) -> Iterator[Any]:
 
 
 def rewrite_segment(task: DeleteTask, judge: Any, *, attempt: int = 0) -> SegmentRewrite | None:
-    """Rewrite the segment without the visible rows that match; None if no visible row matches.
+    """Rewrite the segment without the visible rows that match; None if no row that is searched matches.
 
     The new segment keeps order, partition, rollup and time chunk. Of rolled-up rows, `input_rows` is the sum of a
     `count` metric if there is one, else the same share of the old number as of rows, rounded.
@@ -111,7 +113,9 @@ def rewrite_segment(task: DeleteTask, judge: Any, *, attempt: int = 0) -> Segmen
     temp_dir = Path(task.temp_dir) / new_id
     try:
         hits = _find_hits(task, judge)
-        return _without(task, hits, new_id, temp_dir) if hits.any() else None
+        if hits.any() or (task.searches_hidden and _hides_hits(task, judge)):
+            return _without(task, hits, new_id, temp_dir)
+        return None
     finally:
         shutil.rmtree(temp_dir, ignore_errors=True)
 
@@ -123,6 +127,13 @@ def _find_hits(task: DeleteTask, judge: Any) -> Hits:
         judge.register("rows", table)
         found.append(_judged(judge, task))
     return np.concatenate(found)
+
+
+def _hides_hits(task: DeleteTask, judge: Any) -> bool:
+    whole = SegmentInput.whole(task.source.segment)
+    if whole.visible == task.source.visible:
+        return False
+    return bool(_find_hits(replace(task, source=whole), judge).any())
 
 
 def _judged(judge: Any, task: DeleteTask) -> Hits:

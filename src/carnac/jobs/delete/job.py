@@ -24,9 +24,10 @@ def delete_where(
     predicate: str,
     *,
     columns: Mapping[str, ColumnType] | None = None,
+    searches_hidden: bool = False,
     on_progress: OnProgress | None,
 ) -> tuple[SegmentRewrite, ...]:
-    """Rewrite the segments of `inputs` that hold a visible row for which the predicate is true.
+    """Rewrite the segments of `inputs` that hold a visible row for which the predicate is true; see `DeleteTask`.
 
     Raises:
         Invalid: The predicate is no condition over the datasource's columns, or fails on a value.
@@ -48,6 +49,7 @@ def delete_where(
             id_prefix=context.ids.new_id(),
             created_at_ms=context.clock.now_ms(),
             temp_dir=context.scratch(job_id),
+            searches_hidden=searches_hidden,
             memory_bytes=context.task_memory_bytes,
         )
         for source in inputs

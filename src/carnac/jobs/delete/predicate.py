@@ -70,6 +70,21 @@ def check_syntax(predicate: str) -> None:
         _check_nodes(con, _parsed(con, predicate), predicate, None)
 
 
+def texts_in(predicate: str) -> tuple[str, ...]:
+    """Return the texts that a predicate compares with, patterns without their wildcards, longest first.
+
+    Texts of one or two characters are left out: they are found in everything.
+    """
+    with _checker().cursor() as con:
+        constants = [
+            str(node["literal"]["text"])
+            for node in _nodes(_parsed(con, predicate))
+            if node.get("class") == "CONSTANT" and node["literal"]["kind"] == "STRING"
+        ]
+    parts = {part for text in constants for part in text.split("%")}
+    return tuple(sorted((one for one in parts if len(one) > 2), key=lambda one: (-len(one), one)))
+
+
 @cache
 def _checker() -> duckdb.DuckDBPyConnection:
     """Return a database without rows, which reads nothing beside it; to open one takes ten times as long as a check."""

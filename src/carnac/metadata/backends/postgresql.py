@@ -162,6 +162,10 @@ class PostgresqlDatabase:
             connection.execute(_LOCK)
             yield Session(connection, POSTGRESQL)
 
+    def purge(self) -> bool:
+        """Do nothing: the server overwrites deleted rows when it needs their room."""
+        return False
+
     def translate(self, error: Exception) -> CarnacError | None:
         """Return what a driver's error means."""
         import psycopg

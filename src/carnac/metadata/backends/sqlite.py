@@ -171,6 +171,19 @@ class SqliteDatabase:
                 yield session
                 writing.commit()
 
+    def purge(self) -> bool:
+        """Write the file anew, without what was deleted from it, and empty the log, unless a reader is at an old state.
+
+        It holds twice the file in memory, and writers wait meanwhile.
+        """
+        with self._turn():
+            connection = self._writer_connection(is_durable=True)
+            connection.execute("VACUUM")
+            require_checksums(connection, self._path)
+            self._known_at = None
+            is_busy = next(connection.execute("PRAGMA wal_checkpoint(TRUNCATE)"))[0]
+            return not is_busy
+
     def translate(self, error: Exception) -> CarnacError | None:
         """Return what a driver's error means."""
         return translate(error, self._path)

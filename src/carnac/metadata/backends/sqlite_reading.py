@@ -166,6 +166,10 @@ class ReadOnlySqliteDatabase:
             f"brought up to date because {self._obstacle}; open it once where it can be written"
         )
 
+    def purge(self) -> bool:
+        """Refuse."""
+        self._refuse()
+
     def translate(self, error: Exception) -> CarnacError | None:
         """Return what a driver's error means."""
         return translate(error, self._path)

@@ -97,7 +97,7 @@ def write_publication(
     newest: Newest = session.memo.get("newest") or Newest(*load_newest(session))
     head = newest.head
     require_base(publication.base_revision, head.revision)
-    _check_lease(session, publication.lease_id, now_ms)
+    check_lease(session, publication.lease_id, now_ms)
     if publication.requirements and not all(
         isinstance(one, LockHeld) for one in publication.requirements
     ):
@@ -134,7 +134,7 @@ def _write_append(
     """
     (change,) = commit.changes
     datasource_id = view.known_datasource(change.datasource)
-    _write_commit(session, commit, [datasource_id], lease_id, settled_revision)
+    write_commit(session, commit, [datasource_id], lease_id, settled_revision)
     settles = settled_revision == commit.revision
     schemas = _SchemaSums(datasource_id)
     segments: list[Row] = []
@@ -173,7 +173,7 @@ def _write_any(
         writer.prepare()
     ids = [writer.datasource_id for writer in writers]
     settled = settle(session, newest, commit)
-    _write_commit(session, commit, ids, _returned(publication), settled)
+    write_commit(session, commit, ids, _returned(publication), settled)
     for writer in writers:
         writer.write(settles=settled == commit.revision)
     for change in publication.changes:
@@ -198,7 +198,8 @@ def _find_batch(session: Session, publication: Publication) -> Row | None:
     return known or None
 
 
-def _check_lease(session: Session, lease_id: str | None, now_ms: int) -> None:
+def check_lease(session: Session, lease_id: str | None, now_ms: int) -> None:
+    """Refuse a writer whose lease has ended; raises Revoked."""
     if lease_id is None:
         return
     row: Row | None = session.memo.get(("lease", lease_id))
@@ -218,13 +219,20 @@ def _returned(publication: Publication) -> str | None:
     return None if publication.keeps_lease else publication.lease_id
 
 
-def _write_commit(
+def write_commit(
     session: Session,
     commit: Commit,
     datasource_ids: Sequence[int],
     lease_id: str | None,
     settled_revision: int,
 ) -> None:
+    """Write a commit without what it does to segments, entries and chunks.
+
+    Args:
+        datasource_ids: Of the datasources that it changes, in the order of its changes.
+        lease_id: Of the lease that ends with it.
+        settled_revision: See `settling`.
+    """
     session.defer(s.INSERT_COMMIT, [r.commit_row(commit, datasource_ids, settled_revision)])
     if settled_revision == commit.revision:
         changed = [(one, commit.revision) for one in datasource_ids]

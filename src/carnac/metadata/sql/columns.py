@@ -40,6 +40,8 @@ TABLES = {
         "segment_key* segment_id:text datasource_id digest path:text rows size_bytes record:text "
         "trashed_at_ms?"
     ),
+    # bound: files of erasures that no reader may hold any more, or the trash period
+    "erased_files": "path:text* revision at_ms",
     # bound: the live entries, and those that a retained revision shows or a retained commit dropped
     # shown_start: the hull of what it shows
     # is_indexed: 0: of a small append that left the index of live entries to a later one; see `live_entries`

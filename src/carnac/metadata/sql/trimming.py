@@ -174,4 +174,4 @@ DELETE_EMPTY_DATASOURCES = statement(
         WHERE chunks.datasource_id = datasources.datasource_id))
     """
 )
-KNOWN_PATHS = statement("SELECT path FROM segments")
+KNOWN_PATHS = statement("SELECT path FROM segments UNION ALL SELECT path FROM erased_files")

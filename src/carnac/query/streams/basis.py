@@ -125,7 +125,7 @@ def basis_of(cursor: duckdb.DuckDBPyConnection, sql: str, plan: Plan) -> QueryBa
     values, catalog = key_of_values(plan.parameters), plan.catalog
     if values is None or not catalog.store_id or text.is_volatile or plan.is_live:
         return _made(text, plan)
-    key = (catalog.store_id, catalog.revision, sql, values)
+    key = (catalog.store_id, catalog.edition, catalog.revision, sql, values)
     return _BASES.get(key, lambda: _made(text, plan))
 
 

@@ -65,6 +65,7 @@ class SharedDatabase:
         self._reading: _Reading | None = None
         self.write, self.migrate_lock = database.write, database.migrate_lock
         self.translate, self.check_writable = database.translate, database.check_writable
+        self.purge = database.purge
 
     def read(self) -> AbstractContextManager[Session]:
         """Open a transaction that reads, or go on with the one that is open."""
@@ -145,6 +146,10 @@ class SimulatedDatabase:
     def migrate_lock(self) -> AbstractContextManager[Any]:
         """Keep others from writing."""
         return self._shared.migrate_lock()
+
+    def purge(self) -> bool:
+        """Write the database anew."""
+        return self._shared.purge()
 
     def translate(self, error: Exception) -> CarnacError | None:
         """Return what an error means."""

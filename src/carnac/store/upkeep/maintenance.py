@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from carnac.core.ids import bears_mark, time_of
+from carnac.core.log.erasing import may_read
 from carnac.core.log.retention import RetentionRules, plan_retention
 from carnac.core.segments.segment import Segment, safe_name
 from carnac.core.time.intervals import Interval, format_ms
@@ -130,7 +131,7 @@ class Maintenance:
         )
         told.update((one.path, one) for one in emptied if one.action == "delete")
         orphans = [file for file in self._without_record(suspects) if file.path not in told]
-        actions = list(told.values())
+        actions = [*told.values(), *self.delete_erased(dry_run=dry_run)]
         actions += self._delete(orphans, "no record names it since", dry_run=dry_run)
         actions += self._delete(old_quarantine, "rejected rows of", dry_run=dry_run)
         actions += self._delete(old_rows, "rows of a statement, kept since", dry_run=dry_run)
@@ -145,6 +146,33 @@ class Maintenance:
             actions=tuple(actions),
             batches_forgotten=report.batches_forgotten,
         )
+
+    def delete_erased(self, *, dry_run: bool) -> list[GcAction]:
+        """Delete the files of erased segments that no reader holds who came before the erasure.
+
+        One who stays for longer than the trash period is waited for no longer: the file is missing then, and what it
+        reads is told so.
+        """
+        now_ms, gone = self._clock.now_ms(), []
+        readers = [one for one in self._metadata.leases() if one.kind is LeaseKind.READER]
+        actions: list[GcAction] = []
+        for file in self._metadata.erased_files():
+            since = f"erased by commit {file.revision} {format_ms(file.at_ms)}"
+            holders = [
+                one.holder
+                for one in readers
+                if may_read(file, revision=one.revision, acquired_at_ms=one.acquired_at_ms)
+            ]
+            if holders and file.at_ms > now_ms - self._settings.trash_period_ms:
+                reason = f"{since}, and {holders[0]} may be reading it"
+                actions.append(GcAction(path=file.path, size_bytes=0, action="keep", reason=reason))
+                continue
+            actions.append(GcAction(path=file.path, size_bytes=0, action="delete", reason=since))
+            if not dry_run:
+                self._deep_storage.delete(file.path)
+                gone.append(file.path)
+        self._metadata.forget_erased_files(gone)
+        return actions
 
     def kill(self, datasource: str, interval: Interval | None) -> GcReport:
         """Delete the unused segments of a datasource for good, without waiting for the trash period.

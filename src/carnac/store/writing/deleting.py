@@ -43,7 +43,7 @@ def change_of(
     """Return the change that puts what is left of segments into their place."""
     return Change(
         datasource=datasource,
-        adds=tuple(segment for rewrite in rewrites for segment in _what_is_left(rewrite)),
+        adds=tuple(segment for rewrite in rewrites for segment in what_is_left(rewrite)),
         drops=tuple(
             Drop(segment_id=rewrite.source.segment.segment_id, expected=rewrite.source.visible)
             for rewrite in rewrites
@@ -52,7 +52,8 @@ def change_of(
     )
 
 
-def _what_is_left(rewrite: SegmentRewrite) -> Sequence[Segment]:
+def what_is_left(rewrite: SegmentRewrite) -> Sequence[Segment]:
+    """Return the segments that a rewrite made, with what their source noted."""
     source = rewrite.source
     return keep_late(
         source.segment,

@@ -372,15 +372,20 @@ class Writer:
                 proof=deleting.proof_of(rewrites),
                 lease_id=lease.lease_id,
             )
-            return self._publish_rewrites(publication, rewrites, lease, guard)
+            return self.publish_rewrites(publication, rewrites, lease, guard)
 
-    def _publish_rewrites(
+    def publish_rewrites(
         self,
         publication: Publication,
         rewrites: Sequence[SegmentRewrite],
         lease: Lease,
         guard: WriteGuard | None,
     ) -> WriteOutcome:
+        """Publish what rewrites of one datasource's segments left; removes their files if nothing was published.
+
+        Raises:
+            Conflict: One of the segments was changed meanwhile.
+        """
         (change,) = publication.changes
         where = deleting.touched(rewrites)
         with (

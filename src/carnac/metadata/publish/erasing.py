@@ -1,0 +1,186 @@
+"""Erasing on SQL: segments that history names are named anew, in one transaction with a commit that says so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from carnac.core.log.commits import Commit, CommitKind, DatasourceCommit
+from carnac.core.log.entries import ENTRY_BITS
+from carnac.core.log.erasing import Erased, Erasure
+from carnac.core.log.records import dump_sums, load_changes
+from carnac.core.segments.record import load_segment
+from carnac.core.segments.segment import RangePartition, Segment
+from carnac.errors import Conflict, NotFound
+from carnac.metadata.publish.settling import Newest, settle
+from carnac.metadata.publish.writer import check_lease, write_commit
+from carnac.metadata.read import rows as r
+from carnac.metadata.read.reader import load_newest
+from carnac.metadata.session import Row, Session
+from carnac.metadata.sql import erasing as sql
+from carnac.metadata.sql import statements as s
+from carnac.ports import Head, Published
+
+HIDDEN = "delete where …"
+"""The message of a deletion whose condition quoted what is erased."""
+
+
+def write_erasure(session: Session, erasure: Erasure, now_ms: int) -> Published:
+    """Name segments anew wherever they are named, and write the commit, inside a write transaction.
+
+    A segment that is unknown or in the trash by now is left out: no revision names it.
+
+    Raises:
+        Conflict: One of the segments is visible again.
+        NotFound: There is no such datasource.
+        Revoked: The lease has ended.
+    """
+    session.recall()
+    newest = Newest(*load_newest(session))
+    check_lease(session, erasure.lease_id, now_ms)
+    row = session.row(s.FIND_DATASOURCE, name=erasure.datasource)
+    if row is None:
+        raise NotFound(f"there is no datasource '{erasure.datasource}'")
+    datasource_id = int(row[0])
+    named = _named(session, erasure)
+    revision, at_ms = newest.head.revision + 1, max(now_ms, newest.head.at_ms)
+    commit = Commit(
+        revision=revision,
+        kind=CommitKind.ERASE,
+        at_ms=at_ms,
+        changes=(DatasourceCommit(datasource=erasure.datasource),),
+        message=erasure.message,
+    )
+    settled = settle(session, newest, commit)
+    write_commit(session, commit, [datasource_id], erasure.lease_id, settled)
+    _name_anew(session, datasource_id, named)
+    session.run_many(
+        sql.INSERT_FILE,
+        [{"path": one.old.path, "revision": revision, "at_ms": now_ms} for _, one in named],
+    )
+    session.run(s.PUT_SETTING, name=sql.EDITION_SETTING, value=str(revision))
+    _hide_texts(session, datasource_id, erasure.texts)
+    session.memo_writes = session.writes
+    session.memo.clear()
+    session.memo["newest"] = Newest(Head(revision=revision, at_ms=at_ms), settled)
+    return Published(revision=revision, at_ms=at_ms, is_replay=False, commit=commit)
+
+
+def _named(session: Session, erasure: Erasure) -> list[tuple[int, Erased]]:
+    """Return the segments that a revision names still, with their keys."""
+    ids = [one.old.segment_id for one in erasure.segments]
+    rows = session.rows(s.SEGMENT_KEYS, segment_ids=session.array(ids))
+    keys = {row[0]: row[1] for row in rows if row[5] is None}
+    live = session.row(s.LIVE_SEGMENT_KEYS, segment_keys=session.array(keys.values()))
+    if live is not None:
+        raise Conflict("a segment that was to be erased from history is visible again; retry")
+    return [
+        (keys[one.old.segment_id], one) for one in erasure.segments if one.old.segment_id in keys
+    ]
+
+
+def _name_anew(session: Session, datasource_id: int, named: Sequence[tuple[int, Erased]]) -> None:
+    keys = [key for key, _ in named]
+    naming = session.rows(sql.ENTRIES_NAMING, segment_keys=session.array(keys))
+    touched = {key >> ENTRY_BITS for key in keys} | {one[0] >> ENTRY_BITS for one in naming}
+    touched |= {one[1] for one in naming if one[1] is not None}
+    for key, one in named:
+        if one.new is not None:
+            encoded = r.encode_segment(one.new)
+            new = r.segment_row(one.new, encoded, datasource_id, key)
+            session.run(s.ADD_TO_SCHEMA, **_no_sums(datasource_id, encoded, key))
+            _put_record(session, new)
+            session.run(
+                sql.NAME_IN_ENTRIES,
+                segment_id=one.new.segment_id,
+                span_start=one.new.span.start_ms,
+                span_end=one.new.span.end_ms,
+                segment_key=key,
+            )
+    gone = session.array(key for key, one in named if one.new is None)
+    session.run(sql.DELETE_ENTRIES, segment_keys=gone)
+    session.run(sql.DELETE_SEGMENTS, segment_keys=gone)
+    _count_anew(session, datasource_id, sorted(touched))
+
+
+def _put_record(session: Session, row: Row) -> None:
+    key, segment_id, _, digest, path, rows, size_bytes, record, _ = row
+    session.run(
+        sql.NAME_ANEW,
+        segment_id=segment_id,
+        digest=digest,
+        path=path,
+        rows=rows,
+        size_bytes=size_bytes,
+        record=record,
+        k_segment_key=key,
+    )
+
+
+def _no_sums(datasource_id: int, encoded: r.EncodedSegment, key: int) -> dict[str, object]:
+    """Return the row of a schema that no visible segment has on account of this one."""
+    return {
+        "datasource_id": datasource_id,
+        "digest": encoded.digest,
+        "columns": encoded.schema,
+        "first_key": key,
+        "segments": 0,
+        "rows": 0,
+        "size_bytes": 0,
+    }
+
+
+def _count_anew(session: Session, datasource_id: int, revisions: Iterable[int]) -> None:
+    """Let commits say what is left of what they added and dropped."""
+    for revision in revisions:
+        row = session.row(sql.CHANGES, revision=revision)
+        if row is None:
+            continue  # forgotten
+        segments, rows, size_bytes, added, dropped = session.rows(
+            sql.COUNTS, revision=revision, datasource_id=datasource_id
+        )[0]
+        changes = [
+            sums._replace(
+                segments=segments,
+                rows=rows,
+                size_bytes=size_bytes,
+                entries_added=added,
+                entries_dropped=dropped,
+            )
+            if sums.datasource_id == datasource_id
+            else sums
+            for sums in load_changes(row[0])
+        ]
+        session.run(sql.SET_CHANGES, changes=dump_sums(changes), k_revision=revision)
+
+
+def _hide_texts(session: Session, datasource_id: int, texts: Sequence[str]) -> None:
+    """Take texts out of what quotes them: messages of deletions, and bounds of range partitions."""
+    for revision, message in session.rows(sql.DELETION_MESSAGES) if texts else ():
+        if any(text in message for text in texts):
+            session.run(sql.SET_MESSAGE, message=HIDDEN, k_revision=revision)
+    found: dict[int, str] = {}
+    for text in texts:
+        rows = session.rows(sql.RECORDS_WITH, datasource_id=datasource_id, pattern=pattern_of(text))
+        found.update((key, record) for key, record in rows)
+    for key, record in found.items():
+        segment = load_segment(record)
+        if _is_bound(segment, texts):
+            encoded = r.encode_segment(replace(segment, partition=None))
+            session.run(
+                sql.SET_RECORD, record=encoded.record, digest=encoded.digest, k_segment_key=key
+            )
+
+
+def _is_bound(segment: Segment, texts: Sequence[str]) -> bool:
+    partition = segment.partition
+    if not isinstance(partition, RangePartition):
+        return False
+    bounds = [*(partition.start or ()), *(partition.end or ())]
+    return any(isinstance(one, str) and text in one for one in bounds for text in texts)
+
+
+def pattern_of(text: str) -> str:
+    """Return the pattern of `LIKE … ESCAPE '!'` for texts that hold this one."""
+    quoted = text.replace("!", "!!").replace("%", "!%").replace("_", "!_")
+    return f"%{quoted}%"

@@ -1,0 +1,111 @@
+"""Statements of an erasure: what history names is named anew."""
+
+from __future__ import annotations
+
+from carnac.core.log.entries import ENTRY_BITS
+from carnac.metadata.sql import columns as c
+from carnac.metadata.sql.dialects import statement
+
+EDITION_SETTING = "erased"
+"""The name of the setting that has the revision of the newest erasure."""
+NEWEST = statement("SELECT value FROM settings WHERE name = :name")
+UNSHOWN = statement(
+    f"""
+    SELECT record
+    FROM segments
+    WHERE datasource_id = :datasource_id
+      AND trashed_at_ms IS NULL
+      AND NOT EXISTS (
+        SELECT 1
+        FROM entries
+        WHERE {c.entries_of("= segments.segment_key")}
+          AND entries.dropped_revision IS NULL
+      )
+    ORDER BY segment_key
+    """
+)
+NAME_ANEW = statement(
+    """
+    UPDATE segments
+    SET segment_id = :segment_id, digest = :digest, path = :path, rows = :rows, size_bytes = :size_bytes,
+      record = :record
+    WHERE segment_key = :k_segment_key
+    """
+)
+NAME_IN_ENTRIES = statement(
+    f"""
+    UPDATE entries
+    SET segment_id = :segment_id, span_start = :span_start, span_end = :span_end,
+      shown_start = CASE WHEN clip IS NULL THEN :span_start ELSE shown_start END,
+      shown_end = CASE WHEN clip IS NULL THEN :span_end ELSE shown_end END
+    WHERE {c.entries_of("= :segment_key")}
+    """
+)
+ENTRIES_NAMING = statement(
+    f"""
+    SELECT entry_id, dropped_revision
+    FROM entries
+    WHERE {c.entries_of("IN :segment_keys[]")}
+    """
+)
+DELETE_ENTRIES = statement(f"DELETE FROM entries WHERE {c.entries_of('IN :segment_keys[]')}")
+DELETE_SEGMENTS = statement("DELETE FROM segments WHERE segment_key IN :segment_keys[]")
+CHANGES = statement("SELECT changes FROM commits WHERE revision = :revision")
+SET_CHANGES = statement("UPDATE commits SET changes = :changes WHERE revision = :k_revision")
+COUNTS = statement(
+    f"""
+    SELECT count(*), CAST(coalesce(sum(rows), 0) AS BIGINT), CAST(coalesce(sum(size_bytes), 0) AS BIGINT),
+      (
+        SELECT count(*)
+        FROM entries
+        WHERE entry_id >= :revision * {1 << ENTRY_BITS}
+          AND entry_id < (:revision + 1) * {1 << ENTRY_BITS}
+          AND datasource_id = :datasource_id
+      ),
+      (
+        SELECT count(*)
+        FROM entries
+        WHERE dropped_revision = :revision
+          AND datasource_id = :datasource_id
+      )
+    FROM segments
+    WHERE segment_key >= :revision * {1 << ENTRY_BITS}
+      AND segment_key < (:revision + 1) * {1 << ENTRY_BITS}
+      AND datasource_id = :datasource_id
+    """
+)
+"""What is there of a commit's change to a datasource: segments, their rows and bytes, entries added, and dropped."""
+DELETION_MESSAGES = statement("SELECT revision, message FROM commits WHERE kind = 'delete'")
+SET_MESSAGE = statement("UPDATE commits SET message = :message WHERE revision = :k_revision")
+RECORDS_WITH = statement(
+    """
+    SELECT segment_key, record
+    FROM segments
+    WHERE datasource_id = :datasource_id
+      AND record LIKE :pattern ESCAPE '!'
+    """
+)
+SET_RECORD = statement(
+    "UPDATE segments SET record = :record, digest = :digest WHERE segment_key = :k_segment_key"
+)
+INSERT_FILE = statement(
+    "INSERT INTO erased_files (path, revision, at_ms) VALUES (:path, :revision, :at_ms)"
+)
+FILES = statement("SELECT path, revision, at_ms FROM erased_files ORDER BY revision, path")
+FORGET_FILES = statement("DELETE FROM erased_files WHERE path IN :paths[]")
+MENTIONS = {
+    "messages of commits": ("commits", "message"),
+    "segments": ("segments", "record"),
+    "lookups": ("lookups", "mapping"),
+    "tasks": ("task_payloads", "payload"),
+    "reports of tasks": ("task_reports", "report"),
+    "errors of tasks": ("tasks", "error"),
+    "errors of attempts": ("task_attempts", "error"),
+    "specs of supervisors": ("supervisor_specs", "spec"),
+    "specs of compaction": ("compaction_specs", "spec"),
+}
+"""Texts of people, or of rows, by what they are called: the table and the column of each."""
+COUNT_MENTIONS = {
+    name: statement(f"SELECT count(*) FROM {table} WHERE {column} LIKE :pattern ESCAPE '!'")
+    for name, (table, column) in MENTIONS.items()
+}

@@ -1,0 +1,232 @@
+"""What every metadata store promises of erasures: history names other segments, and nothing else changes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from carnac.core.log.commits import CommitKind
+from carnac.core.log.erasing import Erased, ErasedFile, Erasure
+from carnac.core.segments.segment import Column, ColumnType, RangePartition, Segment
+from carnac.errors import Conflict, Invalid, NotFound, Revoked
+from carnac.ports import LeaseKind
+from tests.contract.conftest import Store
+from tests.logs import (
+    DATASOURCE,
+    append,
+    day,
+    entries,
+    folding,
+    names,
+    replacement,
+    revert_of,
+    segment,
+)
+from tests.support.clock import FakeClock
+
+
+def write_history(store: Store) -> None:
+    """Six revisions: a; a b; c (a, b folded); c d; d (c dropped); d e."""
+    append(store, segment("a", day(1)))
+    append(store, segment("b", day(1)))
+    store.publish(folding(store, ("a", "b"), segment("c", day(1), rows=20)))
+    append(store, segment("d", day(2)))
+    store.publish(replacement(store, day(1), kind=CommitKind.DELETE))
+    append(store, segment("e", day(3)))
+
+
+def erasure(store: Store, *erased: Erased, texts: tuple[str, ...] = ()) -> Erasure:
+    lease = store.acquire_lease(LeaseKind.WRITER, holder="me", ttl_ms=10_000)
+    return Erasure(
+        datasource=DATASOURCE,
+        segments=erased,
+        texts=texts,
+        message="asked for",
+        lease_id=lease.lease_id,
+    )
+
+
+def instead_of(store: Store, name: str, new: str | None, *, rows: int = 9) -> Erased:
+    old = store.find_segment(name)
+    assert old is not None
+    if new is None:
+        return Erased(old=old, new=None)
+    path = f"segments/{DATASOURCE}/{new}.parquet"
+    made = replace(old, segment_id=new, path=path, rows=rows, size_bytes=rows * 10)
+    return Erased(old=old, new=made)
+
+
+def histories(store: Store) -> list[list[str]]:
+    return [names(store, revision) for revision in range(1, store.head().revision + 1)]
+
+
+class TestErasing:
+    def test_history_names_the_new_segments_everywhere(
+        self, store: Store, clock: FakeClock
+    ) -> None:
+        write_history(store)
+        before = [entries(store, revision) for revision in range(1, 7)]
+        asked = erasure(store, instead_of(store, "a", "A"), instead_of(store, "c", "C", rows=15))
+        clock.advance_ms(5)
+        published = store.erase(asked)
+        assert published.revision == 7
+        assert histories(store) == [
+            ["A"],
+            ["A", "b"],
+            ["C"],
+            ["C", "d"],
+            ["d"],
+            ["d", "e"],
+            ["d", "e"],
+        ]
+        given = {"a": "A", "c": "C"}
+        for revision, found in enumerate(before, start=1):
+            there = [
+                replace(one, segment_id=given.get(one.segment_id, one.segment_id)) for one in found
+            ]
+            assert entries(store, revision) == there
+        assert store.find_segment("a") is None
+        assert store.check() == ()
+        assert store.leases() == ()
+        files = [
+            ErasedFile(path=f"segments/events/{one}.parquet", revision=7, at_ms=clock.now_ms())
+            for one in "ac"
+        ]
+        assert store.erased_files() == tuple(files)
+        assert {one.path for one in files} <= store.known_paths()
+
+    def test_the_log_says_it_and_counts_what_is_left(self, store: Store) -> None:
+        write_history(store)
+        store.erase(
+            erasure(store, instead_of(store, "a", None), instead_of(store, "c", "C", rows=15))
+        )
+        log = {one.revision: one for one in store.log()}
+        assert (log[7].kind, log[7].message) == (CommitKind.ERASE, "asked for")
+        assert [one.datasource for one in log[7].datasources] == [DATASOURCE]
+        assert [one.revision for one in store.log(datasource=DATASOURCE)] == [7, 6, 5, 4, 3, 2, 1]
+        counts = {
+            revision: (one.segments, one.rows, one.entries_added, one.entries_dropped)
+            for revision, summary in log.items()
+            for one in summary.datasources
+        }
+        assert counts == {
+            1: (0, 0, 0, 0),
+            2: (1, 10, 1, 0),
+            3: (1, 15, 1, 1),
+            4: (1, 10, 1, 0),
+            5: (0, 0, 0, 1),
+            6: (1, 10, 1, 0),
+            7: (0, 0, 0, 0),
+        }
+        assert [one.revision for one in store.changes(after=0)] == [1, 2, 3, 4, 5, 6, 7]
+        assert store.check() == ()
+
+    def test_a_segment_without_rows_is_named_no_more(self, store: Store) -> None:
+        write_history(store)
+        store.erase(erasure(store, instead_of(store, "a", None), instead_of(store, "b", None)))
+        assert histories(store) == [[], [], ["c"], ["c", "d"], ["d"], ["d", "e"], ["d", "e"]]
+        assert store.unshown_segments(DATASOURCE) == [store.find_segment("c")]
+        assert store.check() == ()
+
+    def test_reverts_bring_back_what_is_left(self, store: Store) -> None:
+        write_history(store)
+        store.erase(erasure(store, instead_of(store, "c", "C")))
+        store.publish(revert_of(store, 5))
+        assert names(store) == ["C", "d", "e"]
+        with pytest.raises(Invalid, match="commit 7 is an erasure, which nothing takes back"):
+            revert_of(store, 7)
+        assert store.check() == ()
+
+    def test_what_is_visible_is_not_erased(self, store: Store) -> None:
+        write_history(store)
+        asked = erasure(store, instead_of(store, "c", "C"), instead_of(store, "d", "D"))
+        with pytest.raises(Conflict, match="is visible again"):
+            store.erase(asked)
+        assert (store.head().revision, names(store, 3), store.erased_files()) == (6, ["c"], ())
+
+    def test_what_is_in_the_trash_is_left_to_garbage_collection(self, store: Store) -> None:
+        write_history(store)
+        asked = erasure(store, instead_of(store, "a", "A"), instead_of(store, "c", "C"))
+        store.trim(keep=lambda _heads: {4}, dry_run=False)
+        assert [one.segment.segment_id for one in store.trashed()] == ["a", "b"]
+        store.erase(asked)
+        assert (names(store, 4), store.find_segment("A")) == (["C", "d"], None)
+        assert [one.path for one in store.erased_files()] == ["segments/events/c.parquet"]
+        assert store.check() == ()
+
+    def test_without_its_lease_nothing_is_erased(self, store: Store, clock: FakeClock) -> None:
+        write_history(store)
+        asked = erasure(store, instead_of(store, "a", "A"))
+        clock.advance_ms(10_001)
+        with pytest.raises(Revoked):
+            store.erase(asked)
+        with pytest.raises(NotFound, match="no datasource 'nix'"):
+            store.erase(replace(erasure(store, instead_of(store, "a", "A")), datasource="nix"))
+        assert (store.head().revision, names(store, 1)) == (6, ["a"])
+
+    def test_files_are_forgotten_when_they_are_deleted(self, store: Store) -> None:
+        write_history(store)
+        store.erase(erasure(store, instead_of(store, "a", "A"), instead_of(store, "b", "B")))
+        store.forget_erased_files(["segments/events/a.parquet"])
+        store.forget_erased_files([])
+        assert [one.path for one in store.erased_files()] == ["segments/events/b.parquet"]
+
+
+class TestTexts:
+    def test_deletions_quote_no_erased_text(self, store: Store) -> None:
+        write_history(store)
+        append(store, segment("f", day(4)))
+        deletion = replacement(store, day(4), kind=CommitKind.DELETE)
+        store.publish(replace(deletion, message="delete where mail = 'ada@example.org'"))
+        append(store, segment("g", day(5)))
+        other = replacement(store, day(5), kind=CommitKind.DELETE)
+        store.publish(replace(other, message="delete where mail = 'bob@example.org'"))
+        store.erase(erasure(store, instead_of(store, "f", "F"), texts=("ada@example.org",)))
+        messages = {one.revision: one.message for one in store.log()}
+        assert messages[8] == "delete where …"
+        assert messages[10] == "delete where mail = 'bob@example.org'"
+
+    def test_bounds_of_range_partitions_hold_no_erased_text(self, store: Store) -> None:
+        def ranged(name: str, start: str | None, end: str | None) -> Segment:
+            partition = RangePartition(
+                dimensions=("mail",),
+                start=None if start is None else (start,),
+                end=None if end is None else (end,),
+            )
+            columns = (Column(name="mail", type=ColumnType.STRING),)
+            return replace(segment(name, day(1)), partition=partition, columns=columns)
+
+        append(store, ranged("a", None, "ada"), ranged("b", "ada", "bob"), ranged("c", "bob", None))
+        append(store, segment("d", day(2)))
+        store.publish(replacement(store, day(2), kind=CommitKind.DELETE))
+        assert store.count_mentions(("ada",)) == {"segments": 2}
+        store.erase(erasure(store, instead_of(store, "d", None), texts=("ada",)))
+        assert store.count_mentions(("ada",)) == {}
+        kept = [store.find_segment(name) for name in "abc"]
+        assert [one and one.partition is None for one in kept] == [True, True, False]
+        assert store.check() == ()
+
+    def test_mentions_are_counted_as_texts_not_as_patterns(self, store: Store) -> None:
+        append(store, segment("a", day(1)))
+        deletion = replacement(store, day(1), kind=CommitKind.DELETE)
+        store.publish(replace(deletion, message="delete where n LIKE 'x!y%z_'"))
+        for text in ("x!y", "y%z", "z_'"):
+            assert store.count_mentions((text,)) == {"messages of commits": 1}
+        for text in ("x%y", "y_z", "z!_"):
+            assert store.count_mentions((text,)) == {}
+        assert store.count_mentions(()) == {}
+
+
+def test_purging_keeps_everything(store: Store) -> None:
+    write_history(store)
+    before = histories(store)
+    store.purge()
+    append(store, segment("z", day(9)))
+    assert histories(store)[:-1] == before
+    assert store.check() == ()
+
+
+def test_a_store_without_commits_has_nothing_to_search(store: Store) -> None:
+    assert (store.oldest_revision(), store.unshown_segments(DATASOURCE)) == (0, [])
+    assert store.erased_files() == ()
