@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -134,6 +135,37 @@ def test_groups_of_buckets_are_found_by_their_places(
     plan = "\n".join(str(line) for (line,) in rows(engine, catalog, f"EXPLAIN {sql}"))
     assert "Perfect Hash Group By" in plan
     assert ("__carnac_hour" in plan) == ("MINUTE" not in sql)
+
+
+H = "SELECT date_trunc('hour', __time) AS h"
+HOURLY = {
+    f"{H}, sum(n) AS s FROM events GROUP BY 1 ORDER BY 1": 2,
+    f"{H}, avg(n), avg( n ) FROM events GROUP BY 1 ORDER BY avg(n), h": 2,
+    f"{H}, max(n) FROM events GROUP BY 1 HAVING max(n) > 50 ORDER BY 1": 2,
+    f"{H}, count(*) AS c FROM events GROUP BY 1 ORDER BY c, h": 2,
+    f"{H}, count(n) FROM events GROUP BY 1 HAVING count(n) > 1 OR h > '2013-01-09' ORDER BY 1": 2,
+    f"{H}, sum(n), max(n) FROM events GROUP BY 1 ORDER BY 1": 2,
+    f"{H}, sum(n), max(n), count(*) FROM events GROUP BY 1 ORDER BY 1": 3,
+    f"{H}, sum(n) FILTER (WHERE n > 9) FROM events GROUP BY 1 ORDER BY 1": 1,
+    f"{H}, count(DISTINCT n) FROM events GROUP BY 1 ORDER BY 1": 1,
+    f"{H}, sum(n) FROM events GROUP BY 1, n % 3 ORDER BY ALL": 1,
+    f"{H}, median(n) FROM events GROUP BY 1 ORDER BY 1": 1,
+    f"{H} FROM events GROUP BY 1 ORDER BY 1": 0,
+}
+"""Statements, and how many aggregates DuckDB computes for each."""
+
+
+@pytest.mark.parametrize("sql", HOURLY)
+def test_an_aggregate_that_is_alone_gets_company_that_nobody_sees(
+    storage: DeepStorage, engine: QueryEngine, catalog: MemoryCatalog, sql: str
+) -> None:
+    found, expected = both(storage, catalog, sql)
+    assert found.schema.names == expected.schema.names
+    assert found.to_pylist() == expected.to_pylist()
+    heat(engine, catalog)
+    plan = "".join(str(line) for (line,) in rows(engine, catalog, f"EXPLAIN {sql}"))
+    told = re.search(r"Aggregates:(.*?)~", plan)
+    assert len(re.findall(r"\w\(", told[1] if told else "")) == HOURLY[sql], plan
 
 
 @pytest.mark.parametrize(
