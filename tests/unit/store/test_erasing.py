@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,9 @@ from carnac.errors import Conflict, Corrupt, Invalid, NotFound
 from carnac.ports import LeaseKind
 from carnac.store import Store
 from carnac.store.writing.erasing import ErasureReport
+from tests.nightly import by_day
 from tests.support.clock import FakeClock
+from tests.support.faulty import Crash, Faults
 from tests.support.pipeline import LocalPipeline
 from tests.support.stores import open_local_store
 from tests.support.tables import tables_of
@@ -319,6 +322,47 @@ class TestWhatIsLeft:
         store.set_lookup("names", {ADA: "Ada"})
         report = store.erase("events", where=WHERE)
         assert report.left == ("lookups: 1 hold a text of the condition",)
+
+
+class TestDyingAtAnyPoint:
+    @pytest.mark.slow
+    @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
+    def test_the_next_erasure_finishes_it(
+        self, folder: Path, clock: FakeClock, after: bool
+    ) -> None:
+        with open_at(folder, clock) as store:
+            write_history(store)
+            before = histories(store)
+        calls = self.calls_of(folder, clock)
+        assert {"erase", "publish", "purge", "delete", "forget_erased_files"} <= set(calls)
+        for number in by_day(range(1, len(calls) + 1), 5):
+            with fast_folder() as name, ExitStack() as handles:
+                copy = Path(shutil.copytree(folder, Path(name) / "copy"))
+                faults = Faults()
+                dying = handles.enter_context(open_at(copy, clock, faults=faults))
+                faults.arm(int(str(number)), after=after, dies=True)
+                with pytest.raises(Crash):
+                    dying.erase("events", where=WHERE)
+                faults.disarm()
+                clock.advance_ms(SETTINGS.lease_ttl_ms + 1)
+                store = handles.enter_context(open_at(copy, clock))
+                assert store.erase("events", where=WHERE).files_waiting == ()
+                assert bytes_with(copy, ADA) == []
+                after_all = histories(store)
+                assert {one: after_all[one] for one in before} == {
+                    revision: without_ada(rows) for revision, rows in before.items()
+                }
+                assert store.check() == ()
+
+    def calls_of(self, folder: Path, clock: FakeClock) -> list[str]:
+        """The calls of metadata store and deep storage by a whole erasure."""
+        faults = Faults()
+        with fast_folder() as name:
+            copy = Path(shutil.copytree(folder, Path(name) / "copy"))
+            with open_at(copy, clock, faults=faults) as store:
+                faults.calls.clear()
+                store.erase("events", where=WHERE)
+                return [*faults.calls]
 
 
 class TestWrongConditions:
