@@ -286,7 +286,7 @@ BUGS = (
         "lost-lease-publishes",
         "a writer that lost its lease may publish",
         "carnac.metadata.publish.writer",
-        "_check_lease",
+        "check_lease",
         _always(None),
     ),
     Bug(
