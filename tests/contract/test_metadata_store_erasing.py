@@ -174,7 +174,7 @@ class TestErasing:
 
 
 class TestTexts:
-    def test_deletions_quote_no_erased_text(self, store: Store) -> None:
+    def test_messages_quote_no_erased_text(self, store: Store) -> None:
         write_history(store)
         append(store, segment("f", day(4)))
         deletion = replacement(store, day(4), kind=CommitKind.DELETE)
@@ -182,10 +182,18 @@ class TestTexts:
         append(store, segment("g", day(5)))
         other = replacement(store, day(5), kind=CommitKind.DELETE)
         store.publish(replace(other, message="delete where mail = 'bob@example.org'"))
-        store.erase(erasure(store, instead_of(store, "f", "F"), texts=("ada@example.org",)))
+        append(store, segment("h", day(6)))
+        told = replacement(store, day(6), kind=CommitKind.DELETE)
+        store.publish(replace(told, message="as ADA@example.org asked"))
+        texts = ("mail = 'ada@example.org'", "ada@example.org")
+        assert store.is_quoted(DATASOURCE, texts)
+        store.erase(erasure(store, texts=texts))
         messages = {one.revision: one.message for one in store.log()}
         assert messages[8] == "delete where …"
         assert messages[10] == "delete where mail = 'bob@example.org'"
+        assert messages[12] == "as … asked"
+        assert not store.is_quoted(DATASOURCE, texts)
+        assert not store.is_quoted("nix", texts)
 
     def test_bounds_of_range_partitions_hold_no_erased_text(self, store: Store) -> None:
         def ranged(name: str, start: str | None, end: str | None) -> Segment:

@@ -129,7 +129,7 @@ class TestWhatGoes:
         assert (report.deleted_revision, report.revision) == (8, 9)
         assert kinds[8] == (CommitKind.DELETE, "ticket 7")
         assert kinds[9] == (CommitKind.ERASE, "ticket 7")
-        assert kinds[6] == (CommitKind.DELETE, "delete where …")
+        assert kinds[6] == (CommitKind.DELETE, "delete where … AND id = 6")
         assert report.store_id == store.receipt("SELECT 1").store_id
         assert report.segments_rewritten + report.segments_removed == report.files_deleted
         assert report.segments_removed == 1  # the segment of the second day had her row alone
@@ -137,6 +137,16 @@ class TestWhatGoes:
         again = store.erase("events", where=WHERE)
         assert (again.deleted_revision, again.revision, again.rows_erased) == (None, None, 0)
         assert again.is_complete
+
+    def test_messages_are_found_where_no_row_is_left(self, store: Store) -> None:
+        append(store, (1, ADA, 1), (2, "bob", 2))
+        store.erase("events", where="mail = 'ada@example.org' AND id = 1")
+        store.tag("kept")
+        append(store, (3, "cyd", 3))
+        store.delete("events", where="mail = 'cyd'", message=f"{ADA} asked, too")
+        report = store.erase("events", where=WHERE)
+        assert (report.rows_erased, report.is_complete) == (0, True)
+        assert store.show(5).message == "… asked, too"
 
     def test_a_datasource_that_is_dropped_is_searched(self, store: Store, folder: Path) -> None:
         append(store, (1, ADA, 1), (2, "bob", 2))

@@ -34,7 +34,7 @@ class Erasure:
 
     Attributes:
         segments: At most one for a segment.
-        texts: Texts that are erased from messages of earlier deletions, which quote their conditions, and from the
+        texts: Texts that are taken out of messages of commits, as earlier deletions quote their conditions, and out of
             bounds of range partitions.
         message: For people reading the log.
         lease_id: The writer's lease that keeps the new files from garbage collection; released with the erasure.

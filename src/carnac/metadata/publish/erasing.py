@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -21,8 +22,8 @@ from carnac.metadata.sql import erasing as sql
 from carnac.metadata.sql import statements as s
 from carnac.ports import Head, Published
 
-HIDDEN = "delete where …"
-"""The message of a deletion whose condition quoted what is erased."""
+HIDDEN = "…"
+"""Stands in messages for what is erased."""
 
 
 def write_erasure(session: Session, erasure: Erasure, now_ms: int) -> Published:
@@ -154,22 +155,35 @@ def _count_anew(session: Session, datasource_id: int, revisions: Iterable[int]) 
         session.run(sql.SET_CHANGES, changes=dump_sums(changes), k_revision=revision)
 
 
-def _hide_texts(session: Session, datasource_id: int, texts: Sequence[str]) -> None:
-    """Take texts out of what quotes them: messages of deletions, and bounds of range partitions."""
-    for revision, message in session.rows(sql.DELETION_MESSAGES) if texts else ():
-        if any(text in message for text in texts):
-            session.run(sql.SET_MESSAGE, message=HIDDEN, k_revision=revision)
-    found: dict[int, str] = {}
+def find_quotes(
+    session: Session, datasource_id: int, texts: Sequence[str]
+) -> tuple[dict[int, str], dict[int, Segment]]:
+    """Return what quotes texts, without them: messages of commits by revision, segments by key.
+
+    Segments quote them as bounds of range partitions, which those beside an erased one name as well.
+    """
+    messages: dict[int, str] = {}
+    segments: dict[int, Segment] = {}
     for text in texts:
-        rows = session.rows(sql.RECORDS_WITH, datasource_id=datasource_id, pattern=pattern_of(text))
-        found.update((key, record) for key, record in rows)
-    for key, record in found.items():
-        segment = load_segment(record)
-        if _is_bound(segment, texts):
-            encoded = r.encode_segment(replace(segment, partition=None))
-            session.run(
-                sql.SET_RECORD, record=encoded.record, digest=encoded.digest, k_segment_key=key
-            )
+        pattern = pattern_of(text)
+        for revision, message in session.rows(sql.MESSAGES_WITH, pattern=pattern):
+            left = messages.get(revision) or message
+            messages[revision] = re.sub(re.escape(text), HIDDEN, left, flags=re.IGNORECASE)
+        rows = session.rows(sql.RECORDS_WITH, datasource_id=datasource_id, pattern=pattern)
+        for key, record in rows:
+            segment = load_segment(record)
+            if _is_bound(segment, texts):
+                segments[key] = replace(segment, partition=None)
+    return messages, segments
+
+
+def _hide_texts(session: Session, datasource_id: int, texts: Sequence[str]) -> None:
+    messages, segments = find_quotes(session, datasource_id, texts)
+    for revision, message in messages.items():
+        session.run(sql.SET_MESSAGE, message=message, k_revision=revision)
+    for key, segment in segments.items():
+        encoded = r.encode_segment(segment)
+        session.run(sql.SET_RECORD, record=encoded.record, digest=encoded.digest, k_segment_key=key)
 
 
 def _is_bound(segment: Segment, texts: Sequence[str]) -> bool:
@@ -177,10 +191,11 @@ def _is_bound(segment: Segment, texts: Sequence[str]) -> bool:
     if not isinstance(partition, RangePartition):
         return False
     bounds = [*(partition.start or ()), *(partition.end or ())]
-    return any(isinstance(one, str) and text in one for one in bounds for text in texts)
+    named = [one.lower() for one in bounds if isinstance(one, str)]
+    return any(text.lower() in one for one in named for text in texts)
 
 
 def pattern_of(text: str) -> str:
-    """Return the pattern of `LIKE … ESCAPE '!'` for texts that hold this one."""
-    quoted = text.replace("!", "!!").replace("%", "!%").replace("_", "!_")
+    """Return the pattern of `lower(…) LIKE … ESCAPE '!'` for texts that hold this one."""
+    quoted = text.lower().replace("!", "!!").replace("%", "!%").replace("_", "!_")
     return f"%{quoted}%"

@@ -87,6 +87,14 @@ class ErasureRecords(SqlTransactions):
         if gone:
             self._write(lambda session: session.run(sql.FORGET_FILES, paths=session.array(gone)))
 
+    def is_quoted(self, datasource: str, texts: Sequence[str]) -> bool:
+        """Whether something quotes one of the texts that an erasure takes out of it: see `Erasure.texts`."""
+        from carnac.metadata.publish.erasing import find_quotes
+
+        with self._read() as session:
+            found = find_datasource(session, datasource)
+            return found is not None and any(find_quotes(session, found, texts))
+
     def count_mentions(self, texts: Sequence[str]) -> Mapping[str, int]:
         """Return how many records of each kind hold one of the texts; kinds with none are left out."""
         from carnac.metadata.publish.erasing import pattern_of

@@ -75,14 +75,16 @@ COUNTS = statement(
     """
 )
 """What is there of a commit's change to a datasource: segments, their rows and bytes, entries added, and dropped."""
-DELETION_MESSAGES = statement("SELECT revision, message FROM commits WHERE kind = 'delete'")
+MESSAGES_WITH = statement(
+    "SELECT revision, message FROM commits WHERE lower(message) LIKE :pattern ESCAPE '!'"
+)
 SET_MESSAGE = statement("UPDATE commits SET message = :message WHERE revision = :k_revision")
 RECORDS_WITH = statement(
     """
     SELECT segment_key, record
     FROM segments
     WHERE datasource_id = :datasource_id
-      AND record LIKE :pattern ESCAPE '!'
+      AND lower(record) LIKE :pattern ESCAPE '!'
     """
 )
 SET_RECORD = statement(
@@ -106,6 +108,6 @@ MENTIONS = {
 }
 """Texts of people, or of rows, by what they are called: the table and the column of each."""
 COUNT_MENTIONS = {
-    name: statement(f"SELECT count(*) FROM {table} WHERE {column} LIKE :pattern ESCAPE '!'")
+    name: statement(f"SELECT count(*) FROM {table} WHERE lower({column}) LIKE :pattern ESCAPE '!'")
     for name, (table, column) in MENTIONS.items()
 }

@@ -149,7 +149,7 @@ class Eraser:
         on_progress: ProgressListener | None,
     ) -> ErasureReport:
         """Erase the rows for which a condition is true from all revisions: see `Store.erase`."""
-        texts = self._pipeline().read_condition(where, self._columns(datasource))
+        texts = (where.strip(), *self._pipeline().read_condition(where, self._columns(datasource)))
         asked, found = _Asked(datasource, where, texts, message, on_progress), _Found()
         self._maintenance.kill(datasource, None)  # what is trimmed need not be rewritten
         for attempt in range(1, ATTEMPTS_MAX + 1):
@@ -214,7 +214,7 @@ class Eraser:
             inputs = [SegmentInput.whole(segment) for segment in past]
             rewrites = self._rewritten(asked, inputs)
             found.searched += len(inputs)
-            if not rewrites:
+            if not rewrites and not self._metadata.is_quoted(asked.datasource, asked.texts):
                 return
             erased = [
                 Erased(old=one.source.segment, new=next(iter(deleting.what_is_left(one)), None))
