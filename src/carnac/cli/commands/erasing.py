@@ -97,3 +97,7 @@ def _print(session: Session, report: ErasureReport) -> None:
         )
     for one in report.left:
         session.output.note(f"may still hold them: {one}")
+    if report.rows_erased:
+        session.output.note(
+            "back up again: an older backup of the metadata names files that are gone"
+        )
