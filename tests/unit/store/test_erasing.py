@@ -122,6 +122,7 @@ class TestWhatGoes:
         assert store.check() == ()
         assert list(store.verify()) == []
 
+    @pytest.mark.slow
     def test_the_certificate_counts_files_and_names_the_commits(self, store: Store) -> None:
         write_history(store)
         report = store.erase("events", where=WHERE, message="ticket 7")
@@ -195,6 +196,7 @@ def read_ids(store: Store) -> list[int]:
     return sorted(row["id"] for row in store.sql("SELECT id FROM events").rows())
 
 
+@pytest.mark.slow
 class TestOthersBesideIt:
     def test_a_reader_who_came_before_keeps_its_files_until_it_is_done(
         self, store: Store, folder: Path, clock: FakeClock
