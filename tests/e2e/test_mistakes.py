@@ -77,6 +77,7 @@ def revisions(run: Run, store: Path) -> list[int]:
         (["erase", "flights"], 2, "--where"),
         (["erase", "flights", "--where", "nothing = 1"], 2, "there is no column 'nothing'"),
         (["erase", "flights", "--where", "nothing = 1", "--dry-run"], 2, "no column 'nothing'"),
+        (["erase", "flights", "--where", "delay > 1"], 2, "add --yes"),
         (["erase", "nowhere", "--where", "delay > 1", "--yes"], 5, "nowhere"),
         (["tag", "1"], 2, "1"),
         (["tag", "gone", "--remove"], 5, "gone"),

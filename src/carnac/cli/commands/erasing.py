@@ -13,6 +13,7 @@ from carnac.cli.options import Datasource, DryRun, Message, flag, option
 from carnac.cli.progress import job_progress
 from carnac.cli.tables import counted
 from carnac.core.time.intervals import format_ms
+from carnac.errors import Invalid
 from carnac.spark.startup import STARTING
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def erase(
     yes: Annotated[bool, flag("--yes -y", "Do not ask for confirmation.")] = False,
     dry_run: DryRun = False,
 ) -> None:
-    """Take rows out of every revision, as for a person who asks for it; asks first at a terminal.
+    """Take rows out of every revision, as for a person who asks for it; asks first, and needs --yes without a terminal.
 
     Unlike delete, it changes history: no revision, tag or revert brings the rows back, and all other rows stay as they
     were. The certificate says what was rewritten, and what may still hold the rows, such as rejected rows. Stop first
@@ -60,17 +61,19 @@ def erase(
                 f"nothing was done; {searched} would be searched, and those with a match rewritten",
             )
             return
-        is_asked = (
-            not (yes or session.output.is_json) and sys.stdin.isatty() and sys.stderr.isatty()
-        )
-        if is_asked and not typer.confirm(
-            f"erase rows of {datasource} for good, in {searched}?", err=True
-        ):
+        if not (yes or _is_confirmed(session, f"erase rows of {datasource} from {searched}")):
             session.output.note("nothing was erased")
             return
         with job_progress(session, opening=STARTING) as on_progress:
             report = store.erase(datasource, where=where, message=message, on_progress=on_progress)
     _print(session, report)
+
+
+def _is_confirmed(session: Session, what: str) -> bool:
+    """Ask at a terminal; elsewhere nobody can be asked, and nothing takes it back."""
+    if session.output.is_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise Invalid("nothing takes an erasure back: add --yes, or look with --dry-run")
+    return typer.confirm(f"{what}, for good?", err=True)
 
 
 def _print(session: Session, report: ErasureReport) -> None:
