@@ -39,17 +39,6 @@ Rows = Counter[tuple[int, str]]
 
 
 @pytest.fixture
-def folder() -> Iterator[Path]:
-    with fast_folder() as name:
-        yield Path(name)
-
-
-@pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock(NOW_MS)
-
-
-@pytest.fixture
 def store(folder: Path, clock: FakeClock) -> Iterator[Store]:
     with open_at(folder, clock) as opened:
         yield opened
