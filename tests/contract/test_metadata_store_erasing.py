@@ -225,6 +225,13 @@ class TestTexts:
             assert store.count_mentions((text,)) == {}
         assert store.count_mentions(()) == {}
 
+    def test_a_record_counts_once_whatever_it_holds(self, store: Store) -> None:
+        for number, message in enumerate(("ada", "ada and bob", "bob"), start=1):
+            append(store, segment(f"s{number}", day(number)))
+            deletion = replacement(store, day(number), kind=CommitKind.DELETE)
+            store.publish(replace(deletion, message=message))
+        assert store.count_mentions(("ada", "bob")) == {"messages of commits": 3}
+
 
 def test_purging_keeps_everything(store: Store) -> None:
     write_history(store)

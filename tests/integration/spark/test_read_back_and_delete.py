@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from carnac.core.segments.segment import Segment
-from carnac.core.time.intervals import Interval, IntervalSet, interval_set, parse_instant
+from carnac.core.time.intervals import Interval, interval_set, parse_instant
 from carnac.errors import Corrupt, Invalid
 from carnac.jobs.pipeline import SparkPipeline
 from carnac.jobs.read_back import frame_of
@@ -30,10 +30,6 @@ def ingest(
 ) -> tuple[Segment, ...]:
     text = "".join(json.dumps(row) + "\n" for row in rows)
     return pipeline.run_ingest(make_spec(text, **fields), DAY).segments
-
-
-def whole(segment: Segment) -> SegmentInput:
-    return SegmentInput(segment=segment, visible=IntervalSet((segment.span,)))
 
 
 def collected(frame: object) -> Counter[tuple[object, ...]]:
@@ -59,7 +55,7 @@ def test_schemas_are_united_and_clips_are_applied(
     start_ms = parse_instant("2024-01-01T01:00Z")
     clip = interval_set([Interval(start_ms, start_ms + 7_200_000)])
     inputs = [SegmentInput(segment=segment, visible=clip) for segment in old]
-    frame = cast("DataFrame", pipeline.read_spark([*inputs, *map(whole, new)]))
+    frame = cast("DataFrame", pipeline.read_spark([*inputs, *map(SegmentInput.whole, new)]))
     assert collected(frame.select("n", "d")) == Counter(
         [(1.0, None), (2.0, None), (1.5, ("x", "y"))]
     )
@@ -69,7 +65,7 @@ def test_schemas_are_united_and_clips_are_applied(
 def test_an_object_store_that_spark_has_no_classes_for_is_one_sentence(
     spark: SparkSession,
 ) -> None:
-    inputs = [whole(segment("S1", "2013-01-01/2013-01-02"))]
+    inputs = [SegmentInput.whole(segment("S1", "2013-01-01/2013-01-02"))]
     with pytest.raises(Invalid, match="lacks the classes to read s3://bucket/deep; add Hadoop's"):
         frame_of(spark, inputs, "s3://bucket/deep")
 
@@ -85,7 +81,9 @@ def test_hidden_columns_of_first_and_last_are_dropped(
         metrics=[{"name": "last_n", "type": "longLast", "fieldName": "n"}],
         granularity={"queryGranularity": "hour", "rollup": True},
     )
-    frame = cast("DataFrame", pipeline.read_spark([whole(segment) for segment in segments]))
+    frame = cast(
+        "DataFrame", pipeline.read_spark([SegmentInput.whole(segment) for segment in segments])
+    )
     assert frame.columns == ["__time", "d", "last_n"]
     assert collected(frame) == Counter([("a", 4)])
 
@@ -97,7 +95,7 @@ def test_only_segments_with_matching_rows_are_rewritten(
     segments = ingest(pipeline, make_spec, rows)
     before = files_below(deep_storage)
     rewrites = pipeline.run_delete_where(
-        "events", [whole(segment) for segment in segments], "d = 'b' AND n < 10"
+        "events", [SegmentInput.whole(segment) for segment in segments], "d = 'b' AND n < 10"
     )
     assert [rewrite.source.segment.chunk for rewrite in rewrites] == [segments[1].chunk]
     assert rewrites[0].proof.rows_deleted == sum(r["d"] == "b" and r["n"] < 10 for r in rows) == 3
@@ -114,7 +112,9 @@ def test_a_wrong_predicate_is_one_sentence_and_writes_nothing(
     before = files_below(deep_storage)
     for predicate in ("no_such = 1", "n = ", "1; DROP TABLE rows"):
         with pytest.raises(Invalid) as caught:
-            pipeline.run_delete_where("events", [whole(s) for s in segments], predicate)
+            pipeline.run_delete_where(
+                "events", [SegmentInput.whole(s) for s in segments], predicate
+            )
         assert "\n" not in caught.value.message
     assert files_below(deep_storage) == before
 
@@ -130,5 +130,7 @@ def test_spark_is_handed_no_damaged_file(
     data[len(data) // 3] ^= 1
     place.write_bytes(data)
     with pytest.raises(Corrupt, match=segments[1].segment_id):
-        pipeline.read_spark([whole(segment) for segment in segments])
-    pipeline.read_spark([whole(segment) for segment in segments if segment is not segments[1]])
+        pipeline.read_spark([SegmentInput.whole(segment) for segment in segments])
+    pipeline.read_spark(
+        [SegmentInput.whole(segment) for segment in segments if segment is not segments[1]]
+    )

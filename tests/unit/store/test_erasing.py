@@ -29,7 +29,7 @@ from tests.support.faulty import Crash, Faults
 from tests.support.pipeline import LocalPipeline
 from tests.support.stores import open_local_store
 from tests.support.tables import tables_of
-from tests.unit.store.events import HOUR_MS, NOW_MS, START_MS, fast_folder, hour, spec
+from tests.unit.store.events import HASTY, HOUR_MS, NOW_MS, START_MS, fast_folder, hour, spec
 
 ADA = "ada@example.org"
 WHERE = f"mail = '{ADA}'"
@@ -155,6 +155,18 @@ class TestWhatGoes:
             store.erase("events", where=WHERE)
         append(store, (2, "bob", 2))
         assert read(store, 4) == Counter([(2, "bob")])
+
+    def test_what_is_trimmed_by_the_erasure_is_gone_with_it(
+        self, folder: Path, clock: FakeClock
+    ) -> None:
+        """The datasource is dropped, and no rule keeps its history: there is none when its rows are searched."""
+        with open_local_store(folder, clock=clock, ids=RandomIds(), settings=HASTY) as store:
+            append(store, (1, ADA, 1), (2, "bob", 2))
+            store.delete("events", interval=hours(0, 24))
+            clock.advance_ms(1)
+            report = store.erase("events", where=WHERE)
+            assert (report.rows_erased, report.is_complete) == (0, True)
+            assert bytes_with(folder, ADA) == []
 
     def test_a_column_that_only_history_has_is_known(self, store: Store) -> None:
         append(store, (1, ADA, 1))

@@ -117,7 +117,7 @@ def blame_inputs(plan: ReadPlan, inputs: Sequence[SegmentInput]) -> None:
         if not _is_as_recorded(plan, source):
             continue
         found = RowMeter()
-        whole = SegmentInput(segment=segment, visible=IntervalSet((segment.span,)))
+        whole = SegmentInput.whole(segment)
         for table in read_tables(plan, whole):
             found.add(table)
         if (found.rows, found.row_hash) != (segment.rows, segment.row_hash):

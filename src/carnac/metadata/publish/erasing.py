@@ -22,7 +22,7 @@ from carnac.metadata.sql import erasing as sql
 from carnac.metadata.sql import statements as s
 from carnac.ports import Head, Published
 
-HIDDEN = "…"
+GAP = "…"
 """Stands in messages for what is erased."""
 
 
@@ -60,7 +60,7 @@ def write_erasure(session: Session, erasure: Erasure, now_ms: int) -> Published:
         [{"path": one.old.path, "revision": revision, "at_ms": now_ms} for _, one in named],
     )
     session.run(s.PUT_SETTING, name=sql.EDITION_SETTING, value=str(revision))
-    _hide_texts(session, datasource_id, erasure.texts)
+    _take_out_texts(session, datasource_id, erasure.texts)
     session.memo_writes = session.writes
     session.memo.clear()
     session.memo["newest"] = Newest(Head(revision=revision, at_ms=at_ms), settled)
@@ -168,7 +168,7 @@ def find_quotes(
         pattern = pattern_of(text)
         for revision, message in session.rows(sql.MESSAGES_WITH, pattern=pattern):
             left = messages.get(revision) or message
-            messages[revision] = re.sub(re.escape(text), HIDDEN, left, flags=re.IGNORECASE)
+            messages[revision] = re.sub(re.escape(text), GAP, left, flags=re.IGNORECASE)
         rows = session.rows(sql.RECORDS_WITH, datasource_id=datasource_id, pattern=pattern)
         for key, record in rows:
             segment = load_segment(record)
@@ -177,7 +177,7 @@ def find_quotes(
     return messages, segments
 
 
-def _hide_texts(session: Session, datasource_id: int, texts: Sequence[str]) -> None:
+def _take_out_texts(session: Session, datasource_id: int, texts: Sequence[str]) -> None:
     messages, segments = find_quotes(session, datasource_id, texts)
     for revision, message in messages.items():
         session.run(sql.SET_MESSAGE, message=message, k_revision=revision)

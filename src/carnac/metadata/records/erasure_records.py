@@ -99,16 +99,15 @@ class ErasureRecords(SqlTransactions):
         """Return how many records of each kind hold one of the texts; kinds with none are left out."""
         from carnac.metadata.publish.erasing import pattern_of
 
-        found: dict[str, int] = {}
+        if not texts:
+            return {}
+        patterns = {f"pattern_{place}": pattern_of(text) for place, text in enumerate(texts)}
         with self._read() as session:
-            for kind, counted in sql.COUNT_MENTIONS.items():
-                count = max(
-                    (session.rows(counted, pattern=pattern_of(text))[0][0] for text in texts),
-                    default=0,
-                )
-                if count:
-                    found[kind] = count
-        return found
+            counts = {
+                kind: session.rows(sql.counting_mentions(kind, len(texts)), **patterns)[0][0]
+                for kind in sql.MENTIONS
+            }
+        return {kind: count for kind, count in counts.items() if count}
 
     def purge(self) -> bool:
         """Write the database anew, without what was deleted from it; return whether nothing of that is left.

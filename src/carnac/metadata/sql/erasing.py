@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from carnac.core.log.entries import ENTRY_BITS
 from carnac.metadata.sql import columns as c
-from carnac.metadata.sql.dialects import statement
+from carnac.metadata.sql.dialects import Statement, statement
 
 EDITION_SETTING = "erased"
 """The name of the setting that has the revision of the newest erasure."""
@@ -107,7 +107,10 @@ MENTIONS = {
     "specs of compaction": ("compaction_specs", "spec"),
 }
 """Texts of people, or of rows, by what they are called: the table and the column of each."""
-COUNT_MENTIONS = {
-    name: statement(f"SELECT count(*) FROM {table} WHERE lower({column}) LIKE :pattern ESCAPE '!'")
-    for name, (table, column) in MENTIONS.items()
-}
+
+
+def counting_mentions(kind: str, texts: int) -> Statement:
+    """Return the query for the number of records of a kind that hold one of so many texts, `:pattern_0` and so on."""
+    table, column = MENTIONS[kind]
+    holds = [f"lower({column}) LIKE :pattern_{number} ESCAPE '!'" for number in range(texts)]
+    return statement(f"SELECT count(*) FROM {table} WHERE {' OR '.join(holds)}")

@@ -151,7 +151,7 @@ class Eraser:
         """Erase the rows for which a condition is true from all revisions: see `Store.erase`."""
         texts = (where.strip(), *self._pipeline().read_condition(where, self._columns(datasource)))
         asked, found = _Asked(datasource, where, texts, message, on_progress), _Found()
-        self._maintenance.kill(datasource, None)  # what is trimmed need not be rewritten
+        self._kill_unused(datasource)  # what is trimmed need not be rewritten
         for attempt in range(1, ATTEMPTS_MAX + 1):
             try:
                 self._erase_visible(asked, found)
@@ -160,10 +160,9 @@ class Eraser:
             except Conflict:
                 if attempt == ATTEMPTS_MAX:
                     raise
-        self._maintenance.kill(datasource, None)
+        self._kill_unused(datasource)
         self._remove_lists(datasource)
         is_purged = self._metadata.purge()
-        self._leases.release_idle()
         deleted = self._maintenance.delete_erased(dry_run=False)
         return ErasureReport(
             datasource=datasource,
@@ -179,6 +178,10 @@ class Eraser:
             files_waiting=tuple(one.path for one in deleted if one.action == "keep"),
             left=tuple(self._left(asked, is_purged=is_purged)),
         )
+
+    def _kill_unused(self, datasource: str) -> None:
+        self._leases.release_idle()
+        self._maintenance.kill(datasource, None)
 
     def _erase_visible(self, asked: _Asked, found: _Found) -> None:
         """Publish a deletion; the segments that it drops are named by history alone then."""
@@ -210,7 +213,7 @@ class Eraser:
         """Have history name segments without the rows."""
         oldest = self._metadata.oldest_revision()
         with self._leases.reading(oldest), self._leases.writing() as lease:
-            past = self._past(asked.datasource)
+            past = self._metadata.unshown_segments(asked.datasource)  # none: all was trimmed
             inputs = [SegmentInput.whole(segment) for segment in past]
             rewrites = self._rewritten(asked, inputs)
             found.searched += len(inputs)
