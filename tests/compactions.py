@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from hypothesis import strategies as st
 
-from carnac.core.compaction.plan.groups import CompactionTarget
+from carnac.core.compaction.plan.groups import CompactionTarget, Partitioning
 from carnac.core.compaction.plan.input_groups import Kin
-from carnac.core.compaction.plan.inputs import PlanSegment, SegmentLayout
+from carnac.core.compaction.plan.inputs import PLAIN, PlanSegment, SegmentLayout
 from carnac.core.compaction.plan.outcome import apply_group, chunks_of
 from carnac.core.compaction.plan.settings import AgeRule, CompactionSettings, CostModel
 from carnac.core.compaction.plan.tasks import CompactionTask
@@ -43,30 +43,31 @@ def is_settled(controller: Controller) -> bool:
 def raw(*columns: str, **more: Any) -> SegmentLayout:
     """The layout of raw rows."""
     kin = Kin(False, "none", tuple((name, ColumnType.LONG) for name in columns))
-    return SegmentLayout(dimensions=columns, kin=kin, **more)
+    return SegmentLayout(kin=kin, **more)
 
 
 def rolled_up(*metrics: Metric, granularity: str = "MINUTE", **more: Any) -> SegmentLayout:
     """The layout of rolled-up rows of one dimension."""
     return SegmentLayout(
-        query_granularity=granularity,
-        is_rolled_up=True,
-        dimensions=("page",),
-        metrics=tuple(metric.name for metric in metrics),
         kin=Kin(True, granularity, (("page", ColumnType.STRING),), metrics),
         **more,
     )
 
 
 LAYOUTS = (
-    SegmentLayout(),
-    SegmentLayout(filtered_by="n > 0"),
+    PLAIN,
+    replace(PLAIN, filtered_by="n > 0"),
     raw("n", "page"),
     raw("n", filtered_by="n > 0"),
     rolled_up(SUM),
     rolled_up(SUM, LIKES),
     rolled_up(MAX, filtered_by="n > 0"),
     rolled_up(SUM, granularity="DAY"),
+)
+PARTITIONINGS = (
+    Partitioning(kind="range", dimensions=("page",)),
+    Partitioning(kind="range", dimensions=("gone", "page")),
+    Partitioning(kind="hashed"),
 )
 CHEAP = CostModel(group_bytes=4, segment_bytes=1)
 
@@ -111,6 +112,8 @@ def targets(draw: st.DrawFn, granularities: st.SearchStrategy[str | None]) -> Co
         metrics=draw(st.sampled_from((None, None, (SUM,), (MAX, LIKES)))),
         dimensions=draw(st.sampled_from((None, None, ("page", "n"), ("gone",)))),
         filter=draw(st.sampled_from((None, None, "n > 0"))),
+        sort_by=draw(st.sampled_from((None, None, ("n",), ("gone", "page")))),
+        partitioning=draw(st.sampled_from((*[Partitioning()] * 3, *PARTITIONINGS))),
     )
 
 
@@ -145,7 +148,7 @@ def segments_in(draw: st.DrawFn, chunk: Interval, number: int) -> PlanSegment:
         rows=draw(st.sampled_from((size_bytes, 10 * size_bytes))),
         chunk=chunk,
         revision=number + 1,
-        layout=draw(st.sampled_from((None, *LAYOUTS))),
+        layout=draw(st.sampled_from(LAYOUTS)),
     )
 
 

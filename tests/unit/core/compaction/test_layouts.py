@@ -28,12 +28,11 @@ from carnac.core.segments.version import SegmentVersion, id_ranges
 from carnac.core.time.intervals import Interval, IntervalSet, parse_interval
 from carnac.core.time.periods import parse_period
 from carnac.errors import Invalid
-from tests.compactions import SUM, apply_tasks, rolled_up
-from tests.compactions import raw as raw_of
+from tests.compactions import apply_tasks, raw
 
 DAY = parse_interval("2013-01-01/2013-01-02")
 COUNT = Metric(name="n", kind=MetricKind.COUNT, input=None, type=ColumnType.LONG)
-RAW = SegmentLayout(dimensions=("page", "user"), sort_columns=("page",))
+RAW = raw("page", "user", sort_columns=("page",))
 
 
 @pytest.mark.parametrize(
@@ -56,7 +55,7 @@ RAW = SegmentLayout(dimensions=("page", "user"), sort_columns=("page",))
 def test_only_what_is_asked_for_is_compared(asked: dict[str, object], words: str | None) -> None:
     target = CompactionTarget(**asked)  # type: ignore[arg-type]
     assert TargetView(target).difference(RAW) == words
-    assert TargetView(target).difference(layout_of(target)) is None
+    assert TargetView(target).difference(layout_of(target, [RAW.kin])) is None
 
 
 def test_what_another_condition_has_filtered_is_filtered_by_the_new_one() -> None:
@@ -69,8 +68,10 @@ def test_what_another_condition_has_filtered_is_filtered_by_the_new_one() -> Non
 
 def test_a_coarser_query_granularity_is_no_difference() -> None:
     view = TargetView(CompactionTarget(query_granularity="HOUR"))
-    assert view.difference(replace(RAW, query_granularity="DAY")) is None
-    assert view.difference(replace(RAW, query_granularity="MINUTE")) is not None
+    assert view.difference(replace(RAW, kin=RAW.kin._replace(query_granularity="DAY"))) is None
+    assert (
+        view.difference(replace(RAW, kin=RAW.kin._replace(query_granularity="MINUTE"))) is not None
+    )
 
 
 def test_other_partition_dimensions_are_a_difference() -> None:
@@ -134,8 +135,6 @@ def test_a_metric_of_rolled_up_rows_is_a_column_that_they_are_sorted_by() -> Non
     view = TargetView(CompactionTarget(sort_by=("page", "n")))
     by_page = planned(replace(SEGMENT, rollup=rollup, sort_columns=("page",))).layout
     by_both = planned(replace(SEGMENT, rollup=rollup, sort_columns=("page", "n"))).layout
-    assert by_page is not None
-    assert by_both is not None
     assert view.difference(by_page) == "not sorted by page, n"
     assert view.difference(by_both) is None
 
@@ -184,7 +183,6 @@ def test_a_clipped_segment_counts_by_what_shows() -> None:
     one = planned(SEGMENT, clip=noon)
     assert (one.size_bytes, one.rows, one.revision, one.chunk) == (500, 5, 7, DAY)
     assert (one.start_ms, one.end_ms) == (noon.start_ms, noon.end_ms)
-    assert one.layout is not None
     assert one.layout.partition_kind == "hashed"
 
 
@@ -196,7 +194,7 @@ def test_targets_with_and_without_granularity_do_not_mix() -> None:
         CompactionSettings(age_rules=(rule,))
 
 
-def of_day(name: str, size_bytes: int = 10, layout: SegmentLayout | None = RAW) -> PlanSegment:
+def of_day(name: str, size_bytes: int = 10, layout: SegmentLayout = RAW) -> PlanSegment:
     return PlanSegment(
         segment_id=name,
         start_ms=DAY.start_ms,
@@ -220,7 +218,7 @@ def test_what_is_not_as_asked_for_is_rewritten_and_the_rest_let_be() -> None:
         "1 segment of 700 B become about 1, 2 stay as they are"
     ]
     after = apply_tasks(segments, plan.tasks, revision=8)
-    assert {one.layout.filtered_by for one in after if one.layout} == {"n > 0"}
+    assert {one.layout.filtered_by for one in after} == {"n > 0"}
     assert not plan_compaction("e", after, CompactionSettings(target=target), now_ms=0).tasks
 
 
@@ -245,24 +243,6 @@ def test_what_is_written_too_large_says_what_it_was_cut_for() -> None:
         (written,) = with_cut([SEGMENT], target)
         assert (cut_of(written) is not None) is is_too_large, target
     assert cut_of(SEGMENT) is None
-
-
-def test_segments_of_unknown_layout_are_a_group_of_their_own_where_others_are_of_several() -> None:
-    """They went with the first one, whichever that was: the plan after a plan found another one, and more to do."""
-    how = CompactionSettings(target=CompactionTarget(target_bytes=1000), slack=0)
-    raw, summed = raw_of("page"), rolled_up(SUM)
-    segments = [of_day(f"raw{n}", 10, raw) for n in range(2)]
-    segments += [of_day(f"summed{n}", 100, summed) for n in range(2)]
-    segments += [of_day("unknown", 5, None)]
-    plan = plan_compaction("e", segments, how, now_ms=0)
-    after = apply_tasks(segments, plan.tasks, revision=8)
-    assert sorted(one.size_bytes for one in after) == [5, 20, 200]
-    assert not plan_compaction("e", after, how, now_ms=0).tasks
-    view = TargetView(how.target)
-    segments += [of_day("more", 980, None)]
-    mixture = view.mixture(segments)
-    assert mixture is not None
-    assert view.ideal_of(segments, mixture) == 3, "1,005 bytes of the first, 200 of the other"
 
 
 def test_what_is_not_as_asked_for_and_reaches_over_a_border_is_rewritten_with_its_chunk() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from carnac.core.compaction.plan.groups import CompactionTarget, Partitioning
@@ -9,16 +11,17 @@ from carnac.core.compaction.plan.inputs import PlanSegment, SegmentLayout
 from carnac.core.compaction.plan.planning import note_absent
 from carnac.core.compaction.plan.settings import CompactionSettings
 from carnac.core.segments.segment import ColumnType, Metric, MetricKind
+from tests.compactions import SUM, raw, rolled_up
 
-RAW = SegmentLayout(dimensions=("page", "user"))
-ROLLED_UP = SegmentLayout(is_rolled_up=True, dimensions=("page",), metrics=("n",))
+RAW = raw("page", "user")
+ROLLED_UP = rolled_up(replace(SUM, name="n"))
 
 
 def metric(name: str, of: str | None) -> Metric:
     return Metric(name=name, kind=MetricKind.SUM, input=of, type=ColumnType.LONG)
 
 
-def notes(target: CompactionTarget, *layouts: SegmentLayout | None, **named: str) -> list[str]:
+def notes(target: CompactionTarget, *layouts: SegmentLayout, **named: str) -> list[str]:
     segments = [
         PlanSegment(
             segment_id=str(at), start_ms=at, end_ms=at + 1, size_bytes=1, rows=1, layout=layout
@@ -59,11 +62,11 @@ def test_a_filter_is_asked_of_what_it_has_not_seen_yet() -> None:
     target = CompactionTarget(filter="usr = 'a'", allow_lossy=True)
     (note,) = notes(target, a="usr", b="page", c="__time")
     assert "column 'usr', which the filter names: it counts as null in every row" in note
-    passed = SegmentLayout(dimensions=("page",), filtered_by="usr = 'a'")
+    passed = raw("page", filtered_by="usr = 'a'")
     assert notes(target, passed, a="usr") == [], "the column may have been left out since"
 
 
-def test_nothing_is_said_of_what_is_there_or_not_known() -> None:
+def test_nothing_is_said_of_what_is_there() -> None:
     target = CompactionTarget(
         partitioning=Partitioning(kind="range", dimensions=("page",)),
         dimensions=("page", "user"),
@@ -72,4 +75,3 @@ def test_nothing_is_said_of_what_is_there_or_not_known() -> None:
         allow_lossy=True,
     )
     assert notes(target) == []
-    assert notes(CompactionTarget(sort_by=("nothing",)), None) == []

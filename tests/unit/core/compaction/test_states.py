@@ -18,11 +18,13 @@ from carnac.core.compaction.control.states import (
 )
 from carnac.core.compaction.control.survey import Survey
 from carnac.core.compaction.plan.groups import CompactionTarget
+from carnac.core.compaction.plan.input_groups import Kin
 from carnac.core.compaction.plan.inputs import PlanSegment, SegmentLayout
 from carnac.core.compaction.plan.planning import plan_compaction
 from carnac.core.compaction.plan.settings import AgeRule, CompactionSettings
 from carnac.core.compaction.plan.target_periods import Extent, plan_target_periods
 from carnac.core.log.entries import Chunk
+from carnac.core.segments.segment import ColumnType
 from carnac.core.segments.version import SegmentVersion
 from carnac.core.time.intervals import ETERNITY, Interval
 from carnac.core.time.periods import parse_period
@@ -145,7 +147,7 @@ def test_a_survey_keeps_no_layouts_of_earlier_rounds() -> None:
     survey, summary = Survey("d", settings), SIGHT._replace(target=settings.target, segments=1)
 
     def judge(number: int) -> None:
-        layout = SegmentLayout(query_granularity="HOUR", dimensions=(f"of round {number}",))
+        layout = SegmentLayout(kin=Kin(False, "HOUR", ((f"of round {number}", ColumnType.LONG),)))
         segment = PlanSegment(
             segment_id=f"s{number}",
             start_ms=0,
@@ -161,9 +163,9 @@ def test_a_survey_keeps_no_layouts_of_earlier_rounds() -> None:
     for number in range(3):
         judge(number)
     kept = {
-        one.dimensions[0]
+        one.kin.dimension_names()[0]
         for one in gc.get_objects()
-        if type(one) is SegmentLayout and one.dimensions
+        if type(one) is SegmentLayout and one.kin.dimensions
     }
     assert not kept & {"of round 0", "of round 1"}
 

@@ -21,7 +21,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 from carnac.core.compaction.plan.chunks import TimeChunk
 from carnac.core.compaction.plan.groups import GroupKind
 from carnac.core.compaction.plan.inputs import PlanSegment
-from carnac.core.compaction.plan.likeness import UNKNOWN, Mixture, TargetView, shares_of
+from carnac.core.compaction.plan.likeness import Mixture, TargetView, shares_of
 from carnac.core.compaction.plan.settings import CompactionSettings, CostModel
 
 _by_size = attrgetter("size_bytes", "segment_id")
@@ -163,7 +163,7 @@ class _Count:
 
     def add(self, one: PlanSegment) -> int:
         """Add a segment; return how many come out now."""
-        number = self._input_groups.get(id(one.layout), UNKNOWN)
+        number = self._input_groups[id(one.layout)]
         size_bytes, rows, out = self._shares.get(number, (0, 0, 0))
         size_bytes, rows = size_bytes + one.size_bytes, rows + one.rows
         now = self._view.ideal(size_bytes, rows)
@@ -300,10 +300,10 @@ class _Options:
     def _useful(self, free: Sequence[PlanSegment]) -> list[PlanSegment]:
         """Return what is chosen without the input groups of which as many segments come out as go in."""
         input_groups = self._mixture or {}
-        forced = {input_groups.get(id(one.layout), UNKNOWN) for one in self._forced}
+        forced = {input_groups[id(one.layout)] for one in self._forced}
         mine: dict[int, list[PlanSegment]] = {}
         for one in free:
-            mine.setdefault(input_groups.get(id(one.layout), UNKNOWN), []).append(one)
+            mine.setdefault(input_groups[id(one.layout)], []).append(one)
         vain = {
             number
             for number, chosen in mine.items()
@@ -311,7 +311,7 @@ class _Options:
             and len(chosen)
             <= self._view.ideal(sum(map(_size_of, chosen)), sum(map(_rows_of, chosen)))
         }
-        return [one for one in free if input_groups.get(id(one.layout), UNKNOWN) not in vain]
+        return [one for one in free if input_groups[id(one.layout)] not in vain]
 
     def may(self, choice: Choice) -> bool:
         """Whether writing it keeps the bound. Segments that must be rewritten anyway do not count."""

@@ -34,8 +34,16 @@ class Kin(NamedTuple):
 
     is_rollup: bool
     query_granularity: str
-    dimensions: tuple[tuple[str, ColumnType], ...]
+    dimensions: tuple[tuple[str, ColumnType], ...] = ()
     metrics: tuple[Metric, ...] = ()
+
+    def dimension_names(self) -> tuple[str, ...]:
+        """Return the names of the dimensions, in file order."""
+        return tuple([name for name, _ in self.dimensions])
+
+    def metric_names(self) -> tuple[str, ...]:
+        """Return the names of the metrics."""
+        return tuple([metric.name for metric in self.metrics])
 
 
 class Blend:

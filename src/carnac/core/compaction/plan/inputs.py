@@ -17,26 +17,22 @@ class SegmentLayout:
     """How the rows of a segment are kept, as far as a target may ask for something else.
 
     Attributes:
-        query_granularity: Canonical text.
-        is_rolled_up: Whether its metrics are states of several rows.
+        kin: Columns, rollup and granularity: with which others it can be put together.
         partition_kind: `dynamic`, `hashed` or `range`.
-        dimensions: Columns that are no metrics, in file order; of raw rows all columns.
-        metrics: All other columns; none of raw rows.
         filtered_by: The condition that all rows have passed.
         cut_for: Sizes and partitions that a rewrite cut it for, if it is too large for them nevertheless.
-        kin: With which others it can be put together. None: not known; with all, where these are of one input group.
     """
 
-    query_granularity: str = "none"
-    is_rolled_up: bool = False
+    kin: Kin
     partition_kind: str = "dynamic"
     partition_dimensions: tuple[str, ...] = ()
     sort_columns: tuple[str, ...] = ()
-    dimensions: tuple[str, ...] = ()
-    metrics: tuple[str, ...] = ()
     filtered_by: str | None = None
     cut_for: str | None = None
-    kin: Kin | None = None
+
+
+PLAIN = SegmentLayout(kin=Kin(False, "none"))
+"""The layout of raw rows in no order, of no named columns; they can be put together with any raw rows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +46,6 @@ class PlanSegment:
         rows: Likewise.
         chunk: The live time chunk that it is visible in; None where the timeline is a mere list of segments.
         revision: Of the commit that made it visible here.
-        layout: None: not known, so nothing is asked of it.
         is_part: Other time chunks may show other parts of the segment.
     """
 
@@ -61,7 +56,7 @@ class PlanSegment:
     rows: int
     chunk: Interval | None = None
     revision: int = 0
-    layout: SegmentLayout | None = None
+    layout: SegmentLayout = PLAIN
     is_part: bool = False
 
 
@@ -98,19 +93,13 @@ def plan_segments(visible: Iterable[VisibleSegment]) -> list[PlanSegment]:
 
 def _layout_of(item: VisibleSegment) -> SegmentLayout:
     segment = item.segment
-    rollup = segment.rollup
-    names = tuple([column.name for column in segment.columns])
     return SegmentLayout(
-        query_granularity=segment.query_granularity,
-        is_rolled_up=rollup is not None,
+        kin=kin_of(segment),
         partition_kind=_kind_of(segment.partition),
         partition_dimensions=() if segment.partition is None else segment.partition.dimensions,
         sort_columns=segment.sort_columns,
-        dimensions=names if rollup is None else rollup.dimensions,
-        metrics=() if rollup is None else tuple([one.name for one in rollup.metrics]),
         filtered_by=filter_of(segment) if segment.attributes else None,
         cut_for=cut_of(segment) if segment.attributes else None,
-        kin=kin_of(segment),
     )
 
 

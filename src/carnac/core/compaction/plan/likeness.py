@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from carnac.core.compaction.plan.groups import CompactionTarget
-from carnac.core.compaction.plan.input_groups import find_input_groups, rewritten
+from carnac.core.compaction.plan.input_groups import Kin, find_input_groups, rewritten
 from carnac.core.compaction.plan.inputs import PlanSegment, SegmentLayout
 from carnac.core.compaction.plan.notes import cut_text, most_bytes, most_rows
 from carnac.core.compaction.plan.settings import DEFAULT_TARGET_BYTES
@@ -20,8 +20,6 @@ from carnac.core.words import granularity_text
 
 Mixture: TypeAlias = Mapping[int, int]
 """Segments of several input groups: the input group's number by the `id` of a layout."""
-UNKNOWN = -1
-"""The input group of segments whose kin is not known, where others are of several: which they join would be chance."""
 
 
 class TargetView:
@@ -101,7 +99,7 @@ class TargetView:
         others = [one.layout for one in segments if one.layout is not first]
         if not others:
             return None
-        layouts = {id(one): one for one in (first, *others) if one is not None and one.kin}
+        layouts = {id(one): one for one in (first, *others)}
         key = frozenset(layouts)
         if key not in self._mixtures:
             kept = tuple(layouts.values())  # an id is one of its own only as long as they live
@@ -109,7 +107,7 @@ class TargetView:
         return self._mixtures[key][1]
 
     def _mix(self, layouts: Sequence[SegmentLayout]) -> Mixture | None:
-        kins = [layout.kin for layout in layouts if layout.kin is not None]
+        kins = [layout.kin for layout in layouts]
         if len(set(kins)) < 2:
             return None
         numbers = find_input_groups([rewritten(kin, self.target) for kin in kins])
@@ -128,13 +126,11 @@ class TargetView:
             large = [one for one in segments if one.rows > rows_max]
         else:
             large = [one for one in segments if one.size_bytes > bytes_max or one.rows > rows_max]
-        return large and [
-            one for one in large if one.layout is None or one.layout.cut_for != self._cut
-        ]
+        return large and [one for one in large if one.layout.cut_for != self._cut]
 
     def unlike(self, segments: Sequence[PlanSegment]) -> list[PlanSegment]:
         """Return the segments whose layout is not what the target asks for."""
-        return [one for one in segments if one.layout is not None and self.difference(one.layout)]
+        return [one for one in segments if self.difference(one.layout)]
 
     def difference(self, layout: SegmentLayout) -> str | None:
         """Return in a few words how a layout is not what the target asks for; None if it is."""
@@ -144,17 +140,17 @@ class TargetView:
         return known[1]
 
     def _compare(self, layout: SegmentLayout) -> str | None:
-        target = self.target
+        target, kin = self.target, layout.kin
         if self._query_granularity is not None:
-            found = parse_granularity(layout.query_granularity)
+            found = parse_granularity(kin.query_granularity)
             if not is_finer_or_equal(self._query_granularity, found):
                 wanted = granularity_text(str(self._query_granularity))
                 return f"query granularity {granularity_text(str(found))}, not {wanted}"
-        if target.metrics is not None and not layout.is_rolled_up:
+        if target.metrics is not None and not kin.is_rollup:
             return "not rolled up"
         if target.dimensions is not None:
             kept = {*target.dimensions, *(metric.name for metric in target.metrics or ())}
-            surplus = [name for name in layout.dimensions if name not in kept]
+            surplus = [name for name in kin.dimension_names() if name not in kept]
             if surplus:
                 return f"has dimension {surplus[0]}"
         if target.filter is not None and layout.filtered_by != target.filter:
@@ -166,7 +162,7 @@ class TargetView:
         if asked.kind != "dynamic" and asked.dimensions and by != asked.dimensions:
             return f"partitioned by other dimensions than {', '.join(asked.dimensions)}"
         if target.sort_by is not None:
-            order = _wanted_order(target, layout, target.sort_by)
+            order = wanted_order(target, kin)
             if layout.sort_columns[: len(order)] != order:
                 return f"not sorted by {', '.join(order)}"
         return None
@@ -176,17 +172,15 @@ def shares_of(segments: Iterable[PlanSegment], input_groups: Mixture) -> Iterabl
     """Return bytes and rows of the segments of each input group that has any."""
     found: dict[int, tuple[int, int]] = {}
     for one in segments:
-        number = input_groups.get(id(one.layout), UNKNOWN)
+        number = input_groups[id(one.layout)]
         size_bytes, rows = found.get(number, (0, 0))
         found[number] = size_bytes + one.size_bytes, rows + one.rows
     return found.values()
 
 
-def _wanted_order(
-    target: CompactionTarget, layout: SegmentLayout, sort_by: tuple[str, ...]
-) -> tuple[str, ...]:
-    """Return by what rows of a layout are to be sorted: columns that they do not have order nothing."""
-    present = {TIME_COLUMN, *layout.dimensions, *layout.metrics}
+def wanted_order(target: CompactionTarget, kin: Kin) -> tuple[str, ...]:
+    """Return by what rows are to be sorted: columns that they do not have order nothing."""
+    present = {TIME_COLUMN, *kin.dimension_names(), *kin.metric_names()}
     first = target.partitioning.dimensions if target.partitioning.kind == "range" else ()
-    rest = [name for name in sort_by if name in present]
+    rest = [name for name in target.sort_by or () if name in present]
     return tuple(dict.fromkeys([*(name for name in first if name in present), *rest]))

@@ -11,7 +11,7 @@ from dataclasses import replace
 from carnac.core.compaction.plan.groups import CompactionGroup, CompactionTarget, GroupKind
 from carnac.core.compaction.plan.input_groups import Blend, Kin, rewritten
 from carnac.core.compaction.plan.inputs import PlanSegment, SegmentLayout
-from carnac.core.compaction.plan.likeness import UNKNOWN, TargetView
+from carnac.core.compaction.plan.likeness import TargetView, wanted_order
 from carnac.core.compaction.plan.tasks import CompactionTask
 from carnac.core.time.granularity import parse_granularity
 from carnac.core.time.intervals import Interval, IntervalSet
@@ -77,7 +77,7 @@ def _written(
     mixture = view.mixture(parts)
     input_groups: dict[int, list[PlanSegment]] = {}
     for part in parts:
-        number = UNKNOWN if mixture is None else mixture.get(id(part.layout), UNKNOWN)
+        number = 0 if mixture is None else mixture[id(part.layout)]
         input_groups.setdefault(number, []).append(part)
     name = f"{group.datasource}-{revision}-{chunk.start_ms}"
     return [
@@ -93,7 +93,6 @@ def _united(parts: Sequence[PlanSegment], view: TargetView) -> list[PlanSegment]
     size_bytes = sum(part.size_bytes for part in parts)
     rows = sum(part.rows for part in parts)
     count = min(view.ideal(size_bytes, rows), rows, size_bytes)
-    kins = [part.layout.kin for part in parts if part.layout and part.layout.kin]
     return [
         PlanSegment(
             segment_id="",
@@ -101,37 +100,29 @@ def _united(parts: Sequence[PlanSegment], view: TargetView) -> list[PlanSegment]
             end_ms=max(part.end_ms for part in parts),
             size_bytes=size_bytes * (number + 1) // count - size_bytes * number // count,
             rows=rows * (number + 1) // count - rows * number // count,
-            layout=layout_of(view.target, kins),
+            layout=layout_of(view.target, [part.layout.kin for part in parts]),
         )
         for number in range(count)
     ]
 
 
-def layout_of(target: CompactionTarget, kins: Sequence[Kin] = ()) -> SegmentLayout:
+def layout_of(target: CompactionTarget, kins: Sequence[Kin]) -> SegmentLayout:
     """Return the layout of segments that are as the target asks for.
 
     Args:
-        kins: Of what was put together, all of one input group; empty: not known.
+        kins: Of what was put together, at least one, all of one input group.
     """
-    kin = _blended(kins, target)
-    by = target.partitioning
-    order = (*(by.dimensions if by.kind == "range" else ()), *(target.sort_by or ()))
+    by, kin = target.partitioning, _blended(kins, target)
     return SegmentLayout(
-        query_granularity=kin.query_granularity if kin else target.query_granularity or "none",
-        is_rolled_up=kin.is_rollup if kin else target.metrics is not None,
+        kin=kin,
         partition_kind=by.kind,
         partition_dimensions=by.dimensions,
-        sort_columns=tuple(dict.fromkeys(order)),
-        dimensions=tuple(name for name, _ in kin.dimensions) if kin else target.dimensions or (),
-        metrics=tuple(metric.name for metric in kin.metrics) if kin else (),
+        sort_columns=wanted_order(target, kin),
         filtered_by=target.filter,
-        kin=kin,
     )
 
 
-def _blended(kins: Sequence[Kin], target: CompactionTarget) -> Kin | None:
-    if not kins:
-        return None
+def _blended(kins: Sequence[Kin], target: CompactionTarget) -> Kin:
     first, *others = [rewritten(kin, target) for kin in kins]
     blend = Blend(first)
     for kin in others:

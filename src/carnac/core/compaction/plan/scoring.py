@@ -147,7 +147,7 @@ def score_unlike(chunk: TimeChunk, situation: Situation) -> Score | None:
     if not unlike:
         return None
     first = min(unlike, key=lambda one: one.segment_id)
-    words = "" if first.layout is None else view.difference(first.layout)
+    words = view.difference(first.layout)
     of_all = f"{len(unlike):,} of {counted(len(chunk.segments), 'segment')}"
     oversize = view.oversize(chunk.segments)
     names = {one.segment_id for one in unlike}
