@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from carnac.errors import Invalid
 from carnac.query.functions import NAMES, OPERATORS, TABLE_FUNCTIONS
-from carnac.query.syntax import Node, walk
+from carnac.query.syntax import Node, arguments, walk
 
 _EXPRESSIONS = {
     "BETWEEN",
@@ -113,9 +113,16 @@ def _check_function(node: Node, extra_functions: frozenset[str], *, is_table: bo
                 function=name,
             )
     elif lower not in NAMES and name not in OPERATORS and lower not in extra_functions:
-        from carnac.query.dialect.druid import is_here
+        from carnac.query.dialect.druid import argument_counts, is_here
         from carnac.specs.druid.sql_functions import find_form
 
+        counts, given = argument_counts(name), len(arguments(node))
+        if counts and given not in counts:
+            takes = " or ".join(map(str, counts))
+            raise Invalid(
+                f"function {name.upper()} takes {takes} argument{'s' * (counts != [1])}, not {given}",
+                function=name,
+            )
         form = find_form(name)
         if form is not None:
             what = "not here with these arguments" if is_here(name) else "not here"

@@ -15,7 +15,6 @@ import pytest
 import carnac
 from carnac import Store
 from carnac.errors import Invalid
-from carnac.query.dialect import druid
 from carnac.specs.druid.sql_functions import FORMS
 
 ROWS = [
@@ -491,10 +490,3 @@ def test_a_time_as_a_number_filters_and_groups(store: Store) -> None:
         "WHERE CAST(__time AS BIGINT) < 1723334400000 GROUP BY CAST(FLOOR(__time TO MONTH) AS BIGINT)"
     ).rows()
     assert rows == [{"m": 1_709_251_200_000, "s": 8}]
-
-
-def test_each_has_a_form_for_other_arguments() -> None:
-    duckdbs = {"any_value", "array_agg", "json_value", "listagg", "string_agg", "group_concat"}
-    duckdbs |= {"array_contains", "lpad", "octet_length", "position", "rpad"}
-    others = {*druid.PRINTED, "json_extract_scalar", "rand"}
-    assert druid._NAMES - duckdbs - others <= set(FORMS)

@@ -7,7 +7,7 @@ A call that has no such expression for all arguments stays as it is, and is refu
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from ipaddress import IPv4Network, IPv6Network
 from typing import TYPE_CHECKING, Any
@@ -232,6 +232,12 @@ def without_druid_calls(cursor: duckdb.DuckDBPyConnection, statement: Node) -> N
 def is_here(name: str) -> bool:
     """Whether a function of Druid is here with some arguments."""
     return name.lower() in _NAMES
+
+
+def argument_counts(name: str) -> Sequence[int]:
+    """Return how many arguments a function of Druid may have here; none: what they are decides, or it is not here."""
+    lower = name.lower()
+    return sorted(count for known, count in FORMS if known == lower and lower not in _SPECIAL)
 
 
 def routines() -> Iterator[tuple[str, int | None, bool]]:
