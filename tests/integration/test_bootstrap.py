@@ -56,6 +56,33 @@ def test_a_store_whose_metadata_are_lost_is_not_made_anew_over_its_files(tmp_pat
     assert count(tmp_path / "a") == 3
 
 
+def test_a_deep_storage_is_one_stores(tmp_path: Path) -> None:
+    """The files of the other would be garbage to each of two."""
+    carnac.open(tmp_path / "a", create=True, deep_storage=str(tmp_path / "files")).close()
+    with pytest.raises(Invalid, match=r"belongs to store \w+, and this is store \w+: give each"):
+        carnac.open(tmp_path / "b", create=True, deep_storage=str(tmp_path / "files"))
+    carnac.open(f"sqlite:///{tmp_path}/web.db", create=True).close()
+    with pytest.raises(Invalid, match="delete its file carnac-store if that store is gone"):
+        carnac.open(f"sqlite:///{tmp_path}/app.db", create=True)
+    (tmp_path / "deep-storage" / "carnac-store").unlink()
+    carnac.open(f"sqlite:///{tmp_path}/app.db", create=True).close()
+
+
+def test_what_may_be_another_stores_is_no_garbage(tmp_path: Path) -> None:
+    append_rows(tmp_path / "a", ROWS)
+    owner = tmp_path / "a" / "deep-storage" / "carnac-store"
+    mine = owner.read_text()
+    with carnac.open(tmp_path / "a", safety_period_ms=0) as store:
+        store.deep_storage.write("segments/events/append/theirs.parquet", b"rows")
+        owner.write_text("another")
+        for dry_run in (True, False):
+            with pytest.raises(Invalid, match="belongs to store another"):
+                store.gc(dry_run=dry_run)
+        owner.write_text(mine)
+        [gone] = store.gc().actions
+        assert (gone.action, gone.path) == ("delete", "segments/events/append/theirs.parquet")
+
+
 def test_a_store_that_is_not_there_is_not_made_by_looking(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="carnac init"):
         carnac.open(tmp_path / "none")

@@ -330,10 +330,6 @@ def _open_metadata(
     return metadata
 
 
-_TRIAL = "carnac-init"
-"""A file that is written to a new deep storage of objects, and deleted."""
-
-
 def _open_deep_storage(
     location: StoreLocation, metadata: MetadataStore, settings: Settings, *, create: bool
 ) -> DeepStorage:
@@ -345,13 +341,12 @@ def _open_deep_storage(
         is_memory = location.is_memory
         if not create and not is_memory:
             raise no_store(location.name)
+        from carnac.store.upkeep.owner import take_ownership
+
         url = _deep_storage_of_new(location, settings)
         deep_storage = open_deep_storage(_resolve_url(location, url))
         _require_unused(deep_storage, location)
-        if deep_storage.local_path(_TRIAL) is None:
-            # a bucket that is not there shows here, and not to the first load
-            deep_storage.write(_TRIAL, b"")
-            deep_storage.delete(_TRIAL)
+        take_ownership(deep_storage, metadata.store_id)
         metadata.put_settings({DEEP_STORAGE_KEY: url})
         return deep_storage
     return open_deep_storage(_resolve_url(location, url))

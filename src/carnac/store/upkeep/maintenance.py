@@ -17,6 +17,7 @@ from carnac.core.timeline import find_disagreements
 from carnac.core.words import counted
 from carnac.errors import DiskFull
 from carnac.ports import Clock, DeepStorage, Head, LeaseKind, StoredFile, TrashedSegment, TrimReport
+from carnac.store.upkeep.owner import require_own
 from carnac.store.upkeep.tables import table_garbage
 from carnac.store.upkeep.verifying import VERIFY_PAGE, Finding, find_fault
 
@@ -102,6 +103,7 @@ class Maintenance:
 
         Raises:
             DiskFull: And nothing was due yet.
+            Invalid: Deep storage is another store's, so files without a record are left.
         """
         now_ms = self._clock.now_ms()
         # The order matters. Files first: later ones are not in the list. Leases second: whose lease is not there
@@ -115,8 +117,9 @@ class Maintenance:
 
         def delete_what_is_doomed() -> int:
             due = [found.segment.path for found in self._due_trash(now_ms)]
-            due += [file.path for file in self._without_record(suspects)]
-            due += [file.path for file in (*old_quarantine, *old_rows)]
+            strays = [*self._without_record(suspects), *old_quarantine, *old_rows]
+            self._require_own(strays)
+            due += [file.path for file in strays]
             for path in due:
                 self._deep_storage.delete(path)
             return len(due)
@@ -131,11 +134,12 @@ class Maintenance:
         )
         told.update((one.path, one) for one in emptied if one.action == "delete")
         orphans = [file for file in self._without_record(suspects) if file.path not in told]
+        unneeded = list(table_garbage(self._metadata, self._deep_storage, old_ms=old_ms))
+        self._require_own([*orphans, *old_quarantine, *old_rows, *unneeded])
         actions = [*told.values(), *self.delete_erased(dry_run=dry_run)]
         actions += self._delete(orphans, "no record names it since", dry_run=dry_run)
         actions += self._delete(old_quarantine, "rejected rows of", dry_run=dry_run)
         actions += self._delete(old_rows, "rows of a statement, kept since", dry_run=dry_run)
-        unneeded = list(table_garbage(self._metadata, self._deep_storage, old_ms=old_ms))
         actions += self._delete(
             unneeded, "no kept revision needs this part of a table, of", dry_run=dry_run
         )
@@ -146,6 +150,11 @@ class Maintenance:
             actions=tuple(actions),
             batches_forgotten=report.batches_forgotten,
         )
+
+    def _require_own(self, strays: Sequence[StoredFile]) -> None:
+        """Refuse to delete what this store has no record of where another store may have one."""
+        if strays:
+            require_own(self._deep_storage, self._metadata.store_id)
 
     def delete_erased(self, *, dry_run: bool) -> list[GcAction]:
         """Delete the files of erased segments that no reader holds who came before the erasure.
