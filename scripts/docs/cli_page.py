@@ -68,6 +68,7 @@ def _exit_codes() -> Iterator[str]:
     yield from (f"| {code} | `{kind}` | {meaning} |" for code, kind, meaning in sorted(rows))
     yield "| 70 | | an error inside Carnac; `--debug` shows where |"
     yield "| 10 | | interrupted by Ctrl-C, SIGTERM or SIGHUP, after it had published: the message names the revisions |"
+    yield "| 10 | | done, and perhaps published, but the report could not be written: do not repeat it |"
     yield "| 11 | | interrupted a second time in the middle of a commit: `carnac log` says whether it is there |"
     yield "| 130 | | interrupted by Ctrl-C; nothing was published |"
     yield "| 143, 129 | | ended by SIGTERM, by a terminal that was closed (SIGHUP); likewise |"

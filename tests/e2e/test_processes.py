@@ -115,19 +115,55 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(store: Path) -> None:
     assert carnac.wait(timeout=60) == 141
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
-def test_an_output_that_is_full_is_one_sentence(store: Path) -> None:
+def run_with_full_output(args: str, cwd: Path, *, also_errors: bool = False) -> tuple[int, str]:
+    """Return the exit code and the last line of standard error of a command whose answer has nowhere to go."""
     with Path("/dev/full").open("w", encoding="utf-8") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "carnac", "log", "--store", str(store)],
+            [sys.executable, "-m", "carnac", *args.split(), "--store", "store"],
+            cwd=cwd,
+            env={name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"},
             stdout=full,
-            stderr=subprocess.PIPE,
+            stderr=full if also_errors else subprocess.PIPE,
             text=True,
             check=False,
             timeout=60,
         )
-    assert done.stderr == "error: there is no space left to write to; make some and try again\n"
-    assert done.returncode == 4
+    return done.returncode, "" if also_errors else done.stderr.splitlines()[-1]
+
+
+FULL = "error: there is no space left to write to; make some and try again"
+UNWRITTEN = "error: revision 4 was published; only the report could not be written"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+@pytest.mark.parametrize(
+    ("args", "code", "says"),
+    [
+        ("log", 4, FULL),
+        ("show 99 --json", 5, "error: there is no revision 99 yet; the newest is 3"),
+        ("append edits monday.jsonl", 10, UNWRITTEN),
+        ("append edits monday.jsonl --json", 10, UNWRITTEN),
+        ("delete flights --interval 2013-01-01/P1D", 10, UNWRITTEN),
+        ("delete flights --interval 1999-01-01/P1D", 4, FULL),
+        (
+            "tag good",
+            10,
+            "error: the command has done its work; only the report could not be written",
+        ),
+    ],
+)
+def test_an_output_that_is_full_never_says_to_repeat_what_is_done(
+    store: Path, *, args: str, code: int, says: str
+) -> None:
+    (store.parent / "monday.jsonl").write_text('{"timestamp": "2024-01-01", "n": 1}\n')
+    assert run_with_full_output(args, store.parent) == (code, says)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+def test_notes_that_cannot_be_written_end_no_command(store: Path) -> None:
+    (store.parent / "monday.jsonl").write_text('{"timestamp": "2024-01-01", "n": 1}\n')
+    told = run_with_full_output("append edits monday.jsonl", store.parent, also_errors=True)
+    assert told == (10, "")
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])

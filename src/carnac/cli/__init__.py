@@ -3,7 +3,7 @@
 Standard output carries the answer, standard error everything else: notes, progress, errors. With `--json` standard
 output is one JSON document. Exit codes are those of `carnac.errors`. The code is 2 also for a wrong command line, 70
 for an error inside Carnac, 130 after Ctrl-C, 143 after SIGTERM and 129 after SIGHUP. It is 10 after any of these
-signals if something was published.
+signals if something was published, and when the report of what was published cannot be written.
 """
 
 from __future__ import annotations

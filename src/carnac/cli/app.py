@@ -167,6 +167,7 @@ def command(
     panel: str,
     examples: Sequence[str],
     publishes: bool = False,
+    changes: bool = False,
     has_json: bool = True,
 ) -> Callable[[F], F]:
     """Add a command; its docstring and the examples are its help.
@@ -175,20 +176,20 @@ def command(
         name: As typed, without `carnac`; `lookups set` goes to the group `lookups`.
         examples: Whole lines that work when pasted, given a store with the demo's data.
         publishes: The command publishes its changes; an interruption says whether it has.
+        changes: The command changes something that is not published, and would change it again if it were repeated.
         has_json: The command has the option `--json`; its code asks `Output.is_json` before it prints.
     """
     group, _, leaf = name.rpartition(" ")
     target = _groups[group] if group else app
 
     def add(function: F) -> F:
-        text = (function.__doc__ or "").strip()
-        lines = "\n".join(f"  {line}".replace("[", r"\[") for line in examples)
-        title = "Example" if len(examples) == 1 else "Examples"
+        help_text = _help_text(function, examples)
 
         @functools.wraps(function)
         def guarded(*args: object, **kwargs: Any) -> object:
             session = session_of(kwargs["ctx"])
             session.interruption.publishes = session.interruption.publishes or publishes
+            session.interruption.changes = changes
             is_json = bool(kwargs.pop(_AS_JSON.name)) if has_json else None
             if is_json is not None and kwargs["ctx"].invoked_subcommand is None:
                 session.output.is_json = is_json
@@ -201,7 +202,6 @@ def command(
             signature = inspect.signature(function, eval_str=True)
             shown = [*signature.parameters.values(), _AS_JSON]
             guarded.__signature__ = signature.replace(parameters=shown)  # type: ignore[attr-defined]
-        help_text = f"{_unwrap(text)}\n\n\b\n{title}:\n{lines}"
         # also called before each of its own commands: see ctx.invoked_subcommand
         if name in _groups:
             _groups[name].callback(
@@ -232,6 +232,13 @@ def hidden_command(name: str) -> Callable[[F], F]:
         return function
 
     return add
+
+
+def _help_text(function: Callable[..., Any], examples: Sequence[str]) -> str:
+    text = (function.__doc__ or "").strip()
+    lines = "\n".join(f"  {line}".replace("[", r"\[") for line in examples)
+    title = "Example" if len(examples) == 1 else "Examples"
+    return f"{_unwrap(text)}\n\n\b\n{title}:\n{lines}"
 
 
 def _unwrap(text: str) -> str:

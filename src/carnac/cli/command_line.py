@@ -12,7 +12,9 @@ from typing import Any
 
 from carnac.cli.app import ReaderGone
 from carnac.cli.completion.line import FLAGS, VALUED, first_word, words_before
+from carnac.cli.output import Unwritten, drop
 from carnac.cli.session import NO_SPACE, Session
+from carnac.cli.signals import EXIT_PUBLISHED
 from carnac.core.texts import check_text
 from carnac.errors import Invalid
 
@@ -58,7 +60,7 @@ def _do(given: Sequence[str], session: Session) -> int:
     """Run the command line, and say what went wrong if it did not end in an interruption."""
     try:
         code = _run(_hoist(given), session)
-        sys.stdout.flush()
+        session.output.flush()
     except Exception as error:
         if session.interruption.number is None:
             return _explain(error, session)
@@ -72,20 +74,21 @@ def _explain(error: Exception, session: Session) -> int:
     """Say what went wrong in one sentence; return the exit code."""
     if isinstance(error, BrokenPipeError | ReaderGone):
         # The reader of our output has seen enough.
-        _drop_output()
+        drop(sys.stdout)
         return EXIT_BROKEN_PIPE
     if isinstance(error, OSError) and error.errno in NO_SPACE:
-        _drop_output()
+        drop(sys.stdout)
     try:
-        return session.show_failure(error)
+        if isinstance(error, Unwritten) and (done := session.interruption.done):
+            session.output.error(f"{done}; only the report could not be written")
+            return EXIT_PUBLISHED
+        code = session.show_failure(error)
+        with contextlib.suppress(Unwritten):
+            session.output.flush()
     except BrokenPipeError:
-        _drop_output()
+        drop(sys.stdout)
         return EXIT_BROKEN_PIPE
-
-
-def _drop_output() -> None:
-    """Let what is still buffered go nowhere: it must not be flushed at exit."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return code
 
 
 def _silence_libraries() -> None:

@@ -6,7 +6,8 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TextIO, TypeVar
 
 from carnac.cli.tables import Column, number_text, printable, render_table
@@ -14,6 +15,10 @@ from carnac.cli.tables import Column, number_text, printable, render_table
 Item = TypeVar("Item")
 
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+
+
+class Unwritten(OSError):
+    """Standard output takes no more of the answer, for another reason than that its reader has gone."""
 
 
 class Output:
@@ -36,11 +41,25 @@ class Output:
 
     def json(self, value: object) -> None:
         """Print one JSON document."""
-        print(json.dumps(value, ensure_ascii=False, indent=2), file=sys.stdout)
+        self.line(json.dumps(value, ensure_ascii=False, indent=2))
 
     def line(self, text: str = "") -> None:
-        """Print one line of the answer."""
-        print(text, file=sys.stdout)
+        """Print one line of the answer.
+
+        Raises:
+            Unwritten: Nothing more can be written.
+        """
+        with _answering():
+            print(text, file=sys.stdout)
+
+    def flush(self) -> None:
+        """Write what is still buffered of the answer.
+
+        Raises:
+            Unwritten: It cannot be written.
+        """
+        with _answering():
+            sys.stdout.flush()
 
     def answer(self, document: object, text: str) -> None:
         """Print the document with `--json`, else the line."""
@@ -79,7 +98,7 @@ class Output:
 
     def note(self, text: str) -> None:
         """Say something beside the answer."""
-        print(self.style(printable(text), "dim", stream=sys.stderr), file=sys.stderr)
+        _say(self.style(printable(text), "dim", stream=sys.stderr))
 
     def notice(self, text: str) -> None:
         """Say what takes long, unless it was said just before."""
@@ -95,13 +114,11 @@ class Output:
     def warning(self, text: str) -> None:
         """Say what the user should know though it stopped nothing."""
         head = self.style("warning:", "yellow", stream=sys.stderr)
-        print(f"{head} {printable(text)}", file=sys.stderr)
+        _say(f"{head} {printable(text)}")
 
     def error(self, text: str) -> None:
         """Say what went wrong, in one sentence."""
-        print(
-            f"{self.style('error:', 'red', stream=sys.stderr)} {printable(text)}", file=sys.stderr
-        )
+        _say(f"{self.style('error:', 'red', stream=sys.stderr)} {printable(text)}")
 
     def style(self, text: str, *styles: str, stream: TextIO | None = None) -> str:
         """Return the text in colour, if the stream (standard output by default) is a terminal."""
@@ -110,3 +127,29 @@ class Output:
             return text
         codes = ";".join(_STYLES[style] for style in styles)
         return f"\x1b[{codes}m{text}\x1b[0m"
+
+
+@contextmanager
+def _answering() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        drop(sys.stdout)
+        raise Unwritten(error.errno, error.strerror) from error
+
+
+def _say(text: str) -> None:
+    """Write a line to standard error; a disk that takes none of it (`2> file`) ends no command."""
+    try:
+        print(text, file=sys.stderr)
+    except BrokenPipeError:
+        raise
+    except OSError:
+        drop(sys.stderr)
+
+
+def drop(stream: TextIO) -> None:
+    """Let what is still buffered go nowhere: it must not be flushed at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())

@@ -6,10 +6,11 @@ import errno
 import os
 import sys
 import traceback
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from carnac.cli.output import Output
+from carnac.cli.output import Output, Unwritten
 from carnac.cli.signals import Interruption
 from carnac.clock import StoreClock
 from carnac.errors import CarnacError, Invalid, Unavailable
@@ -117,14 +118,18 @@ class Session:
             traceback.print_exception(error, file=sys.stderr)
         if self.output.is_json:
             ids = {key: _plain(value) for key, value in error.ids.items()}
-            self.output.json({"error": {"kind": error.kind, "message": error.message, "ids": ids}})
+            with suppress(Unwritten):
+                self.output.json(
+                    {"error": {"kind": error.kind, "message": error.message, "ids": ids}}
+                )
         self.output.error(error.message)
 
     def show_internal_error(self, error: Exception) -> None:
         """Say that Carnac itself is wrong."""
         text = f"internal error: {type(error).__name__}: {_first_line(error)}"
         if self.output.is_json:
-            self.output.json({"error": {"kind": "internal", "message": text, "ids": {}}})
+            with suppress(Unwritten):
+                self.output.json({"error": {"kind": "internal", "message": text, "ids": {}}})
         if self.is_debug:
             traceback.print_exception(error, file=sys.stderr)
             self.output.error(text)

@@ -13,7 +13,7 @@ from carnac.unbroken import LEDGER
 EXIT_OF_SIGNALS = 128
 """The shell's: a program that a signal ended exits with this and the signal's number."""
 EXIT_PUBLISHED = 10
-"""Interrupted, and something was published before."""
+"""Something was published, and an interruption or a full disk kept the command from its end or from its report."""
 EXIT_UNCLEAR = 11
 """Interrupted a second time in the middle of a commit."""
 
@@ -36,11 +36,13 @@ class Interruption:
     Attributes:
         number: The first signal that arrived; None: none so far.
         publishes: The command publishes what it does, in a commit or several.
+        changes: The command changes something else, and a repeated one would change it again.
     """
 
     def __init__(self) -> None:
         self.number: int | None = None
         self.publishes = False
+        self.changes = False
         self._is_over = False
         self._mark = len(LEDGER.revisions)
 
@@ -84,22 +86,27 @@ class Interruption:
         return f"{signal_words}: {self._truth}" if self.publishes else signal_words
 
     @property
+    def done(self) -> str:
+        """What a command that has come to its report has done that nobody should do again; empty: nothing."""
+        published = self._published
+        if not published:
+            return "the command has done its work" if self.changes else ""
+        first, last = published[0], published[-1]
+        if len(published) == 1:
+            return f"revision {first} was published"
+        return f"{len(published)} revisions, {first} to {last}, were published"
+
+    @property
     def _published(self) -> Sequence[int]:
         return LEDGER.since(self._mark) if self.publishes else ()
 
     @property
     def _truth(self) -> str:
-        published = self._published
         if LEDGER.is_unclear:
             return "a commit was broken off, and may be published or not; carnac log says which"
-        if not published:
+        if not self._published:
             return "nothing was published"
-        first, last = published[0], published[-1]
-        if len(published) == 1:
-            return f"revision {first} was published before the interruption"
-        return (
-            f"{len(published)} revisions, {first} to {last}, were published before the interruption"
-        )
+        return f"{self.done} before the interruption"
 
     def _raise(self, number: int, _frame: FrameType | None) -> None:
         if self._is_over:

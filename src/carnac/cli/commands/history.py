@@ -121,6 +121,7 @@ def diff(
 @command(
     "tag",
     panel=UNDO,
+    changes=True,
     examples=["carnac tag good", "carnac tag before-load --at 2", "carnac tag good --remove"],
 )
 def tag(

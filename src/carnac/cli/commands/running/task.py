@@ -41,6 +41,7 @@ _COLUMNS = columns_of(
 @command(
     "task submit",
     panel=RUN,
+    changes=True,
     examples=[
         "carnac task submit compact.json",
         "carnac task submit --wait delete.yaml",
