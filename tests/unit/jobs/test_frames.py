@@ -113,6 +113,13 @@ def test_pieces_of_a_table_may_have_dictionaries_of_their_own(
             lambda: pa.table({"l": pa.array([[HALVES[0]]], pa.list_(pa.float16()))}),
             "column 'l' of type list<item: halffloat> cannot be read",
         ),
+        (lambda: [{"t": "x"}, {"t": "y", 1: 2}], "row 2 has a column named by 1, which is no text"),
+        (lambda: [{None: 2}], "row 1 has a column named by None, which is no text"),
+        (lambda: [{("a", "b"): 2}], "row 1 has a column named by .'a', 'b'., which is no text"),
+        (lambda: [{"n": 2**70}], "a number of more than 64 bits"),
+        (lambda: pd.DataFrame({"n": [2**70]}), "a number of more than 64 bits"),
+        (lambda: pd.Series([1]), "rows of type Series cannot be read; give a Spark, pandas"),
+        (lambda: polars().Series([1]), "rows of type Series cannot be read; give a Spark, pandas"),
         (lambda: [{"t": 1}, 2], "row 2 is of type int, not a dict of column and value"),
     ],
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,12 @@ ROWS = [
 ]
 
 
+class Column(str, Enum):  # noqa: UP042 - what users have whose names are to be texts of their own
+    TIME = "time"
+    PAGE = "page"
+    ADDED = "added"
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
     with carnac.open(tmp_path / "store", create=True) as opened:
@@ -47,12 +54,13 @@ def pages(store: Store, order: str = "__time, page") -> list[tuple[object, ...]]
     "make",
     [
         list,
+        lambda rows: [{Column(name): value for name, value in row.items()} for row in rows],
         pa.Table.from_pylist,
         pa.RecordBatch.from_pylist,
         pd.DataFrame,
         lambda rows: polars().DataFrame(rows),
     ],
-    ids=["dicts", "table", "batch", "pandas", "polars"],
+    ids=["dicts", "dicts by an enumeration", "table", "batch", "pandas", "polars"],
 )
 def test_rows_of_every_kind_are_appended(store: Store, make: Callable[..., Any]) -> None:
     done = store.append("edits", make(ROWS), spec=SPEC)

@@ -6,24 +6,31 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from carnac.core.texts import first_line
+from carnac.core.texts import cut, first_line
 from carnac.errors import Invalid
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+KEY_SHOWN = 40
 
 
 def arrow_table(rows: Any) -> pa.Table:
     """Return an Arrow table, a pandas or a Polars DataFrame as an Arrow table that the engine reads.
 
     Raises:
-        Invalid: It is none of these, has no columns or two of one name, or a column mixes types.
+        Invalid: It is none of these, has no columns or two of one name, or a column mixes types or holds a number of
+            more than 64 bits.
     """
     try:
         table = _as_table(rows)
     except (ValueError, TypeError, NotImplementedError) as error:  # Arrow's own are of these kinds
         raise Invalid(
             f"the rows cannot be read as a table: {_words_of(error)}; give each column one name and one type"
+        ) from error
+    except OverflowError as error:
+        raise Invalid(
+            "the rows hold a number of more than 64 bits; give it as a float or as a text"
         ) from error
     if not table.num_columns:
         raise Invalid(
@@ -54,12 +61,12 @@ def _as_table(rows: Any) -> pa.Table:
         return pa.Table.from_batches([rows])
     if isinstance(rows, pa.RecordBatchReader):
         return rows.read_all()
-    if hasattr(rows, "to_arrow"):
+    if hasattr(rows, "to_arrow") and hasattr(rows, "schema"):
         objects = [name for name, kind in rows.schema.items() if str(kind) == "Object"]
         if objects:  # Polars hands over their addresses in memory
             raise ValueError(f"column {objects[0]} holds Python objects")
         return pa.table(rows.to_arrow())
-    if hasattr(rows, "iloc"):
+    if hasattr(rows, "iloc") and hasattr(rows, "columns"):
         named = [name for name in rows.index.names if name is not None and name not in rows.columns]
         return pa.Table.from_pandas(
             rows.reset_index(named) if named else rows, preserve_index=False
@@ -80,7 +87,13 @@ def _of_mappings(rows: Sequence[object]) -> pa.Table:
             raise Invalid(
                 f"row {index} is of type {type(row).__name__}, not a dict of column and value"
             )
-        names.update(dict.fromkeys(map(str, row)))
+        for key in row:
+            if not isinstance(key, str):
+                raise Invalid(
+                    f"row {index} has a column named by {cut(repr(key), KEY_SHOWN)}, which is no text;"
+                    " name each column by a text"
+                )
+            names[str.__str__(key)] = None  # also of an enumeration of texts
     found = [row for row in rows if isinstance(row, Mapping)]
     return pa.table({name: pa.array([row.get(name) for row in found]) for name in names})
 
