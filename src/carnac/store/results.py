@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from carnac.core.showing import ROWS_MAX, html_table
 from carnac.core.words import counted, unique_names
+from carnac.errors import Invalid
 from carnac.ports.python_values import to_python
 
 if TYPE_CHECKING:
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 
     from carnac.ports import QueryResult
     from carnac.ports.answers import Receipt
+
+INTERVAL = "month_day_nano_interval"
+"""Arrow's name of the type of intervals."""
 
 
 class Result:
@@ -70,10 +74,21 @@ class Result:
         """Return the rows as a Polars DataFrame; Polars must be installed.
 
         Repeated names get the suffixes `_1`, `_2`.
+
+        Raises:
+            Invalid: A column holds intervals, whose months have no length; Polars has not its like.
         """
         import polars as pl
 
-        frame = pl.from_arrow(self._named())
+        table = self._named()
+        for field in table.schema:
+            if INTERVAL in str(field.type):
+                raise Invalid(
+                    f"column '{field.name}' holds intervals, which Polars has not; select a number of seconds,"
+                    " EXTRACT(EPOCH FROM …), or a text, CAST(… AS VARCHAR)",
+                    column=field.name,
+                )
+        frame = pl.from_arrow(table)
         if isinstance(frame, pl.DataFrame):
             return frame
         return frame.to_frame()

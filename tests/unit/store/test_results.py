@@ -40,6 +40,15 @@ def test_columns_of_one_name_are_all_in_the_rows() -> None:
     assert joined.arrow().column_names == list(joined.pandas().columns) == ["k", "n", "k"]
 
 
+SPAN = pa.scalar((0, 2, 0), pa.month_day_nano_interval())
+
+
+@pytest.mark.parametrize("spans", [pa.array([SPAN]), pa.array([[SPAN]])], ids=["alone", "in lists"])
+def test_intervals_which_polars_has_not_are_one_sentence(spans: pa.Array) -> None:
+    with pytest.raises(Invalid, match="column 'span' holds intervals, which Polars has not"):
+        result(pa.table({"span": spans})).polars()
+
+
 FAR_TIMES = (pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.date32())
 
 
