@@ -93,6 +93,10 @@ def revisions(run: Run, store: Path) -> list[int]:
         (["rules", "set", "flights", "/dev/zero"], 2, "longer than 64 MiB"),
         (["receipt", "verify", "/dev/zero"], 2, "longer than 64 MiB"),
         (["serve", "--role", "nosuch"], 2, "overlord, coordinator, broker, historical"),
+        (["serve", "--url", "node1:8090"], 2, "node1:8090 is no URL of a server; write it like"),
+        (["serve", "--url", "http://:8090"], 2, "write it like http://node1:8090"),
+        (["overlord", "--url", "node1"], 2, "write it like http://node1:8090"),
+        (["overlord", "--url", "http://node1:port"], 2, "write it like http://node1:8090"),
         (["serve", "--role", "historical", "--capacity", "10 gallons"], 2, "like 50GB"),
         (["serve", "--role", "historical", "--capacity", "10"], 2, "is 10 bytes"),
         (

@@ -7,9 +7,11 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Protocol, TypeAlias
+from urllib.parse import urlsplit
 
 from carnac.cli.options import flag, option
 from carnac.cli.signals import hearing
+from carnac.core.redaction import show_url
 from carnac.errors import Invalid, NotFound
 
 if TYPE_CHECKING:
@@ -29,7 +31,10 @@ Host: TypeAlias = Annotated[
     ),
 ]
 Url: TypeAlias = Annotated[
-    str | None, option("--url URL", "URL at which others reach it, if not --host and --port.")
+    str | None,
+    option(
+        "--url URL", "URL at which others reach it, if not --host and --port: http://node1:8090."
+    ),
 ]
 TlsCertificate: TypeAlias = Annotated[
     Path | None,
@@ -97,6 +102,8 @@ def run_until_told(
     from carnac.cli.logs import logging_to_stderr
 
     level = logging.DEBUG if session.is_debug else logging.INFO
+    if url is not None:
+        _check_own_url(url)
     with logging_to_stderr(is_json=logs_json, level=level), hearing() as told:
         opened = open_process(
             roles,
@@ -118,6 +125,23 @@ def run_until_told(
         finally:
             opened.close()
         logging.getLogger("carnac.serving").info("stopped")
+
+
+def _check_own_url(url: str) -> None:
+    """Refuse a URL under which others would not find this process.
+
+    Raises:
+        Invalid: It has no scheme of HTTP, or no host, or a port that is none.
+    """
+    try:
+        parts = urlsplit(url)
+        is_whole = parts.scheme in {"http", "https"} and parts.hostname and parts.port != 0
+    except ValueError:
+        is_whole = False
+    if not is_whole:
+        raise Invalid(
+            f"--url {show_url(url)} is no URL of a server; write it like http://node1:8090"
+        )
 
 
 def _certificate(chain: Path | None, key: Path | None) -> Certificate | None:
