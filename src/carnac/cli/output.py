@@ -41,7 +41,7 @@ class Output:
 
     def json(self, value: object) -> None:
         """Print one JSON document."""
-        self.line(json.dumps(value, ensure_ascii=False, indent=2))
+        self.line(json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False))
 
     def line(self, text: str = "") -> None:
         """Print one line of the answer.

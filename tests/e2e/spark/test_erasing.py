@@ -47,6 +47,7 @@ def test_rows_are_erased_from_all_revisions(run: Run, store: Path) -> None:
     searched = "2 visible segments and 1 earlier segment would be searched"
     assert tried.out == f"nothing was done; {searched}, and those with a match rewritten\n"
     done = run("erase", "flights", "--where", WHERE, "--store", "events", "--yes", "--json").json
+    assert "at_ms" not in done
     assert (done["deleted_revision"], done["revision"], done["is_complete"]) == (5, 6, True)
     assert (done["segments_rewritten"], done["files_deleted"], done["left"]) == (3, 3, [])
     assert done["rows_erased"] == before[3]["UA"]

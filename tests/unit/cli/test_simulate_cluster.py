@@ -13,7 +13,7 @@ from carnac.errors import Invalid
 from scripts.bugs import BUGS, planted
 
 COMMAND = ["simulate", "cluster", "--steps", "1"]
-DOCUMENT = ("seed", "digest", "simulatedMs", "revisions", "answers", "violations")
+DOCUMENT = ("seed", "digest", "simulated_ms", "revisions", "answers", "violations")
 
 
 def _document(capsys: pytest.CaptureFixture[str]) -> dict[str, object]:
@@ -43,7 +43,9 @@ def test_the_trace_ends_where_the_simulation_did(
     assert any("database: commit" in line for line in lines)
     last_ms = int(lines[-1].split()[0])
     documents = capsys.readouterr().out
-    assert last_ms <= json.loads(documents[: documents.index("\n}") + 2])["seeds"][0]["simulatedMs"]
+    assert (
+        last_ms <= json.loads(documents[: documents.index("\n}") + 2])["seeds"][0]["simulated_ms"]
+    )
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from carnac.cli.app import UNDO, command, session_of
 from carnac.cli.options import Datasource, DryRun, Message, flag, option
 from carnac.cli.progress import job_progress
 from carnac.cli.tables import counted
-from carnac.core.time.intervals import format_ms
+from carnac.core.json_form import object_to_json
 from carnac.errors import Invalid
 from carnac.spark.startup import STARTING
 
@@ -78,9 +78,7 @@ def _is_confirmed(session: Session, what: str) -> bool:
 
 def _print(session: Session, report: ErasureReport) -> None:
     if session.output.is_json:
-        session.output.json(
-            {**asdict(report), "at": format_ms(report.at_ms), "is_complete": report.is_complete}
-        )
+        session.output.json({**object_to_json(asdict(report)), "is_complete": report.is_complete})
         return
     if report.rows_erased:
         session.output.line(

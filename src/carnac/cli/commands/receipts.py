@@ -155,11 +155,13 @@ def _signed(value: Number) -> str:
 
 
 def _why_document(found: WhyReport) -> dict[str, object]:
+    from carnac.query.export.values import to_json_value
+
     names = [*found.groups, *found.numbers]
 
     def rows(answer: Answer) -> list[dict[str, object]]:
         return [
-            dict(zip(names, map(to_json, [*key, *values]), strict=True))
+            dict(zip(names, map(to_json_value, [*key, *values]), strict=True))
             for key, values in answer.items()
         ]
 
@@ -169,8 +171,7 @@ def _why_document(found: WhyReport) -> dict[str, object]:
         "after": rows(found.after),
         "changes": [
             {
-                "at_ms": one.commit.at_ms,
-                **some_of(one.commit, "revision kind writer batch message"),
+                **some_of(one.commit, "at_ms revision kind writer batch message"),
                 "by": rows(one.deltas),
             }
             for one in found.changes

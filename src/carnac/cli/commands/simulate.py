@@ -97,11 +97,12 @@ def _document(one: Verdict) -> dict[str, object]:
     return {
         "seed": one.seed,
         "digest": one.digest,
-        "simulatedMs": one.elapsed_ms,
+        "simulated_ms": one.elapsed_ms,
         "revisions": one.revisions,
         "answers": one.answers,
         "violations": [
-            {"auditor": bad.auditor, "text": bad.text, "atMs": bad.at_ms} for bad in one.violations
+            {"auditor": bad.auditor, "text": bad.text, "after_ms": bad.at_ms}
+            for bad in one.violations
         ],
     }
 

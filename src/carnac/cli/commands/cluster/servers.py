@@ -123,9 +123,7 @@ def _as_json(one: ServerStatus) -> dict[str, Any]:
     found: dict[str, Any] = {
         "id": record.server_id,
         **some_of(record, "role url holder tier capacity_bytes is_draining is_decommissioning"),
-        "started_at_ms": record.started_at_ms,
-        "heartbeat_at_ms": record.heartbeat_at_ms,
-        **some_of(record, "planning_revision oldest_revision"),
+        **some_of(record, "started_at_ms heartbeat_at_ms planning_revision oldest_revision"),
         "trouble": one.trouble or None,
     }
     if inventory is not None:

@@ -54,7 +54,7 @@ def cluster_document(demo: ClusterDemo, picture: Path) -> dict[str, object]:
         "ok": demo.is_right,
         "picture": str(picture),
         "queries": {"asked": len(demo.judged), **{str(name): counts[name] for name in VERDICTS}},
-        "tookMs": {"median": _rank(demo.judged, 0.5), "p99": _rank(demo.judged, 0.99)},
+        "took_ms": {"median": _rank(demo.judged, 0.5), "p99": _rank(demo.judged, 0.99)},
         "revisions": len({one.sample.revision for one in demo.judged} - {None}),
         "examples": [{"verdict": one.verdict, "why": one.why} for one in _examples(demo.judged)],
     }
