@@ -94,6 +94,11 @@ def test_sql_takes_parameters_by_name(run: Run, store: Path) -> None:
     assert run("sql", "SELECT ? AS v, '$v' AS w", "-p", "v=1", *at).json["rows"] == [
         {"v": "v=1", "w": "$v"}
     ], "a place takes all of a value"
+    for text in ("'a ? b'", "'it''s $x' -- ?\n", "$$ ? $$", "$x$ ? $x$", """'' AS "?" /* ? */"""):
+        line = ["sql", f"SELECT $n AS n, {text}", "-p", "n=21"]
+        assert run(*line, *at).json["rows"][0]["n"] == 21, "a ? that stands for no value"
+    assert run("why", "SELECT count(*) FILTER (carrier <> '?' AND delay > $n) AS n FROM flights",
+               "--from", "0", "-p", "n=200", *at).json["after"]  # fmt: skip
     for values, words in {
         ("n=1", "wrod=x"): "the statement has $word, and no value of that name was given",
         ("n=1", "n=2"): "--param n=… is given twice",

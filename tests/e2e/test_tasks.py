@@ -58,6 +58,9 @@ def test_submitting_prints_the_id_and_twice_is_once(run: Run, store: Path, file:
     done = run("task", "submit", file, "--store", store)
     assert done.out == "mine\n"
     assert "no overlord leads now" in done.err
+    waited = run("task", "submit", file, "--wait", "--timeout-ms", "0", "--store", store, code=1)
+    told = "no overlord leads now; carnac overlord starts one\ntask mine is pending\n"
+    assert waited.err == told, "before it waits for what nobody does"
     shown = run("task", "submit", file, "--store", store, "--json").json
     assert (shown["task_id"], shown["state"], shown["priority"]) == ("mine", "pending", 50)
     assert shown["created_at"].endswith("Z")

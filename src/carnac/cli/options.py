@@ -10,6 +10,7 @@ from typing import Annotated, Any, TypeAlias
 import typer
 
 from carnac.cli.completion.values import complete_datasource, complete_moment
+from carnac.cli.prompt.statements import bare
 from carnac.errors import Invalid
 
 _NAME = re.compile(r"\$[A-Za-z_]\w*")
@@ -89,13 +90,9 @@ def parameters_of(
     Raises:
         Invalid: A name is given twice.
     """
+    shown = bare(statement)
     pairs = [found for one in given or () if (found := _NAMED.fullmatch(one))]
-    if (
-        not pairs
-        or len(pairs) < len(given or ())
-        or "?" in statement
-        or not _NAME.search(statement)
-    ):
+    if not pairs or len(pairs) < len(given or ()) or "?" in shown or not _NAME.search(shown):
         return [_value(one) for one in given or ()]
     values: dict[str, object] = {}
     for pair in pairs:

@@ -29,6 +29,11 @@ def split_statements(text: str) -> tuple[list[str], str]:
     return [one for one in statements if not is_blank(one)], text[start:].strip()
 
 
+def bare(text: str) -> str:
+    """Return a statement with a space in place of each text, quoted name and comment."""
+    return _PIECES.sub(lambda piece: ";" if piece["end"] else " ", text)
+
+
 def is_blank(text: str) -> bool:
     """Whether the text holds comments and spaces alone."""
     return not _PIECES.sub(lambda piece: "" if piece["comment"] else piece[0], text).strip()

@@ -83,10 +83,10 @@ def submit(
     load_task_text(value, text, name="from standard input" if file == "-" else file)
     with _open(session) as tasks:
         task = tasks.submit(value)
+        if not task.state.is_over:
+            note_without_overlord(session, tasks)
         if wait:
             task = _wait(session.output, tasks, task, timeout_ms)
-        else:
-            note_without_overlord(session, tasks)
         _show_end(session.output, tasks, task, waited=wait)
 
 
