@@ -201,6 +201,27 @@ def test_a_dry_run_of_a_file_starts_no_spark(run: Run) -> None:
     assert "Spark" not in done.err
 
 
+def test_rows_are_told_from_a_spec(cwd: Path, run: Run) -> None:
+    """A folder as Spark writes it, and lines with an object each that have a field of specs."""
+    (cwd / "folder.json").mkdir()
+    (cwd / "folder.json" / "part-0.json").write_text('{"t": "2024-01-01", "n": 1}\n')
+    row = '{"t": "2024-01-01", "dataSource": "x"}\n'
+    (cwd / "lines.json").write_text(row * 2)
+    for name in ("folder", "lines"):
+        done = run("ingest", f"{name}.json", "--dry-run")
+        assert done.code == 0, done.err
+        assert f"into {name}: json" in done.err
+
+
+def test_a_batch_that_its_spec_names_is_told_by_its_names(cwd: Path, run: Run) -> None:
+    spec = {"dataSource": "t", "timestampSpec": {"column": "t"}, "writer": "w", "batch": "b"}
+    (cwd / "spec.json").write_text(json.dumps({**spec, "dimensions": ["n"]}))
+    (cwd / "rows.jsonl").write_text('{"t": "2024-01-01", "n": 1}\n')
+    line = ("append", "t", "rows.jsonl", "--spec", "spec.json")
+    assert run(*line).code == 0
+    assert "batch b of writer w was published before, as revision 1" in run(*line).out
+
+
 def test_a_dry_run_of_a_statement_looks_for_its_columns_and_files(cwd: Path, run: Run) -> None:
     (cwd / "rows.json").write_text('{"t": "2024-01-01", "n": 1}')
     query = """INSERT INTO trips SELECT TIME_PARSE(t) AS __time, %s

@@ -29,6 +29,8 @@ QUESTIONS_MAX = 3
 ANSWERS_MAX = 3
 """How often one question is asked."""
 COLUMNS_SHOWN = 8
+LINE_MAX_BYTES = 1 << 20
+"""Bytes of a first line that are looked at."""
 _SPEC_SUFFIXES = (".yaml", ".yml", ".json", ".spec", ".sql")
 _SPEC_FIELDS = {
     "dataSource",
@@ -118,7 +120,8 @@ def is_spec(name: str) -> bool:
     """Whether a file is a spec, by its name and contents; otherwise it is rows.
 
     A spec is standard input (`-`), SQL, or YAML or JSON that is one object with a field of a spec at its top. JSON of
-    several lines with an object each is rows; so is one object without such a field.
+    several lines with an object each is rows, whatever their fields; so is one object without such a field, and a
+    folder.
     """
     if name == "-":
         return True
@@ -129,15 +132,34 @@ def is_spec(name: str) -> bool:
     from carnac.cli.specfiles import read_text
     from carnac.specs.load import parse_text
 
-    if not Path(name).exists():
-        return not set(name) & set("*?[") and "://" not in name
+    if not _is(Path.is_file, name):
+        return not (_is(Path.is_dir, name) or set(name) & set("*?[") or "://" in name)
     try:
         found = parse_text(read_text(name))
     except CarnacError:
         with Path(name).open("rb") as stream:
-            head = stream.readline(1 << 16).decode(errors="replace")
+            head = stream.readline(LINE_MAX_BYTES).decode(errors="replace")
+        if _is_object(head):
+            return False
         return any(f'"{field}"' in head for field in ("dataSource", "spec")) or head.strip() == "{"
     return isinstance(found, dict) and bool(_SPEC_FIELDS & found.keys())
+
+
+def _is(kind: Callable[[Path], bool], name: str) -> bool:
+    """Whether a name is that of a file or a folder; one that is too long for a name is not."""
+    try:
+        return kind(Path(name))
+    except OSError:
+        return False
+
+
+def _is_object(line: str) -> bool:
+    from carnac.core.json_text import parse_json
+
+    try:
+        return isinstance(parse_json(line, "line"), dict)
+    except CarnacError:
+        return False
 
 
 def refuse_beside_spec(source: str, *options: object) -> None:
@@ -168,10 +190,10 @@ def files_of(datasource: str, files: list[str] | None) -> list[str]:
     """
     from carnac.specs.ingest.inference import datasource_of
 
-    if files and (datasource in files or not Path(datasource).is_file()):
+    if files and (datasource in files or not _is(Path.is_file, datasource)):
         return files
     names = [datasource, *(files or ())]
-    if not Path(datasource).is_file():
+    if not _is(Path.is_file, datasource):
         raise Invalid(f"no file is named; say which: carnac append {datasource} FILE...")
     raise Invalid(
         f"{datasource} is a file; name the datasource before it:"

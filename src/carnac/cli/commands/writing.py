@@ -242,7 +242,9 @@ def append(
     session = session_of(ctx)
     paths, block = files_of(datasource, files), None
     if spec is not None:
-        block = load_spec_file(spec, inputs=paths).to_json_dict()
+        loaded = load_spec_file(spec, inputs=paths)
+        writer, batch = writer or loaded.writer, batch or loaded.batch
+        block = loaded.to_json_dict()
     with session.open_store() as store:
         outcome = ask_and_load(
             session,
