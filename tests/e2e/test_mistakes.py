@@ -21,6 +21,7 @@ MORE = {
     "picture": ["-o", "a.svg"],
 }
 """What a command needs beside the name of a datasource."""
+LONG = "x" * 500
 SPEC = {"dataSource": "edits", "input": "edits.jsonl"}
 
 
@@ -174,6 +175,32 @@ def test_a_datasource_that_was_emptied_is_known_to_the_log(run: Run, store: Path
     assert "there is no commit of flights before 1" in before.err
     gone = run("segments", "flights", "--store", str(store), code=5)
     assert one_sentence(gone) == "there is no datasource 'flights'; there are none yet"
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "says"),
+    [
+        (["append", LONG, "f.jsonl"], 2, "dataSource has 500 characters"),
+        (["append", "flights", LONG], 2, "file name too long; choose another name"),
+        (["ingest", f"{LONG}.json"], 5, "cannot be read: File name too long"),
+        (["init", LONG], 2, "file name too long; choose another name"),
+        (["init", "a-file/x"], 2, "a-file/x: not a directory; choose another name"),
+        (["demo", "--keep", "a-file"], 2, "a-file: not a directory; choose another name"),
+        (["init", "c", "--deep-storage", "ftp://nowhere.invalid/y"], 4, "cannot connect: deep storage ftp:"),
+        (["lookups", "set", "a", "long.csv"], 2, "long.csv, line 2: field larger than field limit"),
+        (["lookups", "set", "a", "twice.csv"], 2, "twice.csv, line 3: 'UA' is given more than once"),
+    ],
+    ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
+)  # fmt: skip
+def test_a_name_or_a_file_that_nothing_can_be_made_of_is_one_sentence(
+    run: Run, tmp_path: Path, *, args: list[str], code: int, says: str
+) -> None:
+    run("init", "carnac-store")
+    (tmp_path / "a-file").touch()
+    (tmp_path / "f.jsonl").write_text('{"timestamp": "2024-01-01", "n": 1}\n')
+    (tmp_path / "long.csv").write_text(f"code,name\nUA,{'x' * 131_073}\n")
+    (tmp_path / "twice.csv").write_text("code,name\nUA,United\nUA,Untied\n")
+    assert says in one_sentence(run(*args, code=code))
 
 
 @pytest.mark.parametrize(

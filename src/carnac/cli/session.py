@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from carnac.cli.output import Output, Unwritten
 from carnac.cli.signals import Interruption
 from carnac.clock import StoreClock
+from carnac.core.texts import cut
 from carnac.errors import CarnacError, Invalid, Unavailable
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ _SAID_OF_LIMITS = (
     *(os.strerror(number) for number in _LIMITED),
 )
 _NOT_ALLOWED = (errno.EROFS, errno.EACCES, errno.EPERM)
+_NO_PLACE = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ELOOP)
+_NAME_SHOWN = 100
 
 
 class Session:
@@ -174,4 +177,8 @@ def known_failure(error: Exception) -> CarnacError | None:
         return Invalid(
             f"{error.filename}: {reason}; choose a place that this user can read and write"
         )
+    if error.errno in _NO_PLACE and error.filename:
+        reason = (error.strerror or "no such place").lower()
+        name = cut(os.fspath(error.filename), _NAME_SHOWN)
+        return Invalid(f"{name}: {reason}; choose another name")
     return None

@@ -37,6 +37,8 @@ class ObjectDeepStorage:
                 f"cannot open deep storage {self._shown}: {hide_secrets(str(error), url).rstrip('.')}",
                 url=self._shown,
             ) from error
+        except OSError as error:  # some kinds connect at once
+            raise storage_error(error, "connect", self._shown) from error
         self._root = str(root).rstrip("/")
 
     @property

@@ -14,6 +14,7 @@ from carnac.cli.options import At, Message, argument
 from carnac.cli.specfiles import read_text
 from carnac.cli.tables import columns_of, number_text
 from carnac.core.json_text import parse_json
+from carnac.core.texts import short
 from carnac.core.words import counted
 from carnac.errors import Invalid
 
@@ -105,13 +106,23 @@ def _read_json(text: str, file: str) -> dict[str, str]:
 
 
 def _read_csv(text: str, file: str) -> dict[str, str]:
-    rows = list(csv.reader(io.StringIO(text)))[1:]
+    reader = csv.reader(io.StringIO(text))
+    try:
+        rows = list(reader)[1:]
+    except csv.Error as error:
+        raise Invalid(
+            f"{file}, line {reader.line_num}: {error}; mend it, or give a JSON object"
+        ) from None
     mapping: dict[str, str] = {}
     for number, row in enumerate(rows, start=2):
         if not row:
             continue
         if len(row) != 2:
             raise Invalid(f"{file}, line {number}: a lookup needs two columns, here are {len(row)}")
+        if row[0] in mapping:
+            raise Invalid(
+                f"{file}, line {number}: {short(row[0])} is given more than once; keep one of them"
+            )
         mapping[row[0]] = row[1]
     if not mapping:
         raise Invalid(
