@@ -173,7 +173,7 @@ def _errors() -> Iterator[str]:
     yield "|---|---|---:|---|---|"
     for kind in _kinds(CarnacError):
         retry = "yes" if kind.retryable else "no"
-        doc = (kind.__doc__ or "").strip()
+        doc = _summary(inspect.getdoc(kind) or "")
         yield f"| `{kind.__name__}` | `{kind.kind}` | {kind.exit_code} | {retry} | {doc} |"
 
 

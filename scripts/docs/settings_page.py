@@ -17,7 +17,8 @@ This page lists all settings. They are read from three places, and a later one o
 2. the environment; an empty variable counts as not set;
 3. the caller (`--store`, `carnac.open(…, spark_master="local[2]")`).
 
-An unknown setting is an error.
+An unknown setting of the file or of the caller is an error, and so is a variable whose name is nearly that of a
+setting. Other variables that begin with `CARNAC_` are passed over: others set some, too, such as Kubernetes.
 
 ```toml
 # carnac.toml

@@ -36,6 +36,13 @@ def test_every_command_of_the_application_is_on_the_page() -> None:
         assert f"### {name}\n" in page
 
 
+@pytest.mark.parametrize("page", [cli_page, python_page, settings_page])
+def test_a_row_of_a_table_is_one_line(page: Any) -> None:
+    lines = page.render().splitlines()
+    rows = [line for line in lines if line.startswith("|")]
+    assert [line for line in rows if not line.endswith("|")] == []
+
+
 def test_each_command_is_found_by_its_first_word() -> None:
     for name, info in COMMANDS.items():
         assert name.split()[0] in MODULES[info.module.removeprefix("carnac.cli.commands.")]

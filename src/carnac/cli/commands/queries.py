@@ -106,7 +106,7 @@ EngineOption = Annotated[
         'carnac sql "SELECT count(*) FROM flights WHERE dest = $dest" --param dest=ORD',
         'carnac sql "SELECT * FROM flights" -o flights.parquet',
         'carnac sql "SELECT * FROM flights" --format csv --max-rows 3',
-        'carnac sql --engine spark "SELECT dest, median(delay) FROM flights GROUP BY 1"',
+        'carnac sql --engine spark "SELECT dest, median(dep_delay) FROM flights GROUP BY 1"',
         "carnac sql",
     ],
 )

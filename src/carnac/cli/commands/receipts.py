@@ -75,7 +75,7 @@ def verify(
     "why",
     panel=ASK,
     examples=[
-        'carnac why "SELECT count(*) AS n, sum(delay) AS s FROM flights" --from 1',
+        'carnac why "SELECT count(*) AS n, sum(dep_delay) AS s FROM flights" --from 1',
         'carnac why "SELECT carrier, count(*) AS n FROM flights GROUP BY 1" --from 1 --to 2 --json',
     ],
 )
