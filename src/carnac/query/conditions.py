@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from carnac.core.pruning.predicates import (
     ANYTHING,
@@ -120,11 +120,11 @@ class Conditions:
 
     def _one_of(self, children: list[Node]) -> Predicate:
         operand, options = children[0], children[1:]
+        if len(options) > MAX_SET:
+            return self._within(operand, options)
         column = self._column(operand)
-        if column is None or column == TIME_COLUMN or len(options) > MAX_SET:
-            return any_of(
-                self._compare(operand, Op.EQ, option) for option in options[: MAX_SET + 1]
-            )
+        if column is None or column == TIME_COLUMN:
+            return any_of(self._compare(operand, Op.EQ, option) for option in options)
         values = [None if _is_null(option) else self._constants.value(option) for option in options]
         if any(
             value is None and not _is_null(option)
@@ -132,6 +132,25 @@ class Conditions:
         ):
             return ANYTHING
         return OneOf(column, frozenset(value for value in values if value is not None))
+
+    def _within(self, operand: Node, options: Sequence[Node]) -> Predicate:
+        """Return that an operand lies between the least and the greatest option; `ANYTHING` if they do not compare."""
+        known = [option for option in options if not _is_null(option)]
+        if any(option["class"] == "FUNCTION" for option in known):
+            return ANYTHING  # DuckDB would compute them one by one
+        lower = []
+        for option in known:
+            bound = self._compare(operand, Op.GE, option)
+            if not isinstance(bound, Compare):
+                return ANYTHING
+            lower.append(bound)
+        values = [one.value for one in lower]
+        # a decimal is known as a double, which may lie on the other side of a whole number than the decimal does
+        if len(set(map(type, values))) != 1:
+            return ANYTHING
+        least, most = min(values), max(values)
+        upper = self._compare(operand, Op.LE, known[values.index(most)])
+        return all_of([lower[values.index(least)], upper])
 
     def _starts_with(self, node: Node) -> Predicate:
         operand, pattern = arguments(node)

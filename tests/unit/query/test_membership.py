@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 
 import duckdb
@@ -10,9 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from carnac.deep_storage.local import LocalDeepStorage
+from carnac.query import QueryEngine, conditions
 from carnac.query.plans import KnownPlans
 from tests.support.segments import MemoryCatalog, write_segment
 from tests.unit.query.test_bucketing import both
+from tests.unit.query.test_engine import rows
 
 WORDS = ["", "a", "it's", "b", "c", "ä"]
 NUMBERS = [-3, 0, 1, 2, 5, 50, 9_000]
@@ -131,3 +134,55 @@ def test_a_column_of_a_subquery_stays_and_that_of_its_datasource_does_not(
 ) -> None:
     inner = "(SELECT k FROM events WHERE k IN ('a', 'b')) AS s"
     assert printed(catalog, "s.k IN ('a', 'b')", inner).count("= true") == 1
+
+
+DAYS, DAY_MS = 4, 86_400_000
+MANY = [*range(1, 9), 2 * DAY_MS]
+"""The last one is that of a row."""
+
+
+@pytest.fixture(scope="module")
+def days(storage: LocalDeepStorage) -> MemoryCatalog:
+    """A segment a day, each of one row, whose columns say when it was."""
+    found = MemoryCatalog()
+    for start in range(0, DAYS * DAY_MS, DAY_MS):
+        found.add(write_segment(storage, [{"__time": start, "n": start, "k": f"{start:09}"}]))
+    return found
+
+
+def instant(time_ms: int) -> str:
+    return f"'{datetime.fromtimestamp(time_ms / 1000, UTC).isoformat(' ', 'milliseconds')}'"
+
+
+NUMBERED, WRITTEN, TIMED = (
+    ", ".join(map(shown, MANY)) for shown in (str, "'{:09}'".format, instant)
+)
+
+
+@pytest.mark.parametrize(
+    ("condition", "segments"),
+    [
+        (f"n IN ({NUMBERED})", 2),
+        (f"n IN (NULL, {NUMBERED})", 2),
+        (f"k IN ({WRITTEN})", 2),
+        (f"__time IN ({TIMED})", 2),
+        (f"__time::TIMESTAMP IN ({TIMED})", 2),
+        (f"date_trunc('second', __time) IN ({TIMED})", 2),
+        (f"n IN (1.5, {NUMBERED})", DAYS),
+        (f"n IN (abs(1), {NUMBERED})", DAYS),
+        (f"__time IN (now(), {TIMED})", DAYS),
+        (f"n + 0 IN ({NUMBERED})", DAYS),
+    ],
+)
+def test_of_a_long_list_every_value_counts(
+    storage: LocalDeepStorage,
+    days: MemoryCatalog,
+    monkeypatch: pytest.MonkeyPatch,
+    condition: str,
+    segments: int,
+) -> None:
+    monkeypatch.setattr(conditions, "MAX_SET", 7)
+    sql, engine = f"SELECT n FROM events WHERE {condition}", QueryEngine(storage, threads=1)
+    assert rows(engine, days, sql) == [(2 * DAY_MS,)]
+    assert engine.run_query(sql, days).segments_read == segments
+    engine.close()

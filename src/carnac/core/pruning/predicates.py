@@ -15,7 +15,7 @@ from carnac.core.segments.segment import TIME_COLUMN, Scalar
 from carnac.core.time.intervals import ETERNITY, MAX_MS, MIN_MS, Interval, IntervalSet, interval_set
 
 MAX_SET = 10_000
-"""Longer IN lists are taken as their smallest and largest value."""
+"""Maximum length of an IN list whose values are told apart; a longer one is taken as its least and its greatest."""
 
 
 class Op(StrEnum):
