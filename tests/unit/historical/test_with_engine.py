@@ -13,7 +13,9 @@ from carnac.deep_storage import open_deep_storage
 from carnac.errors import CarnacError, Corrupt, Invalid
 from carnac.historical import Historical
 from carnac.ports import DeepStorage
+from carnac.ports.queries import READ_ALL
 from carnac.query import QueryEngine
+from carnac.query.keeping.store import KeptResults
 from tests.support.historicals import (
     hour_rows,
     open_historical,
@@ -33,12 +35,13 @@ TYPES = {
     "tags": ColumnType.STRING_ARRAY,
     "more": ColumnType.JSON,
 }
+NEWEST = "SELECT __time, n FROM v ORDER BY __time DESC LIMIT 7"
 STATEMENTS = (
     "SELECT count(*), sum(n), min(x), max(word), min(__time), max(__time) FROM v",
     "SELECT word, yes, count(*), sum(x) FROM v GROUP BY ALL ORDER BY ALL",
     "SELECT * FROM v ORDER BY __time, n",
     "SELECT n, tags[1], more FROM v WHERE word = 'w1' AND n > 300 ORDER BY n",
-    "SELECT __time, n FROM v ORDER BY __time DESC LIMIT 7",
+    NEWEST,
     "SELECT date_trunc('hour', __time), len(tags), count(*) FROM v GROUP BY ALL ORDER BY ALL",
     "SELECT n FROM v WHERE word IS NULL ORDER BY n",
     "SELECT n FROM v WHERE __time >= TIMESTAMPTZ '2014-01-01 02:00:00Z' AND x < 100 ORDER BY n",
@@ -59,9 +62,9 @@ def rich_rows(hour: int) -> list[dict[str, Any]]:
     ]
 
 
-def open_served(folder: Path, storage: DeepStorage) -> Historical:
+def open_served(folder: Path, storage: DeepStorage, kept: KeptResults | None = None) -> Historical:
     engine = QueryEngine(
-        storage, folders=[folder / "segments"], cache_folder=folder / "cache", threads=2
+        storage, folders=[folder / "segments"], cache_folder=folder / "cache", threads=2, kept=kept
     )
     return open_historical(folder, storage, engine=engine)
 
@@ -101,6 +104,22 @@ def test_held_and_cold_segments_give_the_same_rows(
         assert held
         assert cold == mixed == held
         server.unassign([one.segment_id for one in segments], fence=1, number=0)
+    server.close()
+
+
+@pytest.mark.parametrize("is_held", [True, False])
+def test_the_newest_rows_are_kept_as_those_of_all_segments(
+    tmp_path: Path, storage: DeepStorage, segments: list[Segment], is_held: bool
+) -> None:
+    server = open_served(tmp_path / "h", storage, KeptResults(rows_min=1))
+    if is_held:
+        server.assign(segments, fence=1, number=0)
+        settled(server)
+    wanted, _ = rows_of(server, request_of(segments, NEWEST, keeping=READ_ALL))
+    read, first = rows_of(server, request_of(segments, NEWEST))
+    known, again = rows_of(server, request_of(segments, NEWEST))
+    assert read == known == wanted
+    assert (first.kept, again.kept) == (0, len(segments))
     server.close()
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
@@ -36,11 +36,14 @@ class _Block:
     """Slices that are read now, whose result is kept as one.
 
     Attributes:
+        slices: Slices that the result is of.
+        read: Those in which its rows are looked for.
         held: Its rows so far; None: they are too many to be kept.
     """
 
     piece: Piece
     slices: Sequence[LeafSlice]
+    read: Sequence[LeafSlice]
     held: list[pa.RecordBatch] | None = field(default_factory=list)
     size_bytes: int = 0
 
@@ -55,7 +58,6 @@ class KeptLeaf:
 
     Attributes:
         hits: Number of slices whose part was kept.
-        read: Slices that are to be read.
     """
 
     def __init__(
@@ -67,7 +69,6 @@ class KeptLeaf:
         self._tables: list[pa.Table] = []
         self._blocks: list[_Block] = []
         self.hits = 0
-        self.read: list[LeafSlice] = []
         for piece in pieces:
             self._take(piece, uses=keeping.use)
 
@@ -78,10 +79,23 @@ class KeptLeaf:
         self.hits += len(known)
         keys = keys_of(piece.slices)
         left = [one for one, key in zip(piece.slices, keys, strict=True) if key not in known]
-        self.read += left
         if left:
             parts = blocks_of(left) if taken.is_changing and self._splits else [left]
-            self._blocks += [_Block(piece, part) for part in parts]
+            self._blocks += [_Block(piece, part, part) for part in parts]
+
+    @property
+    def read(self) -> list[LeafSlice]:
+        """Slices that are to be read."""
+        return [one for block in self._blocks for one in block.read]
+
+    def narrow(self, narrowed: Callable[[Sequence[LeafSlice]], Sequence[LeafSlice]]) -> None:
+        """Read what matters alone; what is kept is still of all slices.
+
+        Args:
+            narrowed: Returns those of some slices, clipped, in which all rows are that their answer needs.
+        """
+        for block in self._blocks:
+            block.read = narrowed(block.read)
 
     def statement(self, cursor: duckdb.DuckDBPyConnection, select: Select, view: str) -> str:
         """Return the one statement that reads what is to be read, which is something.
@@ -90,7 +104,7 @@ class KeptLeaf:
             view: The name of what is selected in the statement.
         """
         asked = [
-            with_scans(cursor, one.piece.sql, {view: partial(select, one.slices)})
+            with_scans(cursor, one.piece.sql, {view: partial(select, one.read)})
             for one in self._blocks
         ]
         if len(asked) == 1:

@@ -19,7 +19,7 @@ from carnac.query.scans import rows_in
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from carnac.ports.queries import Keeping, LeafFiles, LeafRequest
+    from carnac.ports.queries import Keeping, LeafFiles, LeafRequest, LeafSlice
     from carnac.query.distributed.leaves import CheckedLeaf
     from carnac.query.distributed.sizes import AnswerSize
     from carnac.query.newest import TimeEdge
@@ -101,8 +101,12 @@ class LeafRunner:
         """
         scan, edge = task.scan, task.edge
         is_small = task.size.is_small(scan.slices)
+
+        def narrowed(slices: Sequence[LeafSlice]) -> Sequence[LeafSlice]:
+            return self.files.narrowed(replace(scan, slices=slices), edge, query, files).slices
+
         if not task.pieces:
-            read = self.files.narrowed(scan, edge, query, files)
+            read = replace(scan, slices=narrowed(scan.slices))
             with self.files.finding(read, query, files) as select:
                 selects = {scan.view: partial(select, read.slices)}
                 sql = with_scans(query.cursor, task.request.sql, selects)
@@ -114,8 +118,8 @@ class LeafRunner:
         if not answer.read:
             yield LeafRows(*answer.answer(None, iter(())), answer.hits)
             return
-        read = self.files.narrowed(replace(scan, slices=answer.read), edge, query, files)
-        with self.files.finding(read, query, files) as select:
+        answer.narrow(narrowed)
+        with self.files.finding(replace(scan, slices=answer.read), query, files) as select:
             sql = answer.statement(query.cursor, select, scan.view)
             schema, batches = run(query.cursor, sql, is_small=is_small)
             with closing(batches):
