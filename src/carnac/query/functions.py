@@ -103,7 +103,20 @@ VOLATILE = frozenset(
         "uuidv7",
     )
 )  # fmt: skip
-"""Functions of the time and of chance; some can be written without parentheses, like a column."""
+"""Functions of the time and of chance."""
+
+CLOCK_WORDS = frozenset(
+    {
+        "current_date",
+        "current_localtime",
+        "current_localtimestamp",
+        "current_time",
+        "current_timestamp",
+        "localtime",
+        "localtimestamp",
+    }
+)
+"""The time of the statement, written without parentheses, where no column is called so."""
 
 
 def is_volatile(node: Node) -> bool:
@@ -116,5 +129,5 @@ def is_volatile(node: Node) -> bool:
     return (
         kind == "COLUMN_REF"
         and len(node["column_names"]) == 1
-        and str(node["column_names"][0]).lower() in VOLATILE
+        and str(node["column_names"][0]).lower() in CLOCK_WORDS
     )

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from carnac.core.segments.segment import TIME_COLUMN
 from carnac.core.time.intervals import MAX_MS, MIN_MS, Interval, IntervalSet
 from carnac.ports.queries import LeafSlice
+from carnac.query.functions import is_volatile
 from carnac.query.relations import Scope
 from carnac.query.rewriting.bucketing import ROW_FUNCTIONS
 from carnac.query.syntax import ROW_EXPRESSIONS, Node, arguments, call, walk
@@ -165,6 +166,8 @@ def _is_plain(node: Node) -> bool:
 
 
 def _is_by_row(node: Node) -> bool:
+    if is_volatile(node):
+        return False
     if node["class"] == "FUNCTION":
         name = str(node["function_name"]).lower()
         return name in _PLAIN_FUNCTIONS and not node["schema"] and bool(arguments(node))

@@ -116,6 +116,7 @@ def test_they_are_those_of_all_files(whole: Sorted, order: str, condition: str) 
         ("SELECT * FROM events WHERE a = 2 ORDER BY __time DESC LIMIT 5", 6),
         ("SELECT a, b FROM events e WHERE a = 2 ORDER BY e.__time LIMIT 5 OFFSET 2", 6),
         ("SELECT date_trunc('hour', __time) FROM events ORDER BY __time DESC LIMIT 3", 4),
+        ("SELECT a AS age, b AS today FROM events ORDER BY __time DESC, age, today LIMIT 3", 4),
         ("SELECT * FROM events WHERE a > 5 ORDER BY __time DESC LIMIT 5", SEGMENTS),
     ],
 )
@@ -196,6 +197,9 @@ def test_of_a_large_file_the_end_is_looked_at_first(hours: MemoryCatalog, is_new
         "SELECT a, -a AS __time FROM events ORDER BY __time DESC LIMIT 3",
         "SELECT * REPLACE (TIMESTAMPTZ '2020-01-01' AS __time) FROM events ORDER BY __time DESC LIMIT 3",
         "SELECT * FROM events WHERE random() < 0.5 ORDER BY __time DESC LIMIT 3",
+        "SELECT * FROM events WHERE epoch_ms(current_timestamp) > a ORDER BY __time DESC LIMIT 3",
+        "SELECT * FROM events WHERE a < epoch_ms(LOCALTIMESTAMP) ORDER BY __time DESC LIMIT 3",
+        "SELECT a, current_date AS today FROM events ORDER BY __time DESC LIMIT 3",
         "SELECT * FROM events ORDER BY a, __time DESC LIMIT 3",
         "SELECT * FROM events ORDER BY __time DESC LIMIT 1 %",
         "SELECT row_number() OVER () FROM events ORDER BY __time DESC LIMIT 3",

@@ -19,20 +19,8 @@ CLOCKS = frozenset(
     }
 )
 """The time of the statement, which a broker tells everybody; called without arguments."""
-CLOCK_WORDS = frozenset(
-    {
-        "current_date",
-        "current_localtime",
-        "current_localtimestamp",
-        "current_time",
-        "current_timestamp",
-        "localtime",
-        "localtimestamp",
-    }
-)
-"""The same without parentheses, where no column is called so."""
 CLOCK_READERS = frozenset({"age", "ago", "current_localtime", "current_localtimestamp"})
-"""They read the clock and take arguments, or are calls of the words above."""
+"""They read the clock and take arguments, or are calls of words that need no parentheses."""
 
 SPREADING = frozenset({"unnest", "regexp_split_to_table", "generate_subscripts"})
 """They make several rows of one."""

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from carnac.errors import Invalid
-from carnac.query.distributed.aggregates import CLOCK_READERS, CLOCK_WORDS, CLOCKS, function_name
+from carnac.query.distributed.aggregates import CLOCK_READERS, CLOCKS, function_name
+from carnac.query.functions import CLOCK_WORDS
 from carnac.query.relations import Scope
 from carnac.query.syntax import (
     NOWHERE,
