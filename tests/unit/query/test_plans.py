@@ -8,6 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import duckdb
+import numpy as np
 import pytest
 
 from carnac.deep_storage.local import LocalDeepStorage
@@ -130,4 +131,17 @@ def test_running_a_statement_in_one_round_leaves_its_plan_as_it_was(
     assert asked == [[("0", 18), ("1", 21)]] * 3
     assert planned(engine._plans, catalog, SUMS, (3,)).statement == before
     assert before["node"]["where_clause"]["right"]["class"] == "PARAMETER", "it would be settled"
+    engine.close()
+
+
+def test_values_that_print_alike_have_answers_of_their_own(
+    catalog: MemoryCatalog, storage: LocalDeepStorage
+) -> None:
+    engine = QueryEngine(storage, kept=KeptResults(rows_min=1))
+    one = np.arange(100, 3_000)
+    other = one.copy()
+    other[1_500] = 7
+    assert repr(one) == repr(other)
+    sql = "SELECT median(a) FROM events WHERE list_contains(?, a)"
+    assert [rows(engine, catalog, sql, [given]) for given in (one, other)] == [[(None,)], [(7.0,)]]
     engine.close()

@@ -150,7 +150,9 @@ class Embedded:
     def _has_whole(self, plan: Plan, keeping: Keeping) -> bool:
         slices = plan.slices
         key, kept = key_of_whole(plan), self.leaves.kept
-        return bool(keeping.use and slices and kept.find(key, keys_of(slices)).results)
+        if key is None or not (keeping.use and slices):
+            return False
+        return bool(kept.find(key, keys_of(slices)).results)
 
     def _said_of_kept(self, query: RunningQuery, plan: Plan, keeping: Keeping) -> Iterator[str]:
         """Yield how a statement that is explained would be run, and how much of its result is kept."""

@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from carnac.ports.memo import key_of_values
 from carnac.query.keeping.leaf import keys_of
 from carnac.query.keeping.pieces import add_tables, may_keep
 from carnac.query.keeping.store import WholeAnswer
@@ -34,7 +35,8 @@ def whole_answer(kept: KeptResults, plan: Plan, keeping: Keeping) -> WholeAnswer
     rows = rows_in(slices)
     if not rows or rows < kept.rows_min or len(slices) > SLICES_MAX or not may_keep(plan.statement):
         return None
-    return _answer(kept, key_of_whole(plan), slices, keeping)
+    key = key_of_whole(plan)
+    return None if key is None else _answer(kept, key, slices, keeping)
 
 
 def distributed_answer(
@@ -71,9 +73,11 @@ def _answer(
     return WholeAnswer(kept, key, found, rows_in(slices), table, keeping.populate)
 
 
-def key_of_whole(plan: Plan) -> str:
-    """Return what is the same for a statement that is asked again of the same slices."""
-    values = [(type(one), one) for one in plan.parameters]
+def key_of_whole(plan: Plan) -> str | None:
+    """Return what is the same for a statement that is asked again of the same slices; None: there is no telling."""
+    values = key_of_values(plan.parameters)
+    if values is None:
+        return None
     digest = hashlib.sha256(repr((plan.sql, values)).encode())
     for scan in plan.scans:
         digest.update(repr((scan.view, list(scan.columns.items()), keys_of(scan.slices))).encode())
