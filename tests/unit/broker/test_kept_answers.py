@@ -108,7 +108,7 @@ def test_nothing_is_taken_or_kept_unless_it_may_be(served: ServedStore, queries:
     assert not any("whole answer" in str(row["plan"]) for row in rows_of(explained))
 
 
-@pytest.mark.parametrize("value", ["random()", "now()::VARCHAR"])
+@pytest.mark.parametrize("value", ["random()", "RAND()", "now()::VARCHAR"])
 def test_what_depends_on_chance_or_the_time_is_asked_each_time(
     served: ServedStore, queries: Broker, value: str
 ) -> None:

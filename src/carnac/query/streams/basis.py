@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from carnac.ports.memo import Memo, key_of_values
 from carnac.ports.queries import SLICE_BYTES, QueryBasis
 from carnac.query.dialect.clauses import without_clauses
-from carnac.query.functions import is_volatile
 from carnac.query.syntax import Node, parse, unparse, walk
 
 if TYPE_CHECKING:
@@ -87,12 +86,11 @@ class _Text:
     Attributes:
         printed: As the parser prints it.
         seen: See `_names_seen`.
-        is_volatile: See `QueryBasis`, as `sums`.
+        sums: See `QueryBasis`.
     """
 
     printed: str
     seen: Set[str] | None
-    is_volatile: bool
     sums: Sequence[int] | None
 
 
@@ -114,7 +112,6 @@ def _read(cursor: duckdb.DuckDBPyConnection, sql: str) -> _Text:
     return _Text(
         printed=prefix + unparse(cursor, statement),
         seen=_names_seen(statement),
-        is_volatile=bool(prefix) or any(map(is_volatile, walk(statement["node"]))),
         sums=None if prefix else find_sums(statement),
     )
 
@@ -123,7 +120,7 @@ def basis_of(cursor: duckdb.DuckDBPyConnection, sql: str, plan: Plan) -> QueryBa
     """Return what the answer of a planned statement rests on."""
     text = _TEXTS.get(sql, lambda: _read(cursor, sql))
     values, catalog = key_of_values(plan.parameters), plan.catalog
-    if values is None or not catalog.store_id or text.is_volatile or plan.is_live:
+    if values is None or not catalog.store_id or _is_volatile(plan):
         return _made(text, plan)
     key = (catalog.store_id, catalog.edition, catalog.revision, sql, values)
     return _BASES.get(key, lambda: _made(text, plan))
@@ -145,10 +142,15 @@ def _made(text: _Text, plan: Plan) -> QueryBasis:
         slices=sorted(slices, key=lambda item: (item[0], str(item[1]))),
         columns=columns,
         tables=() if plan.is_live else tuple(plan.tables.values()),
-        is_volatile=text.is_volatile or plan.is_live,
+        is_volatile=_is_volatile(plan),
         segments_total=plan.segments_total,
         sums=text.sums,
     )
+
+
+def _is_volatile(plan: Plan) -> bool:
+    """See `QueryBasis`; the plan knows what functions of Druid the statement calls."""
+    return plan.is_volatile or plan.is_live or plan.is_explain
 
 
 def _names_seen(statement: Node) -> set[str] | None:
