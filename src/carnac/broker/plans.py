@@ -69,14 +69,15 @@ def _key_of(statement: Statement, catalog: Catalog) -> Hashable | None:
 
 
 def _bytes_of(plan: Distribution) -> int:
-    """Return the approximate memory of a plan: its slices, and its texts beside that of the statement."""
+    """Return the approximate memory of a plan and what goes along: slices, and texts beside that of the statement."""
     texts = (
         plan.basis.statement,
         plan.final_sql,
         plan.whole_sql or "",
         *(one.sql for one in plan.leaves),
     )
-    return SLICE_BYTES * len(plan.slices) + 2 * sum(map(len, texts))
+    own = SLICE_BYTES * sum(len(one.slices) for one in plan.leaves) + 2 * sum(map(len, texts))
+    return own + sum(_bytes_of(one.plan) for one in plan.along)
 
 
 def _asked_by(plan: Distribution, statement: Statement, timeout_ms: int) -> Distribution:

@@ -9,7 +9,7 @@ import pytest
 
 from carnac.broker.plans import PlanCache
 from carnac.ports.answers import Statement
-from carnac.ports.distributed import Distribution, Way
+from carnac.ports.distributed import Along, Distribution, Way
 from carnac.ports.queries import SLICE_BYTES, LeafRequest, LeafSlice, QueryBasis
 from tests.logs import day, segment
 from tests.support.segments import MemoryCatalog
@@ -118,6 +118,17 @@ def test_the_last_used_are_kept_within_both_bounds() -> None:
     assert [asker.ask("c"), asker.ask("b"), asker.ask("a")] == [True, True, False]
     asker = Asker(PlanCache(bytes_max=SLICE_BYTES), slices=2)
     assert [asker.ask() for _ in range(2)] == [False, False]
+
+
+def test_what_goes_along_counts_as_a_part_of_its_plan() -> None:
+    statement = Statement(sql="SELECT 1", query_id="q")
+    long = replace(plan_of(statement, 1), final_sql=" " * SLICE_BYTES)
+    plan = replace(plan_of(statement, 1), along=[Along(table="t", plan=long)])
+    for bytes_max, kept in ((4 * SLICE_BYTES, False), (5 * SLICE_BYTES, True)):
+        cache, found = PlanCache(bytes_max=bytes_max), replace(plan, reason="another")
+        cache.plan(statement, MemoryCatalog(), 500, lambda: plan)
+        again = cache.plan(statement, MemoryCatalog(), 500, lambda other=found: other)
+        assert (again.reason == plan.reason) is kept
 
 
 def test_a_plan_that_is_known_takes_the_limit_of_who_asks_now() -> None:
