@@ -41,6 +41,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     place: Path = tmp_path_factory.mktemp("store")
     with carnac.open(place, create=True) as opened:
         opened.append("edits", ROWS, spec=SPEC)
+        opened.set_lookup("pages", {"Menhir": "a stone"})
         yield opened
 
 
@@ -107,6 +108,22 @@ def test_pi_is_a_column_where_one_is_called_so(store: Store) -> None:
     assert values(store, "pi", "FROM (SELECT added * 0 + PI AS pi FROM edits) LIMIT 1") == [math.pi]
     with pytest.raises(NotFound, match="no column 'pi'"):
         store.sql("SELECT e.pi FROM edits e")
+
+
+@pytest.mark.parametrize(
+    ("call", "wanted"),
+    [
+        ("MV_FILTER_ONLY(['a', 'b'], [one])", ["b"]),
+        ("MV_FILTER_PREFIX(['ab', 'ba'], one)", ["ba"]),
+        ("MV_FILTER_REGEX(['ab', 'c'], one)", ["ab"]),
+        ("PARSE_LONG('12', low) + PARSE_LONG('12', high)", 18 + 10),
+        ("LOOKUP(k, 'pages')", "a stone"),
+        ("LOOKUP(v, 'pages', k)", "Menhir"),
+    ],
+)
+def test_columns_may_have_any_name(store: Store, call: str, wanted: Any) -> None:
+    row = "(SELECT 'b' AS one, 16 AS low, 8 AS high, 'Menhir' AS k, 'none' AS v)"
+    assert values(store, call, f"FROM {row}") == [wanted]
 
 
 @pytest.mark.parametrize(

@@ -33,8 +33,8 @@ _OF_LISTS = {
     "ordinal_of": "list_position({0}, {1})",
 }
 """Functions that `ARRAY_` and `MV_` stand before."""
-_FILTERED = f"list_filter({_VALUES_1}, lambda one: {{}})"
-_IS_IN_2 = f"list_contains({_VALUES_2}, one)"
+_FILTERED = f"list_filter({_VALUES_1}, lambda __one: {{}})"
+_IS_IN_2 = f"list_contains({_VALUES_2}, __one)"
 _JOINED = "CASE WHEN count(_1) > 0 THEN flatten(list(_1)) END"
 _JOINED_ONCE = (
     "CASE WHEN count(_1) > 0 THEN list_transform([flatten(list(_1))], lambda every: list_concat("
@@ -156,7 +156,7 @@ FORMS: Mapping[tuple[str, int], str] = {
         2,
     ): f"CASE WHEN regexp_full_match(_1, '[+-]?[0-9A-Za-z]+') AND list_max({_DIGITS}) < _2 THEN"
     " CASE WHEN starts_with(_1, '-') THEN -1 ELSE 1 END"
-    f" * TRY(list_reduce({_DIGITS}, lambda high, low: high * _2 + low)) END",
+    f" * TRY(list_reduce({_DIGITS}, lambda __high, __low: __high * _2 + __low)) END",
     # a cast rounds, and reads blanks, exponents and other bases
     (
         "parse_long",
@@ -190,8 +190,8 @@ FORMS: Mapping[tuple[str, int], str] = {
     ("mv_overlap", 2): f"list_has_any({_VALUES_1}, {_VALUES_2})",
     ("mv_filter_only", 2): _FILTERED.format(_IS_IN_2),
     ("mv_filter_none", 2): _FILTERED.format(f"NOT {_IS_IN_2}"),
-    ("mv_filter_regex", 2): _FILTERED.format("regexp_matches(one, _2)"),
-    ("mv_filter_prefix", 2): _FILTERED.format("starts_with(one, _2)"),
+    ("mv_filter_regex", 2): _FILTERED.format("regexp_matches(__one, _2)"),
+    ("mv_filter_prefix", 2): _FILTERED.format("starts_with(__one, _2)"),
     ("mv_slice", 3): f"CASE WHEN _2 BETWEEN 0 AND len({_VALUES_1}) AND _2 <= _3"
     f" THEN list_resize(list_slice({_VALUES_1}, _2 + 1, _3), _3 - _2) END",
     **dict.fromkeys(
@@ -370,7 +370,8 @@ def _lookup(texts: list[str | None]) -> str | None:
     if len(texts) not in {2, 3} or texts[1] is None:
         return None
     name = texts[1].replace('"', '""')
-    found = f'(SELECT v FROM lookup."{name}" WHERE k = _1)'
+    # names of our own: the argument may be a column called k or v
+    found = f'(SELECT __v FROM lookup."{name}" AS __pairs(__k, __v) WHERE __k = _1)'
     return found if len(texts) == 2 else f"coalesce({found}, _3)"
 
 

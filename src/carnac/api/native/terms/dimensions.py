@@ -20,7 +20,7 @@ from carnac.api.native.terms.reading import (
 from carnac.api.native.terms.scopes import Scope, kept_values
 from carnac.api.native.terms.searching import search_test
 from carnac.api.native.terms.times import bucket_ms, instant, read_granularity
-from carnac.api.native.terms.values import NULL, TYPES_SAID, Sql, cast_to, to_double, to_text
+from carnac.api.native.terms.values import EACH, NULL, TYPES_SAID, Sql, cast_to, to_double, to_text
 from carnac.api.sql.requests import Unreadable
 from carnac.core.quoting import quote_text
 from carnac.core.texts import short
@@ -95,10 +95,10 @@ def _listed(block: Block, scope: Scope) -> Sql:
 def _filtered(test: str, name: str) -> Callable[[Block, Scope], Sql]:
     def build(block: Block, scope: Scope) -> Sql:
         inner = of_dimension(block.get("delegate"), scope)
-        one = "one" if inner.is_array else to_text(inner).text
+        one = EACH if inner.is_array else to_text(inner).text
         passed = test.format(one, quote_text(text_of(block, name)))
         if inner.is_array:
-            return Sql(f"list_filter({inner.text}, lambda one: {passed})", "array<string>")
+            return Sql(f"list_filter({inner.text}, lambda {EACH}: {passed})", "array<string>")
         return Sql(f"CASE WHEN {passed} THEN {one} END", "string")
 
     return build
@@ -130,8 +130,8 @@ def extracted(value: Sql, fn: object, scope: Scope) -> Sql:
             kind, "extraction function", _FUNCTIONS, {"javascript": "use a virtual column"}
         )
     if value.is_array:
-        one = build(Sql("one", "string"), block, scope)
-        return Sql(f"list_transform({value.text}, lambda one: {one.text})", "array<string>")
+        one = build(Sql(EACH, "string"), block, scope)
+        return Sql(f"list_transform({value.text}, lambda {EACH}: {one.text})", "array<string>")
     return build(value, block, scope)
 
 

@@ -14,6 +14,7 @@ from carnac.api.native.terms.reading import (
 )
 from carnac.api.native.terms.times import bucket_ms, instant, read_granularity
 from carnac.api.native.terms.values import (
+    EACH,
     NULL,
     Kind,
     Sql,
@@ -99,10 +100,10 @@ def _each(arguments: Sequence[Sql], build: Callable[[Sequence[Sql]], Sql]) -> Sq
         raise NotHere("two multi-value columns in one operation are not supported")
     single = list(arguments)
     array = single[places[0]]
-    single[places[0]] = Sql("one", element(array.kind))
+    single[places[0]] = Sql(EACH, element(array.kind))
     result = to_value(build(single))
     kind: Kind = f"array<{result.kind}>"  # type: ignore[assignment]
-    return Sql(f"list_transform({array.text}, lambda one: {result.text})", kind)
+    return Sql(f"list_transform({array.text}, lambda {EACH}: {result.text})", kind)
 
 
 def _unary(operator: str, operand: Sql) -> Sql:

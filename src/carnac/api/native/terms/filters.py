@@ -25,6 +25,7 @@ from carnac.api.native.terms.scopes import Scope
 from carnac.api.native.terms.searching import Test, as_text, search_test
 from carnac.api.native.terms.times import instant
 from carnac.api.native.terms.values import (
+    EACH,
     TIME_SQL,
     TYPES_SAID,
     Sql,
@@ -91,7 +92,7 @@ def any_of(value: Sql, test: Test) -> str:
     """Return whether a value passes; of several, whether one of them does."""
     if not value.is_array:
         return test(value)
-    tested = f"list_transform({value.text}, lambda one: {test(Sql('one', element(value.kind)))})"
+    tested = f"list_transform({value.text}, lambda {EACH}: {test(Sql(EACH, element(value.kind)))})"
     all_known = f"len({value.text}) > 0 AND list_count({tested}) = len({value.text})"
     return f"CASE WHEN list_contains({tested}, true) THEN true WHEN {all_known} THEN false END"
 

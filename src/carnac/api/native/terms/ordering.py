@@ -8,9 +8,9 @@ from carnac.api.native.terms.values import Sql, to_double, to_text
 # one text, as the engine has no ranges of lists; digits are a number, whose length is said before it, and stand before
 # all other characters
 _CHUNKS = (
-    "array_to_string(list_transform(regexp_extract_all({0}, '[0-9]+|[^0-9]+'), lambda part: "
-    "CASE WHEN part BETWEEN '0' AND '9~' THEN '0' || lpad(CAST(length(ltrim(part, '0')) AS VARCHAR), 9, '0')"
-    " || ltrim(part, '0') ELSE '1' || part END), chr(1))"
+    "array_to_string(list_transform(regexp_extract_all({0}, '[0-9]+|[^0-9]+'), lambda __part: "
+    "CASE WHEN __part BETWEEN '0' AND '9~' THEN '0' || lpad(CAST(length(ltrim(__part, '0')) AS VARCHAR), 9, '0')"
+    " || ltrim(__part, '0') ELSE '1' || __part END), chr(1))"
 )
 ORDERINGS = ("lexicographic", "numeric", "alphanumeric", "strlen", "version", "natural")
 

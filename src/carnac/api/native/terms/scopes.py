@@ -14,6 +14,7 @@ from carnac.api.native.terms.reading import (
     text_of,
 )
 from carnac.api.native.terms.values import (
+    EACH,
     NULL,
     TIME,
     TYPES_SAID,
@@ -111,7 +112,9 @@ def kept_values(value: Sql, values: Sequence[object], *, is_whitelist: bool) -> 
     if not value.is_array:
         text = to_text(value).text
         return Sql(f"CASE WHEN {text} {word}IN ({said}) THEN {text} END", "string")
-    return Sql(f"list_filter({value.text}, lambda one: one {word}IN ({said}))", "array<string>")
+    return Sql(
+        f"list_filter({value.text}, lambda {EACH}: {EACH} {word}IN ({said}))", "array<string>"
+    )
 
 
 def _delegate(block: Block) -> Block:

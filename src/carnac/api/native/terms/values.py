@@ -82,6 +82,8 @@ class Sql:
 
 TIME = Sql(f"epoch_ms({TIME_SQL})", "long")
 """The time of a row as expressions see it: milliseconds."""
+EACH = "__one"
+"""One value of a list, inside a lambda: no column that a user writes has such a name."""
 NULL = Sql("CAST(NULL AS VARCHAR)", "string", None, is_literal=True)
 TYPES_SAID = {
     "STRING": "string",
