@@ -247,40 +247,6 @@ def test_dimensions_are_texts_unless_a_type_is_said(door: InProcessClient) -> No
     assert [one["event"] for one in found] == [{"n2": 4, "n": 1}, {"n2": 3, "n": 1}]
 
 
-def test_queries_nest(door: InProcessClient) -> None:
-    inner = {
-        **ALL,
-        "queryType": "groupBy",
-        "granularity": "day",
-        "dimensions": ["carrier"],
-        "aggregations": COUNT,
-    }
-    source = {"dataSource": {"type": "query", "query": inner}, "granularity": "day"}
-    most = [{"type": "longMax", "name": "most", "fieldName": "n"}, *COUNT]
-    rows = ask(door, "timeseries", aggregations=most, **source)
-    assert [row["result"]["n"] for row in rows] == [1, 1, 1]
-    assert sum(row["result"]["most"] for row in rows) == ROWS
-
-
-def test_joins_and_lists_make_rows(door: InProcessClient) -> None:
-    names = {"type": "inline", "columnNames": ["k", "v"], "rows": [["AA", "American"]]}
-    joined = {
-        "type": "join",
-        "left": "flights",
-        "right": names,
-        "rightPrefix": "r.",
-        "condition": '(carrier == "r.k")',
-        "joinType": "LEFT",
-    }
-    found = ask(door, "groupBy", dataSource=joined, dimensions=["r.v"], aggregations=COUNT)
-    assert [one["event"] for one in found] == [{"r.v": None, "n": 6}, {"r.v": "American", "n": 11}]
-    split = {"type": "expression", "name": "one", "expression": "string_to_mv(t, '')"}
-    each = {"type": "unnest", "base": TEXTS, "virtualColumn": split}
-    kept = {"unnestFilter": {"type": "selector", "dimension": "one", "value": "a"}}
-    [batch] = ask(door, "scan", dataSource={**each, **kept}, columns=["t", "one"])
-    assert [event["t"] for event in batch["events"]] == ["a10", "a9"]
-
-
 def test_texts_that_are_no_numbers_are_counted_as_druid_does(door: InProcessClient) -> None:
     aggregations = [
         {"type": f"double{name}", "name": name, "fieldName": "carrier"}
@@ -289,23 +255,6 @@ def test_texts_that_are_no_numbers_are_counted_as_druid_does(door: InProcessClie
     aggregations.append({"type": "doubleSum", "name": "nope", "fieldName": "nope"})
     [row] = ask(door, "timeseries", aggregations=aggregations)
     assert row["result"] == {"Sum": 0.0, "Min": "Infinity", "Max": "-Infinity", "nope": None}
-
-
-def test_first_and_last_may_be_null(door: InProcessClient) -> None:
-    rows = [[0, None, "x"], [1, 5, "y"], [2, 6, None]]
-    inline = {
-        "type": "inline",
-        "columnNames": ["__time", "n", "t"],
-        "columnTypes": ["LONG", "LONG", "STRING"],
-    }
-    aggregations = [
-        {"type": "longFirst", "name": "f", "fieldName": "n"},
-        {"type": "longLast", "name": "l", "fieldName": "n"},
-        {"type": "stringLast", "name": "t", "fieldName": "t"},
-    ]
-    source = {"dataSource": {**inline, "rows": rows}, "intervals": ["1970/1971"]}
-    [row] = ask(door, "timeseries", aggregations=aggregations, **source)
-    assert row["result"] == {"f": None, "l": 6, "t": None}
 
 
 def test_subtotals_having_and_arrays(door: InProcessClient) -> None:
@@ -366,6 +315,25 @@ def test_sketches_and_what_is_made_of_them(door: InProcessClient) -> None:
         (
             {"queryType": "topN", "dimension": "carrier", "metric": "x", "threshold": 1},
             "topN has no aggregator 'x'",
+        ),
+        (
+            {
+                "queryType": "scan",
+                "filter": {"type": "selector", "dimension": "carrier", "value": ["AA"]},
+            },
+            "['AA'] stands where a text, a number or null must be",
+        ),
+        (
+            {
+                "queryType": "scan",
+                "filter": {
+                    "type": "equals",
+                    "column": "carrier",
+                    "matchValueType": "ARRAY<STRING>",
+                    "matchValue": 5,
+                },
+            },
+            "matchValue must be a list, not 5",
         ),
     ],
 )

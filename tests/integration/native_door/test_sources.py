@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from carnac.bootstrap.store import open_store
-from tests.e2e.cli import make_store
-from tests.integration.native_door.test_native import ALL, ask
+from tests.e2e.cli import ROWS, make_store
+from tests.integration.native_door.test_native import ALL, COUNT, TEXTS, ask, post
 from tests.support.serving import open_door
 from tests.unit.api.conftest import InProcessClient
 
@@ -55,6 +55,96 @@ def rows_of(door: InProcessClient, source: object, *columns: str, **query: objec
         **{"dataSource": source, "columns": columns, "resultFormat": "compactedList", **query},
     )
     return [row for batch in batches for row in batch["events"]]
+
+
+def test_queries_nest(door: InProcessClient) -> None:
+    inner = {
+        **ALL,
+        "queryType": "groupBy",
+        "granularity": "day",
+        "dimensions": ["carrier"],
+        "aggregations": COUNT,
+    }
+    source = {"dataSource": {"type": "query", "query": inner}, "granularity": "day"}
+    most = [{"type": "longMax", "name": "most", "fieldName": "n"}, *COUNT]
+    rows = ask(door, "timeseries", aggregations=most, **source)
+    assert [row["result"]["n"] for row in rows] == [1, 1, 1]
+    assert sum(row["result"]["most"] for row in rows) == ROWS
+
+
+def test_joins_and_lists_make_rows(door: InProcessClient) -> None:
+    names = {"type": "inline", "columnNames": ["k", "v"], "rows": [["AA", "American"]]}
+    joined = {
+        "type": "join",
+        "left": "flights",
+        "right": names,
+        "rightPrefix": "r.",
+        "condition": '(carrier == "r.k")',
+        "joinType": "LEFT",
+    }
+    found = ask(door, "groupBy", dataSource=joined, dimensions=["r.v"], aggregations=COUNT)
+    assert [one["event"] for one in found] == [{"r.v": None, "n": 6}, {"r.v": "American", "n": 11}]
+    split = {"type": "expression", "name": "one", "expression": "string_to_mv(t, '')"}
+    each = {"type": "unnest", "base": TEXTS, "virtualColumn": split}
+    kept = {"unnestFilter": {"type": "selector", "dimension": "one", "value": "a"}}
+    [batch] = ask(door, "scan", dataSource={**each, **kept}, columns=["t", "one"])
+    assert [event["t"] for event in batch["events"]] == ["a10", "a9"]
+
+
+def test_first_and_last_may_be_null(door: InProcessClient) -> None:
+    rows = [[0, None, "x"], [1, 5, "y"], [2, 6, None]]
+    inline = {
+        "type": "inline",
+        "columnNames": ["__time", "n", "t"],
+        "columnTypes": ["LONG", "LONG", "STRING"],
+    }
+    aggregations = [
+        {"type": "longFirst", "name": "f", "fieldName": "n"},
+        {"type": "longLast", "name": "l", "fieldName": "n"},
+        {"type": "stringLast", "name": "t", "fieldName": "t"},
+    ]
+    source = {"dataSource": {**inline, "rows": rows}, "intervals": ["1970/1971"]}
+    [row] = ask(door, "timeseries", aggregations=aggregations, **source)
+    assert row["result"] == {"f": None, "l": 6, "t": None}
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "shown"),
+    [
+        ("ARRAY<STRING>", [["x", "y"], [], None], [["x", "y"], [], None]),
+        ("ARRAY<LONG>", [[1, None, "2"]], [[1, None, 2]]),
+        ("STRING", [["x", 1], "z"], [["x", "1"], ["z"]]),
+        (None, [[1, 2.5], 3, None], [[1.0, 2.5], [3.0], None]),
+        (
+            "COMPLEX<json>",
+            [{"k": [1]}, [1], "t", "5", 7, None],
+            [{"k": [1]}, [1], "t", "5", 7, None],
+        ),
+        (None, [{"k": 1}, [2]], [{"k": 1}, [2]]),
+    ],
+)
+def test_lists_and_objects_that_a_query_brings_stay_what_they_are(
+    door: InProcessClient, kind: str | None, values: list[object], shown: list[object]
+) -> None:
+    types = [kind] if kind else []
+    rows = [[one] for one in values]
+    source = {"type": "inline", "columnNames": ["c"], "columnTypes": types, "rows": rows}
+    assert [value for [value] in rows_of(door, source, "c")] == shown
+
+
+def test_a_list_is_no_number(door: InProcessClient) -> None:
+    source = {"type": "inline", "columnNames": ["c"], "columnTypes": ["LONG"], "rows": [[[1]]]}
+    answer = post(door, {**ALL, "queryType": "scan", "dataSource": source})
+    assert answer.status_code == 400
+    assert "[1] stands where a text, a number or null must be" in answer.json()["errorMessage"]
+
+
+def test_a_text_that_is_no_json_is_sent_as_a_text(door: InProcessClient) -> None:
+    virtual = [
+        {"type": "expression", "name": "v", "expression": "t", "outputType": "COMPLEX<json>"}
+    ]
+    found = rows_of(door, TEXTS, "v", virtualColumns=virtual)
+    assert [value for [value] in found] == ["a10", "a9", "", None, "b"]
 
 
 def test_a_column_may_have_any_name(door: InProcessClient) -> None:

@@ -28,6 +28,7 @@ from carnac.api.native.terms.values import (
     TIME,
     Sql,
     literal,
+    said,
     sql_type,
     to_text,
     to_value,
@@ -312,7 +313,7 @@ def _metric(value: object, groups: Groups) -> tuple[str, tuple[str, str, object]
     way = "DESC NULLS LAST" if inverted else "ASC NULLS FIRST"
     order = f"{sort_key(dimension, ordering)} {way}, {dimension.text}"
     stop = block.get("previousStop")
-    return order, None if stop is None else ("<" if inverted else ">", str(stop), ordering)
+    return order, None if stop is None else ("<" if inverted else ">", said(stop), ordering)
 
 
 def plan_groupby(query: Query) -> Plan:

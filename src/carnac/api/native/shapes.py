@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import groupby
 
 import msgspec
@@ -13,6 +14,7 @@ from carnac.api.sql.values import json_list
 PIECE_ROWS = 4_096
 """Items of a list that become text at a time."""
 NESTED = "COMPLEX<json>"
+_RAW = msgspec.json.Decoder(msgspec.Raw)
 
 
 def listed(items: Iterable[object]) -> Iterator[bytes]:
@@ -85,11 +87,12 @@ def scanned(
 
 
 def _with_json(row: Row, nested: Sequence[int]) -> Row:
-    """Return a row in which nested data, kept as text, is JSON again."""
+    """Return a row in which nested data, kept as text, is JSON again; a text that is no JSON stays one."""
     values = list(row)
     for place in nested:
         if values[place] is not None:
-            values[place] = msgspec.Raw(values[place].encode())
+            with suppress(msgspec.DecodeError):
+                values[place] = _RAW.decode(values[place])
     return tuple(values)
 
 

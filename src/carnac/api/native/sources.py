@@ -6,6 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from carnac.api.native.terms.expressions import compile_expression
 from carnac.api.native.terms.filters import compile_filter
 from carnac.api.native.terms.reading import (
@@ -19,6 +21,7 @@ from carnac.api.native.terms.reading import (
 from carnac.api.native.terms.scopes import Scope, with_time
 from carnac.api.native.terms.values import (
     TYPES_SAID,
+    Kind,
     Sql,
     cast_to,
     column,
@@ -29,7 +32,7 @@ from carnac.api.native.terms.values import (
     to_bool,
 )
 from carnac.api.sql.requests import Unreadable
-from carnac.core.quoting import quote
+from carnac.core.quoting import quote, quote_text
 from carnac.core.segments.segment import TIME_COLUMN
 from carnac.core.segments.sql_columns import HIDDEN_PREFIX
 from carnac.core.texts import short
@@ -192,11 +195,11 @@ def _inline(block: Block) -> Source:
         )
     columns, texts = {}, []
     for place, name in enumerate(names):
-        cells = [literal(row[place]) for row in rows]
-        said = TYPES_SAID.get(str(kinds[place] if place < len(kinds) else "").upper())
-        kind = "long" if name == TIME_COLUMN else said or common_kind(cells)
-        texts.append([cast_to(one, kind).text for one in cells])  # type: ignore[arg-type]
-        columns[name] = Sql(quote(name), kind)  # type: ignore[arg-type]
+        cells = [row[place] for row in rows]
+        wanted = str(kinds[place] if place < len(kinds) else "").upper()
+        kind = "long" if name == TIME_COLUMN else _kind_of(cells, wanted)
+        texts.append([_cell(one, kind) for one in cells])
+        columns[name] = Sql(quote(name), kind)
     listed = ", ".join(map(quote, names))
     if not rows:
         nulls = ", ".join(
@@ -212,3 +215,31 @@ def _inline(block: Block) -> Source:
         made = f"(SELECT {mapped} FROM (VALUES {values}) AS inlined({listed}))"
         return Source(made, {**columns, **with_time({})})
     return Source(f"(SELECT * FROM (VALUES {values}) AS inlined({listed}))", columns)
+
+
+def _kind_of(cells: Sequence[object], wanted: str) -> Kind:
+    """Return the type of a column that a query brings: the one that it says, else one that all values fit in."""
+    kind = TYPES_SAID.get(wanted)
+    are_lists = any(isinstance(one, list) for one in cells)
+    if kind == "string" and are_lists:  # Druid's name of several texts, too
+        return "array<string>"
+    if kind is not None:
+        return kind
+    if any(isinstance(one, Mapping) for one in cells):
+        return "json"
+    if not are_lists:
+        return common_kind([literal(one) for one in cells])
+    items = [literal(item) for one in cells for item in (one if isinstance(one, list) else [one])]
+    return f"array<{common_kind(items)}>"  # type: ignore[return-value]
+
+
+def _cell(value: object, kind: Kind) -> str:
+    """Return a value that a query brings, in the type of its column."""
+    if value is None:
+        return f"CAST(NULL AS {sql_type(kind)})"
+    if kind == "json":
+        return quote_text(msgspec.json.encode(value).decode())
+    if isinstance(value, list) and kind.startswith("array<"):
+        items = ", ".join(cast_to(literal(one), element(kind)).text for one in value)
+        return f"CAST([{items}] AS {sql_type(kind)})"
+    return cast_to(literal(value), kind).text

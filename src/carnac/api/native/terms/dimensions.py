@@ -20,7 +20,16 @@ from carnac.api.native.terms.reading import (
 from carnac.api.native.terms.scopes import Scope, kept_values
 from carnac.api.native.terms.searching import search_test
 from carnac.api.native.terms.times import bucket_ms, instant, read_granularity
-from carnac.api.native.terms.values import EACH, NULL, TYPES_SAID, Sql, cast_to, to_double, to_text
+from carnac.api.native.terms.values import (
+    EACH,
+    NULL,
+    TYPES_SAID,
+    Sql,
+    cast_to,
+    said,
+    to_double,
+    to_text,
+)
 from carnac.api.sql.requests import Unreadable
 from carnac.core.quoting import quote_text
 from carnac.core.texts import short
@@ -53,9 +62,9 @@ def read_dimension(spec: object, scope: Scope) -> Dimension:
     if build is None:
         raise refused(kind, "dimension spec", _SPECS, {})
     value = build(block, scope)
-    said = TYPES_SAID.get(str(block.get("outputType", "")).upper())
-    if said is not None and not value.is_array:
-        value = cast_to(value, said)  # type: ignore[arg-type]
+    wanted = TYPES_SAID.get(str(block.get("outputType", "")).upper())
+    if wanted is not None and not value.is_array:
+        value = cast_to(value, wanted)
     inner = block.get("delegate", block)
     inner = inner if isinstance(inner, Mapping) else {"dimension": inner}
     return Dimension(
@@ -140,7 +149,7 @@ def _regex(value: Sql, block: Block, _scope: Scope) -> Sql:
     if block.get("replaceMissingValue") is True:
         other = block.get("replaceMissingValueWith")
         return Sql(
-            f"coalesce({found}, {to_text(NULL).text if other is None else quote_text(str(other))})",
+            f"coalesce({found}, {to_text(NULL).text if other is None else quote_text(said(other))})",
             "string",
         )
     return Sql(f"coalesce({found}, {to_text(value).text})", "string")
@@ -210,7 +219,8 @@ def _mapped(value: Sql, block: Block, scope: Scope) -> Sql:
             f"a map has {len(pairs):,} keys, at most {LISTED_MAX:,} are read; use a lookup"
         )
     text = to_text(value).text
-    whens = "".join(f" WHEN {quote_text(k)} THEN {quote_text(str(v))}" for k, v in pairs.items())
+    texts = {k: to_text(NULL).text if v is None else quote_text(said(v)) for k, v in pairs.items()}
+    whens = "".join(f" WHEN {quote_text(k)} THEN {v}" for k, v in texts.items())
     found = f"CASE {text}{whens} END" if whens else to_text(NULL).text
     return _or_missing(found, value, block)
 
@@ -221,7 +231,7 @@ def _or_missing(found: str, value: Sql, block: Block) -> Sql:
     other = block.get("replaceMissingValueWith")
     if other is None:
         return Sql(found, "string")
-    return Sql(f"coalesce({found}, {quote_text(str(other))})", "string")
+    return Sql(f"coalesce({found}, {quote_text(said(other))})", "string")
 
 
 def _cascade(value: Sql, block: Block, scope: Scope) -> Sql:

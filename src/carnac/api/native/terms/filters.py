@@ -32,6 +32,7 @@ from carnac.api.native.terms.values import (
     at_ms,
     element,
     literal,
+    said,
     sql_type,
     to_bool,
     to_double,
@@ -105,7 +106,7 @@ def compare(left: Sql, operator: str, value: object, *, as_number: bool | None =
     """
     is_number = left.is_number and left.kind != "bool" if as_number is None else as_number
     if not is_number:
-        return f"({as_text(left)} {operator} {quote_text(_said(value))})"
+        return f"({as_text(left)} {operator} {quote_text(said(value))})"
     number = _number(value)
     if number is None:  # unknown of null, else false
         return f"({left.text} <> {left.text})"
@@ -118,15 +119,11 @@ def compare(left: Sql, operator: str, value: object, *, as_number: bool | None =
     return f"({to_double(left).text} {operator} {to_double(number).text})"
 
 
-def _said(value: object) -> str:
-    return {True: "true", False: "false"}[value] if isinstance(value, bool) else str(value)
-
-
 def _number(value: object) -> Sql | None:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return literal(value)
     try:
-        text = str(value)
+        text = said(value)
         whole = float(text)
         is_long = whole.is_integer() and text.strip().lstrip("+-").isdigit()
         return literal(int(text) if is_long and abs(whole) < 1 << 63 else whole)
@@ -135,12 +132,12 @@ def _number(value: object) -> Sql | None:
 
 
 def _match_kind(block: Block, name: str = "matchValueType") -> str | None:
-    said = block.get(name)
-    if said is None:
+    given = block.get(name)
+    if given is None:
         return None
-    kind = TYPES_SAID.get(str(said).upper())
+    kind = TYPES_SAID.get(str(given).upper())
     if kind is None:
-        raise Unreadable(f"{name} {short(said)} is not known; use {', '.join(TYPES_SAID)}")
+        raise Unreadable(f"{name} {short(given)} is not known; use {', '.join(TYPES_SAID)}")
     return kind
 
 
@@ -168,7 +165,7 @@ def _equals(block: Block, scope: Scope) -> str:
     if value is None:
         raise Unreadable("filter equals needs matchValue; use the filter null for null")
     if kind is not None and kind.startswith("array<"):
-        items = ", ".join(literal(one).text for one in value)
+        items = ", ".join(literal(one).text for one in list_of(block, "matchValue"))
         return f"({column.text} = CAST([{items}] AS {sql_type(kind)}))"  # type: ignore[arg-type]
     return any_of(column, lambda one: compare(one, "=", value, as_number=_as_number(kind)))
 
@@ -184,7 +181,7 @@ def _in(block: Block, scope: Scope) -> str:
     def test(one: Sql) -> str:
         if as_number or (as_number is None and one.is_number and one.kind != "bool"):
             return f"({' OR '.join(compare(one, '=', v, as_number=True) for v in present)})"
-        return f"({as_text(one)} IN ({', '.join(quote_text(_said(v)) for v in present)}))"
+        return f"({as_text(one)} IN ({', '.join(quote_text(said(v)) for v in present)}))"
 
     tests = [any_of(column, test)] if present else []
     if len(present) < len(values):
@@ -203,7 +200,7 @@ def _bound(block: Block, scope: Scope) -> str:
             return compare(one, operator, value, as_number=True)
         if name == "lexicographic":
             return compare(one, operator, value, as_number=False)
-        keys = (sort_key(of, name) for of in (to_text(one), literal(_said(value))))
+        keys = (sort_key(of, name) for of in (to_text(one), literal(said(value))))
         return f"({f' {operator} '.join(keys)})"
 
     passed = any_of(column, _between(block, "Strict", side))

@@ -20,7 +20,7 @@ from carnac.api.native.terms.values import (
     TYPES_SAID,
     Sql,
     cast_to,
-    literal,
+    said,
     to_text,
     to_value,
 )
@@ -78,8 +78,8 @@ class Scope:
             )
         else:
             raise refused(kind, "virtual column", KNOWN, {"list-filtered": "use mv-filtered"})
-        said = TYPES_SAID.get(str(block.get("outputType", block.get("expectedType"))).upper())
-        return found if said is None or found.is_array else cast_to(found, said)  # type: ignore[arg-type]
+        wanted = TYPES_SAID.get(str(block.get("outputType", block.get("expectedType"))).upper())
+        return found if wanted is None or found.is_array else cast_to(found, wanted)
 
     def _nested(self, block: Block) -> Sql:
         path = block.get("path") or _path_of(block)
@@ -105,15 +105,15 @@ def with_time(columns: Mapping[str, Sql]) -> dict[str, Sql]:
 
 def kept_values(value: Sql, values: Sequence[object], *, is_whitelist: bool) -> Sql:
     """Return a multi-value column with some of its values."""
-    said = ", ".join(literal(str(one)).text for one in values if one is not None)
-    if not said:
+    kept = ", ".join(quote_text(said(one)) for one in values if one is not None)
+    if not kept:
         raise Unreadable("values must be a list that holds a text")
     word = "" if is_whitelist else "NOT "
     if not value.is_array:
         text = to_text(value).text
-        return Sql(f"CASE WHEN {text} {word}IN ({said}) THEN {text} END", "string")
+        return Sql(f"CASE WHEN {text} {word}IN ({kept}) THEN {text} END", "string")
     return Sql(
-        f"list_filter({value.text}, lambda {EACH}: {EACH} {word}IN ({said}))", "array<string>"
+        f"list_filter({value.text}, lambda {EACH}: {EACH} {word}IN ({kept}))", "array<string>"
     )
 
 

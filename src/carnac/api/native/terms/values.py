@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from carnac.api.sql.requests import Unreadable
 from carnac.core.quoting import quote, quote_text
 from carnac.core.segments.segment import TIME_COLUMN, ColumnType
+from carnac.core.texts import short
 
 Kind = Literal[
     "string", "long", "double", "float", "bool", "json", "hll", "theta", "quantiles",
@@ -85,7 +88,7 @@ TIME = Sql(f"epoch_ms({TIME_SQL})", "long")
 EACH = "__one"
 """One value of a list, inside a lambda: no column that a user writes has such a name."""
 NULL = Sql("CAST(NULL AS VARCHAR)", "string", None, is_literal=True)
-TYPES_SAID = {
+TYPES_SAID: Mapping[str, Kind] = {
     "STRING": "string",
     "LONG": "long",
     "DOUBLE": "double",
@@ -117,8 +120,23 @@ def element(kind: Kind) -> Kind:
     return kind[6:-1] if kind.startswith("array<") else kind  # type: ignore[return-value]
 
 
+def said(value: object) -> str:
+    """Return the text of a value.
+
+    Raises:
+        Unreadable: It is a list or an object, which no text stands for.
+    """
+    if isinstance(value, list | Mapping):
+        raise Unreadable(f"{short(value)} stands where a text, a number or null must be")
+    return {True: "true", False: "false"}[value] if isinstance(value, bool) else str(value)
+
+
 def literal(value: object) -> Sql:
-    """Return a literal; values other than null, numbers and booleans become texts."""
+    """Return a literal; values other than null, numbers and booleans become texts.
+
+    Raises:
+        Unreadable: It is a list or an object.
+    """
     if value is None:
         return NULL
     if isinstance(value, bool):
@@ -128,7 +146,7 @@ def literal(value: object) -> Sql:
     if isinstance(value, float):
         text = repr(value) if math.isfinite(value) else quote_text(str(value))
         return Sql(f"CAST({text} AS DOUBLE)", "double", value, is_literal=True)
-    return Sql(quote_text(str(value)), "string", str(value), is_literal=True)
+    return Sql(quote_text(said(value)), "string", said(value), is_literal=True)
 
 
 def to_text(value: Sql) -> Sql:
