@@ -147,6 +147,12 @@ def test_a_text_that_is_no_json_is_sent_as_a_text(door: InProcessClient) -> None
     assert [value for [value] in found] == ["a10", "a9", "", None, "b"]
 
 
+def test_two_lists_are_grouped_by_every_combination(door: InProcessClient) -> None:
+    found = ask(door, "groupBy", dataSource=LISTS, dimensions=["a", "b"], aggregations=COUNT)
+    pairs = [(one["event"]["a"], one["event"]["b"], one["event"]["n"]) for one in found]
+    assert pairs == [(None, None, 1), *((a, b, 1) for a in "xy" for b in "123")]
+
+
 def test_a_column_may_have_any_name(door: InProcessClient) -> None:
     row = {"type": "inline", "columnNames": ["t", "one"], "rows": [["x,y", "!"]]}
     listed = {"type": "expression", "name": "a", "expression": "string_to_mv(t, ',')"}

@@ -128,12 +128,12 @@ class Groups:
         query = self.query
         said = ", ".join(f"{one.value.text} AS {one.alias}" for one in self.columns) or "1 AS c0"
         rows = f"{query.source.sql}{query.where()}"
-        if self._unnested:
-            each_of = ", ".join(
-                f"unnest(CASE WHEN len({text}) > 0 THEN {text} ELSE [NULL] END) AS {alias}"
-                for alias, text in self._unnested
-            )
-            rows = f"(SELECT *, {each_of} FROM {rows})"
+        for (
+            alias,
+            text,
+        ) in self._unnested:  # one by one: lists that are taken apart at once are zipped
+            each_of = f"unnest(CASE WHEN len({text}) > 0 THEN {text} ELSE [NULL] END)"
+            rows = f"(SELECT *, {each_of} AS {alias} FROM {rows})"
         by = ", ".join(str(place) for place in range(1, self.groups + 1))
         return (
             f"SELECT {said} FROM {rows}"
