@@ -194,6 +194,16 @@ def test_unknown_datasources_are_empty(door: InProcessClient) -> None:
             [],
         ),
         (
+            {"type": "bound", "dimension": "t", "upper": "7", "ordering": "numeric"},
+            ["a10", "a9", "", None, "b"],
+        ),
+        ({"type": "bound", "dimension": "t", "lower": "7", "ordering": "numeric"}, []),
+        ({"type": "bound", "dimension": "t", "lower": "a9", "ordering": "numeric"}, ["a9", "b"]),
+        (
+            {"type": "bound", "dimension": "n", "lower": "x", "ordering": "numeric"},
+            ["a10", "a9", "", None],
+        ),
+        (
             {
                 "type": "range",
                 "column": "n",

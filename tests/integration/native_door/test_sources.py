@@ -109,6 +109,32 @@ def test_first_and_last_may_be_null(door: InProcessClient) -> None:
 
 
 @pytest.mark.parametrize(
+    ("block", "count"),
+    [
+        ({"type": "bound", "dimension": "f", "upper": "0.1", "ordering": "numeric"}, 2),
+        ({"type": "bound", "dimension": "f", "lower": "0.2", "ordering": "numeric"}, 1),
+        (
+            {
+                "type": "bound",
+                "dimension": "f",
+                "lower": "0.1",
+                "lowerStrict": True,
+                "ordering": "numeric",
+            },
+            1,
+        ),
+        ({"type": "bound", "dimension": "f", "upper": "1e300", "ordering": "numeric"}, 3),
+        ({"type": "range", "column": "f", "matchValueType": "DOUBLE", "upper": 0.1}, 1),
+        ({"type": "selector", "dimension": "f", "value": "1e300"}, 0),
+    ],
+)
+def test_floats_are_compared_as_floats(
+    door: InProcessClient, block: dict[str, object], count: int
+) -> None:
+    assert len(rows_of(door, FLOATS, "f", filter=block)) == count
+
+
+@pytest.mark.parametrize(
     ("kind", "values", "shown"),
     [
         ("ARRAY<STRING>", [["x", "y"], [], None], [["x", "y"], [], None]),

@@ -7,6 +7,7 @@ numbers where the column is one, or the filter says so; else columns are compare
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from itertools import pairwise
 
@@ -51,6 +52,8 @@ ABSENT = {
     "bloom": "use a filter of type in",
 }
 
+FLOAT_MAX = 3.4028234663852886e38
+"""The largest number that a float holds."""
 TIME_MAX_MS = 1 << 52
 """Numbers beyond are no times of rows."""
 
@@ -112,11 +115,32 @@ def compare(left: Sql, operator: str, value: object, *, as_number: bool | None =
         return f"({left.text} <> {left.text})"
     if left.is_time and isinstance(number.value, int) and abs(number.value) < TIME_MAX_MS:
         return f"({TIME_SQL} {operator} {at_ms(number.value)})"
-    if left.kind == "float" and operator == "=":
-        return f"({left.text} = CAST({number.text} AS FLOAT))"
+    if left.kind == "float":
+        return f"({left.text} {operator} {_as_float(number)})"
     if number.kind == "long" and left.kind == "long":
         return f"({left.text} {operator} {number.text})"
     return f"({to_double(left).text} {operator} {to_double(number).text})"
+
+
+def _as_float(number: Sql) -> str:
+    """Return a number as the float next to it, infinite if there is none so large."""
+    value = float(number.value or 0)
+    nearest = math.copysign(math.inf, value) if abs(value) > FLOAT_MAX else value
+    return f"CAST({literal(nearest).text} AS FLOAT)"
+
+
+def _compare_numeric(left: Sql, operator: str, value: object) -> str:
+    """Return a comparison of numbers, before which all values that are none come, as texts."""
+    is_below, is_number = operator in {"<", "<="}, _number(value) is not None
+    if left.is_number:
+        both = compare(left, operator, value, as_number=True)
+        return both if is_number else f"({left.text} IS NOT NULL AND {not is_below})"
+    text, number = as_text(left), to_double(left)
+    if is_number:
+        both = compare(number, operator, value, as_number=True)
+        return f"CASE WHEN {text} IS NOT NULL THEN coalesce({both}, {is_below}) END"
+    both = compare(left, operator, value, as_number=False)
+    return f"CASE WHEN {number.text} IS NULL THEN {both} ELSE {not is_below} END"
 
 
 def _number(value: object) -> Sql | None:
@@ -197,7 +221,7 @@ def _bound(block: Block, scope: Scope) -> str:
 
     def side(one: Sql, operator: str, value: object) -> str:
         if name == "numeric":
-            return compare(one, operator, value, as_number=True)
+            return _compare_numeric(one, operator, value)
         if name == "lexicographic":
             return compare(one, operator, value, as_number=False)
         keys = (sort_key(of, name) for of in (to_text(one), literal(said(value))))
