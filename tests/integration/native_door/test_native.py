@@ -133,6 +133,9 @@ def test_empty_buckets_are_filled_between_the_rows_of_a_segment(door: InProcessC
     skips = {"context": {"skipEmptyBuckets": "true"}}
     assert ask(door, "timeseries", **day, **nothing, **skips) == []
     assert ask(door, "timeseries", aggregations=COUNT, **nothing, **skips) == []
+    without = ask(door, "timeseries", **{**day, "aggregations": []}, **nothing)
+    assert [row["result"] for row in without] == [{}, {}, {}, {}]
+    assert len(ask(door, "timeseries", aggregations=[])) == 1
     posts = [{"type": "expression", "name": "more", "expression": "n + 1"}]
     with_posts = ask(door, "timeseries", **day, **nothing, postAggregations=posts, limit=1)
     assert [row["result"] for row in with_posts] == [{"n": 0, "more": 1}]

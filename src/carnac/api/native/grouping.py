@@ -135,6 +135,8 @@ class Groups:
             each_of = f"unnest(CASE WHEN len({text}) > 0 THEN {text} ELSE [NULL] END)"
             rows = f"(SELECT *, {each_of} AS {alias} FROM {rows})"
         by = ", ".join(str(place) for place in range(1, self.groups + 1))
+        if not by and having is None:
+            having = "true"  # which makes one row of all rows, also without aggregates
         return (
             f"SELECT {said} FROM {rows}"
             f"{f' GROUP BY {by}' if by else ''}{f' HAVING {having}' if having else ''}"
@@ -147,8 +149,9 @@ class Groups:
             f"CAST(NULL AS {'TIMESTAMPTZ' if name == TIME_COLUMN else sql_type(one.kind)}) AS {quote(name)}"
             for name, one in source.items()
         ]
-        said = ", ".join(one.value.text for one in self.columns[self.groups :]) or "1"
-        return f"SELECT {said} FROM (SELECT {', '.join(nulls) or '1'} WHERE false)"
+        rest = self.columns[self.groups :]
+        said = ", ".join(f"{one.value.text} AS {one.alias}" for one in rest) or "1"
+        return f"SELECT {said} FROM (SELECT {', '.join(nulls) or '1'} WHERE false) HAVING true"
 
 
 def _null(value: Sql) -> Sql:
