@@ -109,6 +109,54 @@ def test_first_and_last_may_be_null(door: InProcessClient) -> None:
 
 
 @pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ({}, {"buckets": 4, "rows": 3}),
+        ({"limit": 3}, {"buckets": 3, "rows": 1}),
+        ({"limit": 1, "descending": True}, {"buckets": 1, "rows": 2}),
+        ({"context": {"skipEmptyBuckets": True}}, {"buckets": 2, "rows": 3}),
+        ({"granularity": "all", "limit": 1}, {"buckets": 1, "rows": 3}),
+        (
+            {
+                "granularity": {
+                    "type": "period",
+                    "period": "P1D",
+                    "timeZone": "America/Los_Angeles",
+                },
+                "intervals": "2013/2014",
+            },
+            {"buckets": 3, "rows": 6},  # a fourth begins before the interval of the query around it
+        ),
+    ],
+)
+def test_an_inner_timeseries_has_its_limit_and_its_empty_buckets(
+    door: InProcessClient, query: dict[str, Any], expected: object
+) -> None:
+    few = {
+        "type": "bound",
+        "dimension": "delay",
+        "lower": "113",
+        "upper": "211",
+        "ordering": "numeric",
+    }
+    asked = {"granularity": "six_hour", "intervals": "2013-01-01/P1D", **query}
+    source = inner("timeseries", filter=few, aggregations=COUNT, **asked)
+    aggregations = [
+        {"type": "count", "name": "buckets"},
+        {"type": "longSum", "name": "rows", "fieldName": "n"},
+    ]
+    [row] = ask(door, "groupBy", dataSource=source, dimensions=[], aggregations=aggregations)
+    assert row["event"] == expected
+
+
+def test_an_inner_timeseries_has_no_grand_total(door: InProcessClient) -> None:
+    source = inner("timeseries", aggregations=COUNT, context={"grandTotal": True})
+    answer = post(door, {**ALL, "queryType": "scan", "dataSource": source})
+    assert answer.status_code == 400
+    assert "a timeseries that is a data source has no grandTotal" in answer.json()["errorMessage"]
+
+
+@pytest.mark.parametrize(
     ("block", "count"),
     [
         ({"type": "bound", "dimension": "f", "upper": "0.1", "ordering": "numeric"}, 2),

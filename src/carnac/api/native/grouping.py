@@ -16,6 +16,7 @@ from carnac.api.native.terms.ordering import sort_key
 from carnac.api.native.terms.posts import Results
 from carnac.api.native.terms.reading import (
     Block,
+    NotHere,
     block_of,
     flag_of,
     list_of,
@@ -187,7 +188,12 @@ def plan_timeseries(query: Query) -> Plan:
     spans = query.spans()
     starts = [] if is_all or skips else _starts(query, spans)
     sql = groups.sql(having="count(*) > 0" if is_all and skips else None)
+    if query.is_inner:
+        if query.flag("grandTotal"):
+            raise NotHere("a timeseries that is a data source has no grandTotal")
+        sql = _with_empty(sql, groups, starts) if starts else sql
     ordered = sql if is_all else f"{sql} ORDER BY c0{' DESC' if descending else ''}"
+    ordered += f" LIMIT {limit}" if query.is_inner and limit else ""
 
     def item(ms: int | None, values: Row) -> dict[str, object]:
         at = None if ms is None else query.time_text(ms)
@@ -210,6 +216,34 @@ def plan_timeseries(query: Query) -> Plan:
         yield from listed(items(rows, ask))
 
     return Plan(ordered, render, *as_source(ordered, groups))
+
+
+def _with_empty(sql: str, groups: Groups, starts: Sequence[int]) -> str:
+    """Return the statement of a timeseries with a row for each bucket that must be there."""
+    bucket, *others = [one.alias for one in groups.columns]
+    said = ", ".join(
+        f"CASE WHEN found.{bucket} IS NULL THEN nothing.{one} ELSE found.{one} END AS {one}"
+        for one in others
+    )
+    first = f"coalesce(found.{bucket}, starts.ms) AS {bucket}"
+    ranges = ", ".join(f"range({start}, {end}, {step})" for start, end, step in _ranges(starts))
+    return (
+        f"SELECT {', '.join([first, said] if said else [first])} FROM ({sql}) AS found"
+        f" FULL JOIN (SELECT unnest(flatten([{ranges}])) AS ms) AS starts ON found.{bucket} = starts.ms"
+        f" CROSS JOIN ({groups.empty()}) AS nothing"
+    )
+
+
+def _ranges(starts: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+    """Yield numbers as ranges: start, end and step."""
+    place = 0
+    while place < len(starts):
+        step = starts[place + 1] - starts[place] if place + 1 < len(starts) else 1
+        last = place
+        while last + 1 < len(starts) and starts[last + 1] - starts[last] == step:
+            last += 1
+        yield starts[place], starts[last] + step, step
+        place = last + 1
 
 
 def _without_buckets(query: Query) -> Query:

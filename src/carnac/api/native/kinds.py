@@ -47,18 +47,18 @@ def plan_query(block: Block, catalog: Catalog) -> Plan:
     return _plan(block, Sources(catalog, _as_source))
 
 
-def _plan(block: Block, sources: Sources) -> Plan:
+def _plan(block: Block, sources: Sources, *, is_inner: bool = False) -> Plan:
     plan = KINDS.get(str(block.get("queryType")))
     if plan is None:
         raise refused(block.get("queryType"), "queryType", KINDS, ABSENT)
-    query = Query(block, sources)
+    query = Query(block, sources, is_inner=is_inner)
     if query.flag("bySegment"):
         raise NotHere("bySegment is not supported; sys.segments lists the segments in SQL")
     return plan(query)
 
 
 def _as_source(block: Block, sources: Sources) -> tuple[str, Mapping[str, Sql]]:
-    found = _plan(block, sources)
+    found = _plan(block, sources, is_inner=True)
     if not found.inner:
         raise NotHere(f"a query of type {block.get('queryType')} cannot be a data source")
     return found.inner, found.columns

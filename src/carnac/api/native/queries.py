@@ -71,12 +71,16 @@ class Plan:
 class Query:
     """The parts that kinds of queries share.
 
+    Args:
+        is_inner: Whether it is the data source of another query.
+
     Raises:
         Unreadable: One of them is wrong, or not supported.
     """
 
-    def __init__(self, block: Block, sources: Sources) -> None:
+    def __init__(self, block: Block, sources: Sources, *, is_inner: bool = False) -> None:
         self.block = block
+        self.is_inner = is_inner
         context = block.get("context")
         self.context: Block = {} if context is None else block_of(context, "context")
         if block.get("dataSource") is None:
