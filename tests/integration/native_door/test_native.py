@@ -330,6 +330,10 @@ def test_sketches_and_what_is_made_of_them(door: InProcessClient) -> None:
             "topN has no aggregator 'x'",
         ),
         (
+            {"queryType": "groupBy", "limitSpec": {"type": "nope"}},
+            "there is no limitSpec 'nope'",
+        ),
+        (
             {
                 "queryType": "scan",
                 "filter": {"type": "selector", "dimension": "carrier", "value": ["AA"]},

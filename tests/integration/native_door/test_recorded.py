@@ -50,6 +50,17 @@ def test_what_a_real_druid_answered(door: InProcessClient) -> None:
     assert len(cases) - len(left_out) >= MATCHED_MIN
 
 
+def test_plans_of_a_real_druid_are_queries(door: InProcessClient) -> None:
+    explained = [case for case in recorded("sql.jsonl") if case["id"].startswith("explain-")]
+    plans = [json.loads(json.loads(case["response_text"])[0]["PLAN"]) for case in explained]
+    queries = [one["query"] for plan in plans for one in plan]
+    assert len(queries) == len(explained) > 0
+    for query in queries:
+        answer = door.post("/druid/v2", json={**query, "context": {}})
+        assert answer.status_code == 200, answer.text
+        assert answer.json(), query
+
+
 def differences(door: InProcessClient, case: dict[str, Any]) -> list[str]:
     body = case.get("body")
     content = body if isinstance(body, str) or body is None else json.dumps(body)

@@ -46,6 +46,7 @@ BUCKETS_MAX = 500_000
 """Buckets of a timeseries, those without rows included."""
 SUBTOTALS_MAX = 100
 _DESCENDING = ("descending", "desc")
+_LIMITS = ("default", "NoopLimitSpec")
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,7 +359,7 @@ def plan_groupby(query: Query) -> Plan:
     block = query.block
     specs = list_of(block, "dimensions")
     subtotals = _subtotals(block)
-    limit_spec = block_of(block.get("limitSpec") or {"type": "default"}, "limitSpec")
+    limit_spec = _limit_spec(block)
     whole = Groups(query, specs)
     parts = [whole] if subtotals is None else [Groups(query, specs, kept) for kept in subtotals]
     selects = [one.sql(having=compile_having(block.get("having"), one.results)) for one in parts]
@@ -398,6 +399,15 @@ def plan_groupby(query: Query) -> Plan:
     return Plan(sql, render, *as_source(sql, whole))
 
 
+def _limit_spec(block: Block) -> Block:
+    """Return the limitSpec; without one, or in plans of Druid's SQL, there is no limit."""
+    spec = block_of(block.get("limitSpec") or {}, "limitSpec")
+    kind = spec.get("type", "default")
+    if kind not in _LIMITS:
+        raise refused(kind, "limitSpec", _LIMITS, {})
+    return spec if kind == "default" else {}
+
+
 def _subtotals(block: Block) -> list[list[str]] | None:
     if block.get("subtotalsSpec") is None:
         return None
@@ -411,8 +421,6 @@ def _subtotals(block: Block) -> list[list[str]] | None:
 
 def _limit_order(spec: Block, groups: Groups) -> list[str]:
     """Return what a limitSpec sorts by."""
-    if spec.get("type", "default") != "default":
-        raise refused(spec.get("type"), "limitSpec", ("default",), {})
     found = []
     for one in list_of(spec, "columns"):
         said: Mapping[str, Any] = (
