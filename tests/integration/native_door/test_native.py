@@ -278,6 +278,12 @@ def test_subtotals_having_and_arrays(door: InProcessClient) -> None:
     assert total[-1]["event"] == {"carrier": None, "n": ROWS}
     rows = ask(door, "groupBy", **spec, context={"resultAsArray": True})
     assert rows[-1] == [None, ROWS]
+    names = [{"type": "expression", "name": "of", "expression": "nvl(carrier, 'all')"}]
+    rows = ask(door, "groupBy", **spec, postAggregations=names)
+    assert [one["event"]["of"] for one in rows] == ["AA", "UA", "all"]
+    one = {"type": "dimSelector", "dimension": "carrier", "value": "AA"}
+    [row] = ask(door, "groupBy", **spec, having=one, limitSpec={"type": "NoopLimitSpec"})
+    assert row["event"]["carrier"] == "AA"
 
 
 def test_sketches_and_what_is_made_of_them(door: InProcessClient) -> None:
@@ -328,6 +334,10 @@ def test_sketches_and_what_is_made_of_them(door: InProcessClient) -> None:
         (
             {"queryType": "topN", "dimension": "carrier", "metric": "x", "threshold": 1},
             "topN has no aggregator 'x'",
+        ),
+        (
+            {"queryType": "groupBy", "dimensions": ["carrier"], "subtotalsSpec": [["carier"]]},
+            "subtotalsSpec names 'carier', which is the output name of no dimension",
         ),
         (
             {"queryType": "groupBy", "limitSpec": {"type": "nope"}},

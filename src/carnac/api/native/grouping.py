@@ -77,12 +77,15 @@ class Groups:
         self.query = query
         scope = query.scope
         self._unnested: list[tuple[str, str]] = []
-        self.dimensions = [self._single(read_dimension(one, scope), one) for one in dimensions]
+        each = [self._single(read_dimension(one, scope), one) for one in dimensions]
+        self.dimensions = [
+            one if kept is None or one.name in kept else Dimension(one.name, _null(one.value))
+            for one in each
+        ]
         rows = Grouped(scope, kept)
         self.measures = [read_measure(one, rows) for one in list_of(query.block, "aggregations")]
         self.results = Results({one.name: one.value for one in self.dimensions}, self.measures)
         posts = [self.results.add(one) for one in list_of(query.block, "postAggregations")]
-        self._kept = kept
         is_final = flag_of(query.context, "finalize", default=True)
         values = [(one.name, one.value if is_final else one.state) for one in self.measures]
         self.columns: list[Column] = []
@@ -91,8 +94,7 @@ class Groups:
                 raise Unreadable("a granularity needs a data source whose rows have a time")
             self._add("", Sql(bucket_ms(query.granularity, TIME), "long"))
         for one in self.dimensions:
-            is_kept = kept is None or one.name in kept
-            self._add(one.name, one.value if is_kept else _null(one.value))
+            self._add(one.name, one.value)
         self.groups = len(self.columns)
         for name, value in [*values, *posts]:
             self._add(name, to_value(value))
@@ -358,9 +360,9 @@ def plan_groupby(query: Query) -> Plan:
     """Return a groupBy: an event for each combination of values of dimensions, and each bucket."""
     block = query.block
     specs = list_of(block, "dimensions")
-    subtotals = _subtotals(block)
     limit_spec = _limit_spec(block)
     whole = Groups(query, specs)
+    subtotals = _subtotals(block, [one.name for one in whole.dimensions])
     parts = [whole] if subtotals is None else [Groups(query, specs, kept) for kept in subtotals]
     selects = [one.sql(having=compile_having(block.get("having"), one.results)) for one in parts]
     order = _limit_order(limit_spec, whole)
@@ -408,13 +410,24 @@ def _limit_spec(block: Block) -> Block:
     return spec if kind == "default" else {}
 
 
-def _subtotals(block: Block) -> list[list[str]] | None:
+def _subtotals(block: Block, names: Sequence[str]) -> list[list[str]] | None:
+    """Return the sets of dimensions that rows are grouped by; None: by all of them, once.
+
+    Args:
+        names: Of all dimensions.
+    """
     if block.get("subtotalsSpec") is None:
         return None
     found = list_of(block, "subtotalsSpec")
     if len(found) > SUBTOTALS_MAX or not all(isinstance(one, list) for one in found) or not found:
         raise Unreadable(
             f"subtotalsSpec must be a list of 1 to {SUBTOTALS_MAX} lists of dimensions"
+        )
+    unknown = [one for kept in found for one in kept if one not in names]
+    if unknown:
+        raise Unreadable(
+            f"subtotalsSpec names {short(unknown[0])}, which is the output name of no dimension;"
+            f" there are {', '.join(names)}"
         )
     return found
 
