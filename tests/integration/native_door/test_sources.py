@@ -236,3 +236,45 @@ def test_a_column_may_have_any_name(door: InProcessClient) -> None:
     assert rows_of(door, row, "one", virtualColumns=[listed], filter=test) == [["!"]]
     named = [{"type": "expression", "name": "w", "expression": "lookup(k, 'names')"}]
     assert rows_of(door, NAMES, "w", virtualColumns=named) == [["American"], [None]]
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        ("INNER", []),
+        ("LEFT", [(None, 6)]),
+        ("RIGHT", [("American", 1), ("Nobody", 1)]),
+        ("FULL", [(None, 6), ("American", 1), ("Nobody", 1)]),
+    ],
+)
+def test_intervals_are_of_the_left_side_of_a_join(
+    door: InProcessClient, kind: str, expected: object
+) -> None:
+    join = {
+        "type": "join",
+        "left": "flights",
+        "right": NAMES,
+        "rightPrefix": "r.",
+        "condition": '(carrier == "r.k")',
+        "joinType": kind,
+    }
+    outer = {**join, "left": join, "rightPrefix": "s.", "joinType": "LEFT"}
+    for source in (join, outer, {"type": "filter", "base": join, "filter": {"type": "true"}}):
+        asked = {"dataSource": source, "intervals": "2013-01-02/P1D"}
+        found = ask(door, "groupBy", **asked, dimensions=["r.v"], aggregations=COUNT)
+        assert [(one["event"]["r.v"], one["event"]["n"]) for one in found] == expected
+
+
+def test_rows_without_a_time_have_no_buckets(door: InProcessClient) -> None:
+    join = {
+        "type": "join",
+        "left": "flights",
+        "right": NAMES,
+        "rightPrefix": "r.",
+        "condition": '(carrier == "r.k")',
+        "joinType": "FULL",
+    }
+    query = {**ALL, "queryType": "timeseries", "dataSource": join, "granularity": "day"}
+    answer = post(door, query)
+    assert answer.status_code == 400
+    assert "ask for granularity all" in answer.json()["errorMessage"]

@@ -92,6 +92,10 @@ class Groups:
         if query.has_buckets:
             if not scope.has_time:
                 raise Unreadable("a granularity needs a data source whose rows have a time")
+            if query.source.may_lack_time:
+                raise NotHere(
+                    "rows of the right side of a RIGHT or FULL join may have no time: ask for granularity all"
+                )
             self._add("", Sql(bucket_ms(query.granularity, TIME), "long"))
         for one in self.dimensions:
             self._add(one.name, one.value)

@@ -97,10 +97,13 @@ class Query:
         self.granularity = read_granularity(block.get("granularity"))
         self.scope = Scope(self.source.columns, blocks_of(block, "virtualColumns"))
         self.filter = compile_filter(block.get("filter"), self.scope)
+        if self.source.may_lack_time:
+            self.source = self.source.within(self._within() or "true")
 
     def where(self) -> str:
         """Return the WHERE clause: intervals and the filter."""
-        tests = [one for one in (self._within(), self.filter) if one is not None]
+        within = None if self.source.may_lack_time else self._within()
+        tests = [one for one in (within, self.filter) if one is not None]
         return f" WHERE {' AND '.join(tests)}" if tests else ""
 
     def flag(self, name: str) -> bool:

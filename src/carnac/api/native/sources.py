@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -59,12 +59,26 @@ class Source:
         columns: By name, in order.
         names: Datasources whose segments are read.
         is_missing: There is no such datasource, or the query that it is has none.
+        narrowed: Returns it with a condition on its time; None: a WHERE does that. Rows of the right side of a join
+            that no row on the left matches have no time, and stay.
     """
 
     sql: str
     columns: Mapping[str, Sql]
     names: Sequence[str] = ()
     is_missing: bool = False
+    narrowed: Callable[[str], Source] | None = None
+
+    @property
+    def may_lack_time(self) -> bool:
+        """Whether rows may have no time where others have one."""
+        return self.narrowed is not None
+
+    def within(self, test: str) -> Source:
+        """Return the source with the rows that meet a condition on their time."""
+        if self.narrowed is not None:
+            return replace(self.narrowed(test), narrowed=self.narrowed)
+        return replace(self, sql=f"(SELECT * FROM {self.sql} WHERE {test})")
 
     def segments(self, catalog: Catalog, intervals: IntervalSet) -> list[VisibleSegment]:
         """Return the segments that overlap intervals."""
@@ -143,11 +157,11 @@ class Sources:
         return Source(f"lookup.{quote(name)}", texts)
 
     def _filtered(self, block: Block) -> Source:
-        base = self.read(block.get("base"))
-        where = compile_filter(block_of(block.get("filter"), "filter"), Scope(base.columns))
-        return Source(
-            f"(SELECT * FROM {base.sql} WHERE {where})", base.columns, base.names, base.is_missing
-        )
+        def around(base: Source) -> Source:
+            where = compile_filter(block_of(block.get("filter"), "filter"), Scope(base.columns))
+            return replace(base, sql=f"(SELECT * FROM {base.sql} WHERE {where})")
+
+        return _around(self.read(block.get("base")), around)
 
     def _joined(self, block: Block) -> Source:
         left, right = self.read(block.get("left")), self.read(block.get("right"))
@@ -160,10 +174,13 @@ class Sources:
         scope = Scope({**ours, **theirs})
         test = to_bool(compile_expression(block.get("condition"), scope.find)).text
         more = "".join(f", {one.text} AS {quote(name)}" for name, one in theirs.items())
-        both = f"{left.sql} AS l {kind} JOIN {right.sql} AS r ON {test}"
         columns = {name: Sql(quote(name), one.kind) for name, one in theirs.items()}
-        sql = f"(SELECT l.*{more} FROM {both})"
-        return Source(sql, {**left.columns, **columns}, left.names, left.is_missing)
+
+        def around(left: Source) -> Source:
+            sql = f"(SELECT l.*{more} FROM {left.sql} AS l {kind} JOIN {right.sql} AS r ON {test})"
+            return replace(left, sql=sql, columns={**left.columns, **columns})
+
+        return _around(left, around, keeps_right=kind in {"RIGHT", "FULL"})
 
     def _unnested(self, block: Block) -> Source:
         base = self.read(block.get("base"))
@@ -172,16 +189,61 @@ class Sources:
         found = compile_expression(virtual.get("expression"), Scope(base.columns).find)
         each = f"unnest({found.text})" if found.is_array else found.text
         columns = {**base.columns, name: Sql(quote(name), element(found.kind))}
-        sql = f"(SELECT *, {each} AS {quote(name)} FROM {base.sql})"
         test = compile_filter(block.get("unnestFilter"), Scope(columns))
-        sql = f"(SELECT * FROM {sql} WHERE {test})" if test else sql
-        return Source(sql, columns, base.names, base.is_missing)
+
+        def around(base: Source) -> Source:
+            sql = f"(SELECT *, {each} AS {quote(name)} FROM {base.sql})"
+            sql = f"(SELECT * FROM {sql} WHERE {test})" if test else sql
+            return replace(base, sql=sql, columns=columns)
+
+        return _around(base, around)
+
+
+def _around(
+    base: Source, around: Callable[[Source], Source], *, keeps_right: bool = False
+) -> Source:
+    """Return a source around another one, whose rows have its time.
+
+    Args:
+        keeps_right: Whether rows are added that have no time.
+    """
+    if not keeps_right and base.narrowed is None:
+        return around(base)
+    return replace(around(base), narrowed=lambda test: around(base.within(test)))
 
 
 def _of(side: str, name: str, column: Sql) -> Sql:
     """Return a column of one side of a join."""
     text = f"{side}.{quote(name)}"
     return Sql(f"epoch_ms({text})" if column.is_time else text, column.kind)
+
+
+def _kind_of(cells: Sequence[object], wanted: str) -> Kind:
+    """Return the type of a column that a query brings: the one that it says, else one that all values fit in."""
+    kind = TYPES_SAID.get(wanted)
+    are_lists = any(isinstance(one, list) for one in cells)
+    if kind == "string" and are_lists:  # Druid's name of several texts, too
+        return "array<string>"
+    if kind is not None:
+        return kind
+    if any(isinstance(one, Mapping) for one in cells):
+        return "json"
+    if not are_lists:
+        return common_kind([literal(one) for one in cells])
+    items = [literal(item) for one in cells for item in (one if isinstance(one, list) else [one])]
+    return f"array<{common_kind(items)}>"  # type: ignore[return-value]
+
+
+def _cell(value: object, kind: Kind) -> str:
+    """Return a value that a query brings, in the type of its column."""
+    if value is None:
+        return f"CAST(NULL AS {sql_type(kind)})"
+    if kind == "json":
+        return quote_text(msgspec.json.encode(value).decode())
+    if isinstance(value, list) and kind.startswith("array<"):
+        items = ", ".join(cast_to(literal(one), element(kind)).text for one in value)
+        return f"CAST([{items}] AS {sql_type(kind)})"
+    return cast_to(literal(value), kind).text
 
 
 def _inline(block: Block) -> Source:
@@ -215,31 +277,3 @@ def _inline(block: Block) -> Source:
         made = f"(SELECT {mapped} FROM (VALUES {values}) AS inlined({listed}))"
         return Source(made, {**columns, **with_time({})})
     return Source(f"(SELECT * FROM (VALUES {values}) AS inlined({listed}))", columns)
-
-
-def _kind_of(cells: Sequence[object], wanted: str) -> Kind:
-    """Return the type of a column that a query brings: the one that it says, else one that all values fit in."""
-    kind = TYPES_SAID.get(wanted)
-    are_lists = any(isinstance(one, list) for one in cells)
-    if kind == "string" and are_lists:  # Druid's name of several texts, too
-        return "array<string>"
-    if kind is not None:
-        return kind
-    if any(isinstance(one, Mapping) for one in cells):
-        return "json"
-    if not are_lists:
-        return common_kind([literal(one) for one in cells])
-    items = [literal(item) for one in cells for item in (one if isinstance(one, list) else [one])]
-    return f"array<{common_kind(items)}>"  # type: ignore[return-value]
-
-
-def _cell(value: object, kind: Kind) -> str:
-    """Return a value that a query brings, in the type of its column."""
-    if value is None:
-        return f"CAST(NULL AS {sql_type(kind)})"
-    if kind == "json":
-        return quote_text(msgspec.json.encode(value).decode())
-    if isinstance(value, list) and kind.startswith("array<"):
-        items = ", ".join(cast_to(literal(one), element(kind)).text for one in value)
-        return f"CAST([{items}] AS {sql_type(kind)})"
-    return cast_to(literal(value), kind).text
