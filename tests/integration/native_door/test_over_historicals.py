@@ -79,6 +79,53 @@ QUERIES: dict[str, dict[str, Any]] = {
         "limit": 1,
     },
     "search": {**ALL, "queryType": "search", "query": {"type": "contains", "value": "a"}},
+    "nothing": {**ALL, "queryType": "timeseries", "aggregations": []},
+    "inner timeseries": {
+        **ALL,
+        "queryType": "groupBy",
+        "dimensions": [],
+        "aggregations": [COUNT, {**SUM, "fieldName": "sum"}],
+        "dataSource": {
+            "type": "query",
+            "query": {
+                **ALL,
+                "queryType": "timeseries",
+                "granularity": "hour",
+                "filter": {"type": "selector", "dimension": "kind", "value": "a"},
+                "aggregations": [SUM],
+            },
+        },
+    },
+    "full join": {
+        **ALL,
+        "queryType": "groupBy",
+        "intervals": ["2013-01-02/P1D"],
+        "dimensions": ["kind", "r.v"],
+        "aggregations": [COUNT, SUM],
+        "dataSource": {
+            "type": "join",
+            "left": "events",
+            "right": {"type": "inline", "columnNames": ["k", "v"], "rows": [["a", 1], ["z", 2]]},
+            "rightPrefix": "r.",
+            "condition": '(kind == "r.k")',
+            "joinType": "FULL",
+        },
+    },
+    "inner sketches": {
+        **ALL,
+        "queryType": "timeseries",
+        "aggregations": [{"type": "HLLSketchMerge", "name": "kinds", "fieldName": "kinds"}],
+        "dataSource": {
+            "type": "query",
+            "query": {
+                **ALL,
+                "queryType": "groupBy",
+                "dimensions": [],
+                "granularity": "day",
+                "aggregations": [USERS],
+            },
+        },
+    },
     "timeBoundary": {"queryType": "timeBoundary", "dataSource": "events"},
 }
 

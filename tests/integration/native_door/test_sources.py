@@ -109,6 +109,63 @@ def test_first_and_last_may_be_null(door: InProcessClient) -> None:
 
 
 @pytest.mark.parametrize(
+    ("made", "merged", "field", "expected"),
+    [
+        ("HLLSketchBuild", "HLLSketchMerge", "delay", ROWS),
+        ("HLLSketchBuild", "HLLSketchBuild", "delay", ROWS),
+        ("hyperUnique", "hyperUnique", "carrier", 2),
+        ("thetaSketch", "thetaSketch", "delay", ROWS),
+        ("quantilesDoublesSketch", "quantilesDoublesSketch", "delay", 3.0),
+    ],
+)
+def test_sketches_of_an_inner_query_are_merged(
+    door: InProcessClient, made: str, merged: str, field: str, expected: float
+) -> None:
+    source = inner(
+        *("groupBy",),
+        dimensions=["carrier"],
+        aggregations=[{"type": made, "name": "u", "fieldName": field}],
+    )
+    aggregations = [{"type": merged, "name": "u", "fieldName": "u"}]
+    quantile = {
+        "type": "quantilesDoublesSketchToQuantile",
+        "name": "most",
+        "field": {"type": "fieldAccess", "fieldName": "u"},
+        "fraction": 1,
+    }
+    posts = [quantile] if made.startswith("quantiles") else []
+    found = ask(
+        *(door, "groupBy"),
+        dataSource=source,
+        dimensions=[],
+        aggregations=aggregations,
+        postAggregations=posts,
+    )
+    event = found[0]["event"]
+    assert event.get("most", event["u"]) == pytest.approx(320 if posts else expected, abs=0.01)
+
+
+def test_an_inner_query_is_sorted_by_what_its_sketches_estimate(door: InProcessClient) -> None:
+    for kind, name in (("HLLSketchBuild", "hll"), ("quantilesDoublesSketch", "quantiles")):
+        made = [{"type": kind, "name": name, "fieldName": "delay"}]
+        most = {"dimension": "carrier", "metric": name, "threshold": 1, "aggregations": made}
+        assert rows_of(door, inner("topN", **most), "carrier") == [["AA"]]
+        columns = [{"dimension": name, "direction": "DESC"}]
+        limit = {"limitSpec": {"type": "default", "limit": 1, "columns": columns}}
+        first = inner("groupBy", dimensions=["carrier"], aggregations=made, **limit)
+        assert rows_of(door, first, "carrier") == [["AA"]]
+
+
+def test_an_inner_query_gives_estimates_if_it_says_so(door: InProcessClient) -> None:
+    made = [{"type": "HLLSketchBuild", "name": "u", "fieldName": "delay"}]
+    final = {"context": {"finalize": True}}
+    source = inner("groupBy", dimensions=["carrier"], aggregations=made, **final)
+    added = [{"type": "doubleSum", "name": "u", "fieldName": "u"}]
+    [row] = ask(door, "timeseries", dataSource=source, aggregations=added)
+    assert row["result"]["u"] == pytest.approx(ROWS, abs=0.01)
+
+
+@pytest.mark.parametrize(
     ("query", "expected"),
     [
         ({}, {"buckets": 4, "rows": 3}),

@@ -141,6 +141,44 @@ def test_sketches_work_in_groups_subqueries_and_joins(
     assert table.schema.names == ["g", "theta_estimate(sketch)", "everything"]
 
 
+PER = 'SELECT g, n, DS_HLL("user") AS u, DS_HLL(h) AS "user", DS_QUANTILES_SKETCH(n) AS d FROM s GROUP BY ALL'
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        (f"SELECT hll_estimate(DS_HLL(u)) FROM ({PER})", 7),
+        (f"SELECT APPROX_COUNT_DISTINCT_DS_HLL(u) FROM (SELECT * EXCLUDE (g) FROM ({PER}))", 7),
+        (f"WITH per AS ({PER}) SELECT hll_estimate(DS_HLL(u)) FROM per", 7),
+        (f"WITH per(a, b, c) AS ({PER}) SELECT hll_estimate(DS_HLL(p.c)) FROM per AS p", 7),
+        (f'SELECT hll_estimate(DS_HLL("user")) FROM ({PER})', 29),
+        (f"SELECT hll_estimate(DS_HLL(x.e)) FROM (SELECT u AS e FROM ({PER})) AS x, s", 7),
+        (f"SELECT hll_estimate(DS_HLL(u)) FROM ({PER} UNION ALL BY NAME {PER})", 7),
+        (f"SELECT hll_estimate(DS_HLL(c)) FROM ({PER} UNION ALL {PER}) AS x(a, b, c)", 7),
+        (f"SELECT hll_estimate(DS_HLL(CASE WHEN n < 3 THEN u END)) FROM ({PER})", 3),
+        (
+            f"SELECT hll_estimate(DS_HLL(u)) FROM (SELECT any_value(u) AS u FROM ({PER}) GROUP BY n)",
+            7,
+        ),
+        (f"SELECT (SELECT hll_estimate(DS_HLL(u)) FROM ({PER}))", 7),
+        (f"SELECT quantile(DS_QUANTILES_SKETCH(d), 1) FROM ({PER})", 19),
+        (f"SELECT quantile(d, 1) FROM ({PER} ORDER BY n DESC LIMIT 1)", 19),
+        ("SELECT hll_estimate(DS_HLL(h)) FROM (SELECT g AS h FROM s)", 2),
+        ("SELECT hll_estimate(DS_HLL(coalesce(nullif(n, 1), x))) FROM s", 20),
+        ("SELECT hll_estimate(DS_HLL(n)) FROM (SELECT n FROM s UNION ALL SELECT x FROM s)", 30),
+        ("SELECT hll_estimate(DS_HLL(n)) FROM (SELECT x AS n FROM s)", 20),
+        ("SELECT hll_estimate(DS_HLL(u)) FROM (SELECT hll_estimate(DS_HLL(h)) AS u FROM s)", 1),
+    ],
+)
+def test_sketches_that_a_subquery_makes_are_merged(
+    engine: QueryEngine, sketched: MemoryCatalog, sql: str, expected: float
+) -> None:
+    table = engine.run_query(sql, sketched).table
+    assert isinstance(table, pa.Table)
+    (found,) = table.column(0).to_pylist()
+    assert found == pytest.approx(expected, abs=0.01)
+
+
 @pytest.mark.parametrize(
     ("sql", "message"),
     [

@@ -9,7 +9,7 @@ from typing import Any
 
 from carnac.api.native.queries import Ask, Plan, Query, Row, Rows
 from carnac.api.native.shapes import each, filled, listed, runs
-from carnac.api.native.terms.aggregators import Grouped, read_measure
+from carnac.api.native.terms.aggregators import Grouped, read_measure, seen
 from carnac.api.native.terms.dimensions import Dimension, read_dimension
 from carnac.api.native.terms.having import compile_having
 from carnac.api.native.terms.ordering import sort_key
@@ -62,6 +62,11 @@ class Column:
         """The column as a statement around this one sees it."""
         return Sql(self.alias, self.value.kind)
 
+    @property
+    def key(self) -> Sql:
+        """What it is sorted by: of a sketch, how much it has seen."""
+        return seen(self.outside)
+
 
 class Groups:
     """The columns of a statement over groups: bucket, dimensions, aggregators and post-aggregators.
@@ -86,7 +91,8 @@ class Groups:
         self.measures = [read_measure(one, rows) for one in list_of(query.block, "aggregations")]
         self.results = Results({one.name: one.value for one in self.dimensions}, self.measures)
         posts = [self.results.add(one) for one in list_of(query.block, "postAggregations")]
-        is_final = flag_of(query.context, "finalize", default=True)
+        # states of an inner query can be merged by the one around it, as in Druid
+        is_final = flag_of(query.context, "finalize", default=not query.is_inner)
         values = [(one.name, one.value if is_final else one.state) for one in self.measures]
         self.columns: list[Column] = []
         if query.has_buckets:
@@ -343,7 +349,7 @@ def _metric(value: object, groups: Groups) -> tuple[str, tuple[str, str, object]
             there_are = f"; there are {', '.join(groups.names[1:])}" if groups.names[1:] else ""
             raise Unreadable(f"topN has no aggregator {short(metric)} for its metric{there_are}")
         way = "ASC NULLS FIRST" if inverted else "DESC NULLS LAST"
-        return f"{column.alias} {way}, {dimension.text} NULLS FIRST", None
+        return f"{column.key.text} {way}, {dimension.text} NULLS FIRST", None
     block = block_of(metric, "metric")
     kinds = {
         "dimension": block.get("ordering"),
@@ -453,5 +459,5 @@ def _limit_order(spec: Block, groups: Groups) -> list[str]:
         ordering = said.get("dimensionOrder")
         ordering = ordering.get("type") if isinstance(ordering, Mapping) else ordering
         way = " DESC NULLS LAST" if descends else " NULLS FIRST"
-        found.append(f"{sort_key(column.outside, ordering)}{way}")
+        found.append(f"{sort_key(column.key, ordering)}{way}")
     return found

@@ -1,7 +1,7 @@
 """Sketches in SQL: our names and Druid's, rewritten to a handful of functions over `carnac.sketches`.
 
 An aggregate becomes a function of a list: `hll_merge(s) FILTER (…)` is `__carnac_merge_hll(list(s) FILTER (…))`.
-Druid's aggregates take raw values and sketches alike; which of the two is seen from the column's type.
+Druid's aggregates take raw values and sketches alike; which of the two is seen from the type of what they are given.
 The functions are registered when a query first names one, because they need numpy and datasketches.
 """
 
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from carnac.core.segments.segment import ELEMENT_TYPES, ColumnType
 from carnac.errors import Invalid
 from carnac.ports.memo import Memo
+from carnac.query.rewriting.column_types import ColumnTypes
 from carnac.query.syntax import (
     ASKED,
     NO_LOCATION,
@@ -70,6 +71,10 @@ _RANKS = {"quantiles_rank", "ds_rank"}
 _DISTRIBUTIONS = {"ds_cdf": "cdf", "ds_histogram": "histogram"}
 _STATE_OF = {**_MERGES, "ds_hll": "hll", "ds_theta": "theta", "ds_quantiles_sketch": "quantiles"}
 _STATE_OF |= {name: function.rpartition("_")[2] for name, function in _SETS.items()}
+_TYPES = {"hll": ColumnType.HLL, "theta": ColumnType.THETA, "quantiles": ColumnType.QUANTILES}
+_MADE = {name: _TYPES[kind] for name, kind in _STATE_OF.items()}
+Taken = Mapping[int, ColumnType | None]
+"""Types of the first arguments of calls, by the identity of the call."""
 
 SKETCH_AGGREGATES = frozenset({*_MERGES, *_BUILDS})
 SKETCH_FUNCTIONS = frozenset(
@@ -121,12 +126,6 @@ def rewrite_sketches(
     Raises:
         Invalid: A call has too few or wrong arguments.
     """
-    types: dict[str, ColumnType] = {}
-    for relation in relations:
-        if relation.datasource:
-            types.update(
-                {name.lower(): kind for name, kind in columns(relation.datasource).items()}
-            )
     calls = [
         one
         for one in walk(node)
@@ -135,10 +134,27 @@ def rewrite_sketches(
     ]
     if not calls:
         return
+    taken = _taken(node, calls, relations, columns)
     keep_names(cursor, node, sql, SKETCH_FUNCTIONS)
-    state_kinds = {id(one): _STATE_OF.get(str(one["function_name"]).lower()) for one in calls}
     for one in reversed(calls):  # inner calls first
-        _rewrite(one, types, state_kinds)
+        _rewrite(one, taken)
+
+
+def _taken(
+    node: Node, calls: Sequence[Node], relations: Sequence[Relation], columns: TypesOf
+) -> Taken:
+    """Return what calls are given, as far as it is known."""
+    opened = {id(one.node): columns(one.datasource) for one in relations if one.datasource}
+    types = ColumnTypes(opened, _MADE)
+    types.visit(node)
+    stored = {name.lower(): kind for table in opened.values() for name, kind in table.items()}
+
+    def of(argument: Node) -> ColumnType | None:
+        if types.is_known(argument) or argument["class"] != "COLUMN_REF":
+            return types.of(argument)
+        return stored.get(str(argument["column_names"][-1]).lower())  # of a pivot, say
+
+    return {id(one): of(args[0]) if (args := arguments(one)) else None for one in calls}
 
 
 def keep_names(
@@ -157,10 +173,9 @@ def keep_names(
             item["alias"] = own or text_of(cursor, item)
 
 
-def _rewrite(node: Node, types: dict[str, ColumnType], state_kinds: dict[int, str | None]) -> None:
+def _rewrite(node: Node, taken: Taken) -> None:
     name, args = str(node["function_name"]).lower(), arguments(node)
-    is_plain_quantile = name == "quantile" and not (args and _is_state(args[0], types, state_kinds))
-    if is_plain_quantile:
+    if name == "quantile" and not _is_state(node, taken):
         return
     if node["class"] == "WINDOW":
         raise Invalid(f"{name} cannot be used as a window function", function=name)
@@ -174,7 +189,7 @@ def _rewrite(node: Node, types: dict[str, ColumnType], state_kinds: dict[int, st
         kind = _MERGES[name]
         new = call(f"{PREFIX}merge_{kind}", [_listed(node, args[0]), _size(kind, args[1:2])])
     elif name in _BUILDS:
-        new = _build(name, node, args, types, state_kinds)
+        new = _build(name, node, args, taken)
     elif name in _ESTIMATES:
         new = call(f"{PREFIX}estimate_{_ESTIMATES[name]}", args[:1])
         if len(args) > 1:  # Druid's HLL_SKETCH_ESTIMATE(sketch, round)
@@ -201,22 +216,16 @@ def _rewrite(node: Node, types: dict[str, ColumnType], state_kinds: dict[int, st
     node["alias"], node["query_location"] = alias, location
 
 
-def _build(
-    name: str,
-    node: Node,
-    args: list[Node],
-    types: dict[str, ColumnType],
-    state_kinds: dict[int, str | None],
-) -> Node:
+def _build(name: str, node: Node, args: list[Node], taken: Taken) -> Node:
     kind = _BUILDS[name]
     is_quantile = name == "approx_quantile_ds"
     if is_quantile and len(args) < 2:
         raise Invalid("approx_quantile_ds needs an expression and a fraction", function=name)
     size = _size(kind, args[2:3] if is_quantile else args[1:2])
-    if _is_state(args[0], types, state_kinds):
+    if _is_state(node, taken):
         state = call(f"{PREFIX}merge_{kind}", [_listed(node, args[0]), size])
     else:
-        column = types.get(_column_name(args[0]), ColumnType.STRING)
+        column = taken[id(node)] or ColumnType.STRING
         wanted = "DOUBLE" if kind == "quantiles" else _VALUE_TYPE.get(column, "VARCHAR")
         if column in ELEMENT_TYPES:
             values = call("flatten", [_listed(node, args[0])])
@@ -234,19 +243,10 @@ def _build(
     return call(f"{PREFIX}quantile", [state, cast(args[1], "DOUBLE")]) if is_quantile else state
 
 
-def _is_state(node: Node, types: dict[str, ColumnType], state_kinds: dict[int, str | None]) -> bool:
-    if node["class"] == "COLUMN_REF":
-        kind = types.get(_column_name(node))
-        return kind is not None and kind.is_sketch
-    name = str(node.get("function_name", ""))
-    is_rewritten = name.startswith(
-        (f"{PREFIX}merge", f"{PREFIX}build", f"{PREFIX}intersect", f"{PREFIX}subtract")
-    )
-    return is_rewritten or state_kinds.get(id(node)) is not None
-
-
-def _column_name(node: Node) -> str:
-    return str(node["column_names"][-1]).lower() if node["class"] == "COLUMN_REF" else ""
+def _is_state(call: Node, taken: Taken) -> bool:
+    """Whether a call is given sketches."""
+    kind = taken[id(call)]
+    return kind is not None and kind.is_sketch
 
 
 def _listed(aggregate: Node, argument: Node, *, is_distinct: bool = False) -> Node:

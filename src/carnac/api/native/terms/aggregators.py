@@ -38,7 +38,9 @@ ABSENT = {
     **dict.fromkeys(("KllDoublesSketch", "KllFloatsSketch"), "use quantilesDoublesSketch"),
     "arrayOfDoublesSketch": "use thetaSketch",
 }
-_SKETCHES = frozenset({"hll", "theta", "quantiles"})
+_BUILDS = {"hll": "DS_HLL", "theta": "DS_THETA", "quantiles": "DS_QUANTILES_SKETCH"}
+"""Functions that make sketches of values; `hll_merge` and the like make one of several."""
+_SKETCHES = frozenset(_BUILDS)
 LG_K = 12
 """Of an HLL sketch that says no other."""
 
@@ -154,8 +156,14 @@ def _sketched(value: Sql, kind: Kind) -> Sql:
     return to_text(value) if value.kind in {"bool", "json"} else value
 
 
+def _made(value: Sql, kind: Kind, size: int | None, rows: Grouped) -> str:
+    """Return the sketch of values, or the one that sketches make together: SQL does not always see which they are."""
+    call = f"{kind}_merge" if value.kind == kind else _BUILDS[kind]
+    return rows.of(f"{call}({value.text}, {size})")
+
+
 def _hll(values: list[Sql], rows: Grouped, lg_k: int) -> Sql:
-    made = [rows.of(f"DS_HLL({_sketched(one, 'hll').text}, {lg_k})") for one in values]
+    made = [_made(_sketched(one, "hll"), "hll", lg_k, rows) for one in values]
     return Sql(made[0] if len(made) == 1 else f"HLL_SKETCH_UNION({', '.join(made)})", "hll")
 
 
@@ -164,6 +172,13 @@ def estimate(state: Sql, *, is_round: bool = False) -> Sql:
     name = "THETA_SKETCH_ESTIMATE" if state.kind == "theta" else "HLL_SKETCH_ESTIMATE"
     found = f"coalesce(CAST({name}({state.text}) AS DOUBLE), CAST(0 AS DOUBLE))"
     return Sql(f"CAST(round({found}) AS BIGINT)", "long") if is_round else Sql(found, "double")
+
+
+def seen(value: Sql) -> Sql:
+    """Return how many values a sketch has seen, distinct ones or all; of anything else the value."""
+    if value.kind == "quantiles":
+        return Sql(f"list_sum(DS_HISTOGRAM({value.text}, 0))", "double")
+    return estimate(value) if value.kind in _SKETCHES else value
 
 
 def _cardinality(block: Block, rows: Grouped) -> tuple[Sql, Sql]:
@@ -185,18 +200,14 @@ def _hll_sketch(block: Block, rows: Grouped) -> tuple[Sql, Sql]:
 
 def _theta(block: Block, rows: Grouped) -> tuple[Sql, Sql]:
     size = whole_of(block, "size", 16_384)
-    state = Sql(
-        rows.of(f"DS_THETA({_sketched(_input(block, rows), 'theta').text}, {size})"), "theta"
-    )
+    state = Sql(_made(_sketched(_input(block, rows), "theta"), "theta", size, rows), "theta")
     return estimate(state), state
 
 
 def _quantiles(block: Block, rows: Grouped) -> tuple[Sql, Sql]:
     column = _input(block, rows)
     taken = _sketched(column if column.kind in _SKETCHES else to_double(column), "quantiles")
-    state = Sql(
-        rows.of(f"DS_QUANTILES_SKETCH({taken.text}, {whole_of(block, 'k', 128)})"), "quantiles"
-    )
+    state = Sql(_made(taken, "quantiles", whole_of(block, "k", 128), rows), "quantiles")
     count = Sql(rows.of(f"count({taken.text})"), "long")
     return (state if taken.kind == "quantiles" else count), state
 
