@@ -102,7 +102,7 @@ def _read(path: Path) -> pa.Table:
         )
     try:
         if kind == "parquet":
-            return pyarrow.parquet.read_table(path)
+            return pyarrow.parquet.read_table(path, partitioning=None)
         if kind == "json":
             return pyarrow.json.read_json(path)
         options = pyarrow.csv.ParseOptions(delimiter="\t" if kind == "tsv" else ",")

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from carnac.core.quoting import quote, quote_text
+from carnac.core.quoting import quote, quote_path
 from carnac.core.segments.segment import Segment
 from carnac.ports.queries import LeafSlice
 from carnac.ports.threads import INTERRUPT_S
@@ -30,7 +30,6 @@ from carnac.query.scans import (
     HOUR_SQL,
     NUMBER_COLUMN,
     KeptRows,
-    escape_glob,
     signature_of,
 )
 
@@ -286,7 +285,7 @@ class HotSegments:
             sources = [
                 f"SELECT *, {rows.number}::USMALLINT AS {quote(NUMBER_COLUMN)}, "
                 f"{HOUR_SQL} AS {quote(HOUR_COLUMN)} FROM read_parquet("
-                f"{quote_text(escape_glob(str(batch.files[segment_id][1])))}, hive_partitioning = false)"
+                f"{quote_path(batch.files[segment_id][1])}, hive_partitioning = false)"
                 for segment_id, rows in batch.kept.items()
             ]
             table = f"{quote(batch.name)}.rows"

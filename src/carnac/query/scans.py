@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from carnac.core.log.entries import VisibleSegment
-from carnac.core.quoting import quote, quote_text
+from carnac.core.quoting import quote, quote_path
 from carnac.core.segments.segment import TIME_COLUMN, ColumnType, Segment
 from carnac.core.segments.sql_columns import HIDDEN_PREFIX, SQL_TYPE
 from carnac.core.time.intervals import MAX_MS, MIN_MS, Interval, IntervalSet, format_ms
@@ -34,8 +34,6 @@ HOUR_COLUMN = "__carnac_hour"
 
 HOUR_SQL = hour_sql(quote(TIME_COLUMN))
 """Computes it."""
-
-_WILD = str.maketrans({char: f"[{char}]" for char in "*?["})
 
 _BEGIN = re.compile(
     r"(?P<explain>EXPLAIN (?:ANALYZE )?)?(?P<with>WITH (?:RECURSIVE )?)?(?P<select>SELECT\b|\()?"
@@ -172,7 +170,7 @@ def _sources(
         condition = "" if len(numbers) == some[0].of else _one_of(numbers)
         yield table, condition, quote(HOUR_COLUMN)
     if places:
-        listed = ", ".join(quote_text(escape_glob(str(place))) for place in places)
+        listed = ", ".join(quote_path(place) for place in places)
         yield f"read_parquet([{listed}], hive_partitioning = false)", "", HOUR_SQL
     for one in files:
         if one.segment_id in tables and one.segment_id not in kept:
@@ -193,11 +191,6 @@ def _one_of(numbers: Sequence[int]) -> str:
         return f"{inside} AND {column} IN ({', '.join(map(str, numbers))})"
     ranges = zip(firsts, lasts, strict=True)
     return " OR ".join(f"{column} BETWEEN {first} AND {last}" for first, last in ranges)
-
-
-def escape_glob(path: str) -> str:
-    """Return a path in which nothing is a wild card."""
-    return path.translate(_WILD)
 
 
 def _select_list(columns: Mapping[str, ColumnType], stored: Mapping[str, ColumnType]) -> str:

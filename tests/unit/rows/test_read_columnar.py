@@ -70,6 +70,19 @@ def test_typed_rows_and_rejected_ones(tmp_path: Path, kind: str) -> None:
     assert (missing[0], missing[3]) == (3, "missing timestamp")
 
 
+@pytest.mark.parametrize("name", ["file_row_number", "File_Row_Number"])
+def test_rows_have_their_numbers_beside_a_column_with_the_engines_name_for_them(
+    tmp_path: Path, name: str
+) -> None:
+    table = TABLE.append_column(name, pa.array([9, 9, 9, 9]))
+    found = load(tmp_path / "a.parquet", table, {"n": "long", name: "long"})
+    assert [(line, reason) for line, _, _, reason in found.rejected] == [
+        (2, "not a long: n"),
+        (3, "missing timestamp"),
+    ]
+    assert found.column(name) == [9, 9]
+
+
 @pytest.mark.parametrize("kind", ["parquet", "orc"])
 def test_nested_columns_by_path(tmp_path: Path, kind: str) -> None:
     fields = [

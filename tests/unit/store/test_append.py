@@ -88,6 +88,28 @@ def test_files_are_appended_by_path(store: Store, tmp_path: Path) -> None:
     assert pages(store) == [("Cairn", 1), ("Dolmen", 3)]
 
 
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("x[1].parquet", "x1.parquet"),
+        ("year=2013/x.parquet", "y.parquet"),
+        ("x*.parquet", "x?.parquet"),
+    ],
+)
+def test_a_path_is_one_file_whatever_its_characters_mean_to_an_engine(
+    store: Store, tmp_path: Path, names: tuple[str, str]
+) -> None:
+    for at, name in enumerate(names):
+        path = tmp_path / "input" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        columns = {"page": ["p"], "year": [at], "file_row_number": [7 + at], "File_Index": [9]}
+        pq.write_table(pa.table({"time": [ROWS[at]["time"]], **columns}), path)
+        store.append("years", path)
+    assert store.sql("SELECT * EXCLUDE (__time) FROM years ORDER BY __time").rows() == [
+        {"page": "p", "year": at, "file_row_number": 7 + at, "File_Index": 9} for at in range(2)
+    ]
+
+
 def test_appends_of_one_process_know_nothing_of_each_other(store: Store) -> None:
     other = {
         **SPEC,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from carnac.core.quoting import quote_text
+from carnac.core.quoting import escape_glob, quote_text
 from carnac.ports.memo import Memo
 from carnac.ports.queries import SLICE_BYTES
 from carnac.ports.threads import GRACE_MS, INTERRUPT_S
@@ -19,7 +19,7 @@ from carnac.query.hot import HotSegments
 from carnac.query.intact import IntactFiles, Interrupted, Located
 from carnac.query.newest import TimeEdge, narrowed
 from carnac.query.planning import Scan
-from carnac.query.scans import escape_glob, scan_sql, with_views
+from carnac.query.scans import scan_sql, with_views
 from carnac.query.syntax import parsed
 
 if TYPE_CHECKING:

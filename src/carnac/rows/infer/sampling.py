@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from carnac.core.quoting import quote_text
+from carnac.core.quoting import quote_path, quote_text
 from carnac.core.segments.segment import ColumnType
 from carnac.errors import Invalid
 from carnac.ports.temporary import make_private
@@ -364,7 +364,7 @@ def _dialect(
     try:
         rows = con.execute(
             "SELECT Delimiter, SkipRows, HasHeader FROM"
-            f" sniff_csv({quote_text(str(path))}, strict_mode=false, ignore_errors=true)"
+            f" sniff_csv({quote_path(path)}, strict_mode=false, ignore_errors=true)"
         ).fetchall()
     except duckdb.Error:
         rows = []

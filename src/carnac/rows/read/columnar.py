@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from carnac.core.quoting import quote, quote_text
+from carnac.core.quoting import quote, quote_path, quote_text
 from carnac.core.texts import check_keepable, first_line
 from carnac.core.words import first_of
 from carnac.errors import Invalid
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from carnac.specs.ingest.schema import TimestampSpec
 
 SOURCE_LINE = "__carnac_row"
+ROW_NUMBER = "file_row_number"
+"""Column of the engine's own with the number of a row of Parquet, from 0; a column of the file hides it."""
 
 SCHEMAS_MAX = 100
 """Number of Arrow schemas that are remembered with the engine's types of their columns."""
@@ -71,15 +73,17 @@ def parquet_source(
         Invalid: It is no Parquet file, or a damaged one, or two of its columns have one name; names it.
     """
     binary = ", binary_as_string=true" if binary_as_string else ""
-    relation = f"read_parquet({quote_text(str(path))}, file_row_number=true{binary})"
+    relation = f"read_parquet({quote_path(path)}, hive_partitioning=false{binary})"
     with unreadable(name, "Parquet"):
         types = describe(con, relation)
-    del types["file_row_number"]
     if any("\0" in column or _OF_ENGINE.fullmatch(column) for column in types):
         import pyarrow.parquet as pq
 
         require_own_names(pq.read_schema(path).names, name)
-    return TypedSource(relation, "file_row_number + 1", types, name)
+    if ROW_NUMBER not in map(str.lower, types):
+        return TypedSource(relation, f"{ROW_NUMBER} + 1", types, name)
+    relation = f"(SELECT *, row_number() OVER () AS {SOURCE_LINE} FROM {relation})"
+    return TypedSource(relation, SOURCE_LINE, types, name)
 
 
 def arrow_source(

@@ -13,7 +13,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from carnac.core.quoting import quote, quote_text
+from carnac.core.quoting import quote, quote_path
 from carnac.core.segments.segment import TIME_COLUMN
 from carnac.core.time.intervals import IntervalSet
 from carnac.errors import InvariantError
@@ -244,7 +244,7 @@ class _Loader:
                     con, path, file.url, binary_as_string=file_format.binary_as_string
                 )
                 load_typed(con, source, self._shape, timestamp, paths, file=index)
-                metadata = f"parquet_file_metadata({quote_text(str(path))})"
+                metadata = f"parquet_file_metadata({quote_path(path)})"
                 self.count += count(con, f"SELECT coalesce(sum(num_rows), 0) FROM {metadata}")
                 return
             reader = orc_batches(path, file.url)
