@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 
 from carnac.core.time.intervals import parse_instant as ms
+from tests.integration.spark.druid_documents import DOCUMENTS
 from tests.integration.spark.druid_powers import POWERS
 
 INFINITY = math.inf
@@ -50,7 +51,7 @@ ROW = {
     "flag": True,
     "a": ["foo", "bar", "baz", "foobar"],
     "b": [1, 2, 3, 4, 5],
-    "nested": '{"a": {"b": [10, 20.5]}, "s": "text", "o": {"k": 1}, "none": null}',
+    "nested": '{"a": {"b": [10, 20.5]}, "s": "text", "o": {"k": 1}, "none": null, "t": ["[a] b", "{c}", "[1]"]}',
     "tstr": "2000-02-03T04:05:06",
     "tstr_sql": "2000-02-03 04:05:06",
     "max_long": 2**63 - 1,
@@ -470,21 +471,7 @@ ARRAYS: list[tuple[str, object]] = [
 ]
 
 JSON: list[tuple[str, object]] = [
-    ("json_value(nested, '$.s')", "text"),
-    ("json_value(nested, '$.a.b[0]', 'LONG')", 10),
-    ("json_value(nested, '$.a.b[1]', 'DOUBLE')", 20.5),
-    ("json_value(nested, '$.o')", None),
-    ("json_value(nested, '$.none')", None),
-    ("json_value(nested, '$.missing')", None),
-    ("json_value(nested, '$[\\'s\\']')", "text"),
-    ("json_query(nested, '$.o')", '{"k":1}'),
-    ("json_keys(nested, '$.o')", ["k"]),
-    ("parse_json('{\"a\": 1}')", '{"a": 1}'),
-    ("parse_json('{bad')", None),
-    ("try_parse_json('[1]')", "[1]"),
-    ("to_json_string(x)", '"foo"'),
-    ("to_json_string(y)", "2"),
-    ("json_object('k', x, 'n', null)", '{"k":"foo","n":null}'),
+    *DOCUMENTS,
 ]
 
 CASES = [

@@ -147,12 +147,12 @@ def check_path(name: str, path: Sql) -> str:
 
 def _json_value(arguments: Sequence[Sql]) -> Sql:
     """Take a scalar out of JSON; an object or an array there gives null."""
-    path = check_path("json_value", arguments[1])
-    found = f"get_json_object({to_text(arguments[0]).text}, {path})"
-    text = (
-        f"CASE WHEN NOT startswith({found}, '{{') AND NOT startswith({found}, '[') THEN {found} END"
-    )
-    value = Sql(text, "string")
+    path, json = check_path("json_value", arguments[1]), to_text(arguments[0]).text
+    found = f"get_json_object({json}, {path})"
+    # what a wildcard finds keeps its quotes, so a text that begins with a bracket is no array there
+    quoted = f"get_json_object(concat('[', {json}, ']'), concat('$[*]', substring({path}, 2)))"
+    is_nested = f"left(coalesce({quoted}, {found}), 1) IN ('{{', '[')"
+    value = Sql(f"CASE WHEN NOT {is_nested} THEN {found} END", "string")
     if len(arguments) < 3:
         return value
     name = constant_text("json_value", "the type", arguments[2]).lower()
