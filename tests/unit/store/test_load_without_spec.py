@@ -23,6 +23,7 @@ from tests.support.frames import polars
 pytestmark = pytest.mark.usefixtures("shared_connection")
 
 AT = "2024-03-04T09:00:00Z"
+PAGE = "Carnac é" * 50
 
 
 @pytest.fixture
@@ -112,6 +113,46 @@ def test_an_array_of_json_is_rows_with_their_places(store: Store, tmp_path: Path
     assert (done.report.rows_read, done.report.rejected.count) == (2, 1)
     assert done.report.rejected.examples[0]["line"] == "3"
     assert types(store)["n"] == "BIGINT[]"
+
+
+def test_arrays_one_after_the_other_are_rows_with_their_places(
+    store: Store, tmp_path: Path
+) -> None:
+    path = tmp_path / "pages.json"
+    path.write_text(
+        f'[{{"time": "{AT}", "n": 1}}]\n[] [\n{{"time": "{AT}", "n": 2}},\n{{"n": 3}}]\n'
+    )
+    done = store.append("t", path, time={"column": "time", "format": "iso"})
+    assert rows(store, "n") == [(1,), (2,)]
+    assert done.report is not None
+    (bad,) = done.report.rejected.examples
+    assert (bad["line"], bad["reason"]) == ("4", "missing timestamp")
+
+
+@pytest.mark.parametrize("count", [2, 11_000])
+@pytest.mark.parametrize(
+    ("end", "place"),
+    [
+        ('{"n": 1,}]', (1, 8)),
+        ('{"n": 1} {"n": 2}]', (1, 9)),
+        ('{"n": 1', (1, 7)),
+        ('{"n": 1},\n]', (2, 10)),
+        ('{"n": 1}]\n, [{"n": 1}]', (2, 10)),
+        ('{"n": 1}]\n{"n": 1}', (2, 10)),
+        ('{"n": 1}] [{"n":', (1, 16)),
+        (f'{{"n": {"[" * 100_000}', (1, 0)),
+    ],
+)
+def test_a_mistake_in_an_array_is_named_and_nothing_is_published(
+    store: Store, tmp_path: Path, end: str, place: tuple[int, int], count: int
+) -> None:
+    path = tmp_path / "t.json"
+    start = "[" + f'{{"time": "{AT}", "page": "{PAGE}"}},\n' * count
+    path.write_text(start + end)
+    line, byte = count + place[0], len(start.encode()) + place[1]
+    with pytest.raises(Invalid, match=f"t.json cannot be read: .* line {line}, at byte {byte} "):
+        store.append("t", path)
+    assert not store.datasources()
 
 
 def test_a_decimal_keeps_its_digits_or_says_what_becomes_of_them(store: Store) -> None:

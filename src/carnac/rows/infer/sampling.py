@@ -22,7 +22,7 @@ from carnac.ports.temporary import make_private
 from carnac.rows.duck import connect
 from carnac.rows.infer.columns import SeenTable, look_at, span_ms
 from carnac.rows.normalise.projection import RAW
-from carnac.rows.read.arrays import HEAD_BYTES, begins_array
+from carnac.rows.read.arrays import HEAD_BYTES, begins_array, whole_of_array
 from carnac.rows.read.columnar import orc_batches, require_own_names, unreadable
 from carnac.rows.read.csv import CsvReader, Header
 from carnac.rows.read.discover import discover_fields, type_of
@@ -263,7 +263,8 @@ def _lines_of(file: InputFile, size: int, scratch_dir: str) -> tuple[InputFile, 
     if b"\0" in head[:65536]:
         raise Invalid(f"{file.url} is not text, nor in a format that is read", url=file.url)
     if len(head) > size and begins_array(head[:HEAD_BYTES]):
-        return replace(file, data=head, compression=None), False  # a cut element is rejected
+        whole = whole_of_array(head)
+        return (file if whole is None else replace(file, data=whole, compression=None)), False
     if len(head) <= size:
         return replace(file, data=head, compression=None), True
     cut = head.rfind(b"\n") + 1

@@ -1,21 +1,22 @@
-"""A file of JSON that holds one array: its elements as records, as if each stood on a line of its own."""
+"""A file of JSON that holds an array, or several: elements as records, as if each stood on a line of its own."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from carnac.errors import Invalid
-from carnac.rows.read.lines import BLOCK_BYTES, Records, Reject, escape_bytes, read_bytes
+from carnac.rows.read.lines import BLOCK_BYTES, Records, Reject, read_bytes
 
 ARRAY_BYTES_MAX = 256 << 20
 """An array is taken apart in memory; a larger file must have lines."""
 HEAD_BYTES = 4096
 """White space before the first bracket, at most."""
-REASON_ARRAY = "malformed json array"
 _BLANK = " \t\r\n"
+_BOM = b"\xef\xbb\xbf"
 _ELEMENTS_AT_ONCE = 10_000
 
 
@@ -34,16 +35,26 @@ class Rejoined:
 
 def begins_array(head: bytes) -> bool:
     """Whether the first bytes of a file begin an array of objects."""
-    text = head.removeprefix(b"\xef\xbb\xbf").lstrip(_BLANK.encode())
+    text = head.removeprefix(_BOM).lstrip(_BLANK.encode())
     return text[:1] == b"[" and text[1:].lstrip(_BLANK.encode())[:1] in {b"{", b"]", b""}
+
+
+def whole_of_array(head: bytes) -> bytes | None:
+    """Return the elements that are whole in the first bytes of a file, as an array; None: none is."""
+    text = head.removeprefix(_BOM).decode(errors="ignore")
+    found: list[str] = []
+    with suppress(json.JSONDecodeError):
+        found += (text[start:end] for start, end in _elements(text))
+    return f"[{','.join(found)}]".encode() if found else None
 
 
 @dataclass(slots=True)
 class ArrayReader:
-    """Reads one array; all text from a mistake in it on is one rejected record.
+    """Reads the arrays of a file, one after the other, as the pages of an API are saved.
 
     Attributes:
-        count: Elements so far, the rejected ones included.
+        count: Elements so far.
+        rejects: None: a mistake ends the reading, because what comes after it cannot be told apart.
     """
 
     stream: Any
@@ -55,39 +66,28 @@ class ArrayReader:
         """Yield the elements.
 
         Raises:
-            Invalid: The file is damaged, no UTF-8, or too large for an array.
+            Invalid: The file is damaged, no UTF-8, no JSON, or too large for an array.
         """
         text, shift = self._text()
-        decoder = json.JSONDecoder()
-        at = text.index("[") + 1
-        offset, line, counted = len(text[:at].encode()) + shift, 1 + text.count("\n", 0, at), at
+        offset, line, counted = shift, 1, 0
         found: list[tuple[bytes, int, int]] = []
-        is_first = True
-        while True:
-            start = _skip(text, at)
-            if text[start : start + 1] == "]" and not text[start + 1 :].strip(_BLANK):
-                break
-            if not is_first and text[start : start + 1] == ",":
-                start = _skip(text, start + 1)
-                is_first = True
-            offset += len(text[counted:start].encode())
-            line += text.count("\n", counted, start)
-            counted = start
-            try:
-                if not is_first:
-                    raise ValueError("no comma between two elements")
-                _, at = decoder.raw_decode(text, start)
-            except (ValueError, RecursionError):
+        try:
+            for start, end in _elements(text):
+                offset += len(text[counted:start].encode())
+                line += text.count("\n", counted, start)
+                counted = start
                 self.count += 1
-                raw = escape_bytes(text[start:].encode())
-                self.rejects.append(Reject(line, offset, raw, REASON_ARRAY))
-                break
-            is_first = False
-            self.count += 1
-            found.append((text[start:at].encode() + b"\n", line, offset))
-            if len(found) == _ELEMENTS_AT_ONCE:
-                yield Records.of(*zip(*found, strict=True))
-                found = []
+                found.append((text[start:end].encode() + b"\n", line, offset))
+                if len(found) == _ELEMENTS_AT_ONCE:
+                    yield Records.of(*zip(*found, strict=True))
+                    found = []
+        except json.JSONDecodeError as error:
+            offset = len(text[: error.pos].encode()) + shift
+            raise Invalid(
+                f"input file {self.name} cannot be read: its array of JSON has a mistake in line {error.lineno},"
+                f" at byte {offset} of the file: {error.msg}",
+                url=self.name,
+            ) from None
         if found:
             yield Records.of(*zip(*found, strict=True))
 
@@ -104,11 +104,39 @@ class ArrayReader:
                     url=self.name,
                 )
         data = b"".join(pieces)
-        shift = 3 if data.startswith(b"\xef\xbb\xbf") else 0
+        shift = len(_BOM) if data.startswith(_BOM) else 0
         try:
             return data[shift:].decode(), shift
         except UnicodeDecodeError as error:
             raise Invalid(f"{self.name} is not UTF-8: {error.reason}", url=self.name) from None
+
+
+def _elements(text: str) -> Iterator[tuple[int, int]]:
+    """Yield where each element of the arrays of a text begins and ends.
+
+    Raises:
+        JSONDecodeError: There is a mistake; all elements before it have been yielded.
+    """
+    decoder = json.JSONDecoder(strict=False)  # a raw tab in a text is a mistake of one row
+    at = _skip(text, 0)
+    while at < len(text):
+        if text[at] != "[":
+            raise json.JSONDecodeError("only a further array may come after an array", text, at)
+        at = _skip(text, at + 1)
+        is_open = text[at : at + 1] != "]"
+        while is_open:
+            try:
+                _, end = decoder.raw_decode(text, at)
+            except RecursionError:
+                raise json.JSONDecodeError("too many levels of nesting", text, at) from None
+            yield at, end
+            at = _skip(text, end)
+            mark = text[at : at + 1]
+            if mark not in {",", "]"}:
+                raise json.JSONDecodeError("neither , nor ] comes after an element", text, at)
+            is_open = mark == ","
+            at = _skip(text, at + 1) if is_open else at
+        at = _skip(text, at + 1)
 
 
 def _skip(text: str, at: int) -> int:
