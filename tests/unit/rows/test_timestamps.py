@@ -186,6 +186,11 @@ def test_numbers(cell: Any, kind: str, time: int | str) -> None:
         ("2015-09-12T02:46:58.771+02:00", "yyyy-MM-dd'T'HH:mm:ss.SSSZZ", WIKI),
         ("2015-09-12T00:46:58.771Z", "yyyy-MM-dd'T'HH:mm:ss.SSSZ", WIKI),
         ("2015-09-12T00:46:58.771999", "yyyy-MM-dd'T'HH:mm:ss.SSSSSS", WIKI),
+        ("2015-09-12T00:46:58.771999999", "yyyy-MM-dd'T'HH:mm:ss.SSSSSSSSS", WIKI),
+        ("2015-09-12T02:46:58.771999999+02:00", "yyyy-MM-dd'T'HH:mm:ss.SSSSSSSSSZZ", WIKI),
+        ("1969-12-31 23:59:59.999999999", "yyyy-MM-dd HH:mm:ss.SSSSSSSSS", -1),
+        ("20150912004658771999", "yyyyMMddHHmmssSSSSSS", WIKI),
+        ("20150912004658771999999", "yyyyMMddHHmmssSSSSSSSSS", WIKI),
         ("09/12/2015 00:46", "MM/dd/yyyy HH:mm", 1442018760000),
         ("9/2/2015 0:46", "M/d/yyyy H:mm", 1441154760000),
         ("Sat, 12 Sep 2015 00:46:58", "EEE, dd MMM yyyy HH:mm:ss", WIKI - 771),
@@ -235,6 +240,16 @@ ZONED = [
     ("2021-06-01T00:00:00Z", "Europe/Paris", millis(2021, 6, 1)),
     ("2021-06-01T00:00:00+05", "Europe/Paris", millis(2021, 5, 31, 19)),
     ("2021-06-01 00:00:00 America/New_York", "Europe/Paris", millis(2021, 6, 1, 4)),
+    *(
+        (f"2021-06-01 10:00:00 {name}", "America/New_York", millis(2021, 6, 1, hour))
+        for name, hour in (
+            ("GMT+2", 8),
+            ("Etc/GMT+5", 15),
+            ("PST8PDT", 17),
+            ("W-SU", 7),
+            ("UTC", 10),
+        )
+    ),
     ("2021-06-01", "+05:30", millis(2021, 5, 31, 18, 30)),
     ("2021-06-01", "-08:00", millis(2021, 6, 1, 8)),
     ("1622505600000", "Europe/Paris", 1622505600000),

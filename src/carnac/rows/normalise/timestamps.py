@@ -226,7 +226,8 @@ def _text_cut(sql: str, spec: TimestampSpec) -> str | None:
         case "iso" | "ruby":
             return f"_has_finer({sql})"
         case _:
-            return f"_has_finer({sql})" if to_strptime(spec.format).endswith("%f") else None
+            is_fine = to_strptime(spec.format).endswith(("%f", "%n"))
+            return f"_has_finer({sql})" if is_fine else None
 
 
 def _far_offset(sql: str, spec: TimestampSpec) -> str:
@@ -267,7 +268,7 @@ def _iso(sql: str, zone: str, *, year_alone: bool) -> tuple[str, str | None]:
     # the cast took a time without a zone as UTC: its value there is the wall clock
     wall = f"({any_zone} AT TIME ZONE 'UTC')"
     names_zone = (
-        f"regexp_matches({sql}, '\\d.*(?i)(\\dz|[+-]\\d\\d(:?\\d\\d){{0,2}}| [a-z_]+(/[a-z_+0-9-]+)*)\\s*$')"
+        f"regexp_matches({sql}, '\\d.*(?i)(\\dz|[+-]\\d\\d(:?\\d\\d){{0,2}}| [a-z_][a-z_+0-9:/-]*)\\s*$')"
         f" AND length(trim({sql})) > 10"
     )
     return (
@@ -280,23 +281,26 @@ def _iso(sql: str, zone: str, *, year_alone: bool) -> tuple[str, str | None]:
 def _pattern(sql: str, spec: TimestampSpec) -> tuple[str, str | None]:
     fmt = to_strptime(spec.format)
     quoted = quote_text(fmt)
+    finest = "_NS" if "%n" in fmt else ""
     if has_offset(spec.format):
         # strptime reads offsets, not the Z that stands for +00
         cell = f"regexp_replace({sql}, '[zZ]\\s*$', '+00:00')" if fmt.endswith("%z") else sql
-        return floor_ms(f"CAST(_strptime({cell}, {quoted}) AS TIMESTAMPTZ)"), None
+        instant = without_nanoseconds(f"_strptime({cell}, {quoted})", f"TIMESTAMPTZ{finest}")
+        return floor_ms(f"CAST({instant} AS TIMESTAMPTZ)"), None
     cell = _short_fraction(sql) if fmt.endswith("%f") else sql
     if _ONE_NUMBER.fullmatch(spec.format):
         cell = f"regexp_replace({cell}, '\\.0+\\s*$', '')"
     # a fraction has fewer digits than it is written with
     is_of_year = ("%j" in fmt or "%V" in fmt) and not fmt.endswith("%f")
     read = "_strptime_of_year" if is_of_year else "_strptime"
-    wall = f"CAST({read}({cell}, {quoted}) AS TIMESTAMP)"
+    read_time = without_nanoseconds(f"{read}({cell}, {quoted})", f"TIMESTAMP{finest}")
+    wall = f"CAST({read_time} AS TIMESTAMP)"
     return floor_ms(_in_zone(wall, spec.time_zone)), wall
 
 
 def _short_fraction(sql: str) -> str:
     """Cut digits beyond microseconds, which strptime does not take."""
-    return f"regexp_replace({sql}, '(\\d{{6}})\\d+\\s*$', '\\1')"
+    return f"regexp_replace({sql}, '([.,:]\\d{{6}})\\d+\\s*$', '\\1')"
 
 
 def _in_zone(wall: str, zone: str) -> str:
