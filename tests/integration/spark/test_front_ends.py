@@ -168,16 +168,31 @@ def test_transforms_see_input_and_time_and_the_filter_sees_them(
     assert (report.rows_read, report.rows_filtered) == (60, 60 - len(wanted))
 
 
-def test_a_transform_may_make_the_time(
-    pipeline: SparkPipeline, make_spec: MakeSpec, deep_storage: Path
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "date_trunc('month', __time)",
+        {"type": "druid", "expression": "timestamp_floor(__time, 'P1M')"},
+    ],
+    ids=["spark", "druid"],
+)
+def test_a_transform_may_make_the_time_of_the_time(
+    pipeline: SparkPipeline,
+    make_spec: MakeSpec,
+    deep_storage: Path,
+    spark: SparkSession,
+    expression: str | dict[str, str],
 ) -> None:
-    spec = make_spec(
-        json_lines(),
-        transforms=[{"name": "__time", "expression": "date_trunc('month', __time)"}],
-    )
-    result = pipeline.run_ingest(spec, DAY)
-    times = rows_of(deep_storage, result.segments, "__time")
-    assert times == Counter({("2024-01-01T00:00:00+00:00",): 60})
+    made = expression if isinstance(expression, dict) else {"expression": expression}
+    transforms = [{"name": "__time", **made}]
+    frame = make_spec(input={"type": "frame", "frame": "dataframe"}, transforms=transforms)
+    for spec, rows in (
+        (make_spec(json_lines(), transforms=transforms), None),
+        (frame, spark.createDataFrame(arrow_rows())),
+    ):
+        result = pipeline.run_ingest(spec, DAY, rows=rows)
+        times = rows_of(deep_storage, result.segments, "__time")
+        assert times == Counter({("2024-01-01T00:00:00+00:00",): 60})
 
 
 def test_what_an_expression_cannot_compute_is_null(

@@ -307,6 +307,21 @@ def test_transforms_and_filters_that_mean_the_same_are_computed(
     ]
 
 
+@pytest.mark.parametrize("name", [None, "rows.parquet"])
+def test_a_transform_of_the_time_sees_the_time(
+    store: Store, tmp_path: Path, name: str | None
+) -> None:
+    rows: object = ROWS
+    if name is not None:
+        rows = tmp_path / name
+        pq.write_table(pa.Table.from_pylist(ROWS), rows)
+    made = [{"name": "__time", "expression": "date_trunc('MONTH', __time)"}]
+    store.append("edits", rows, spec={**SPEC, "transformSpec": {"transforms": made}})
+    assert store.sql("SELECT __time AS t, count(*) AS n FROM edits GROUP BY 1").rows() == [
+        {"t": datetime(2024, 3, 1, tzinfo=UTC), "n": 2}
+    ]
+
+
 def test_a_value_that_only_spark_computes_ends_the_append(store: Store) -> None:
     rows = [*ROWS, {"time": "2024-03-05T00:00:00Z", "page": "Straße", "added": 1}]
     with pytest.raises(Invalid, match="otherwise than Spark: 'Straße'; use ingest"):

@@ -286,8 +286,7 @@ def read_table_here(job: IngestJob, table: pa.Table) -> Sequence[SplitResult]:
     job.look = partial(discover_in_table, job, table.schema)
     timestamp: TimestampSpec = job.spec.timestamp
     common = job.common(tasks=1)
-    made = {transform.name for transform in job.spec.transforms.transforms}
-    if TIME_COLUMN in compile_transforms(job.spec, {}).inputs - made:
+    if TIME_COLUMN in compile_transforms(job.spec, {}).inputs:
         batches = list(add_time(common, timestamp)(iter(table.combine_chunks().to_batches())))
         table = pa.Table.from_batches(batches) if batches else table
     with connect(temp_dir=common.scratch_dir(), memory_bytes=common.memory_bytes) as con:

@@ -190,9 +190,8 @@ def _files_line(
 def _read_frame(job: IngestJob, session: SparkSession, frame: DataFrame) -> Sequence[SplitResult]:
     watch = watch_of(job, session, None)
     job.look = partial(look_at, job, frame)
-    names = compile_transforms(job.spec, {}).inputs
     timestamp: TimestampSpec = job.spec.timestamp
-    if TIME_COLUMN in names and TIME_COLUMN not in {t.name for t in job.spec.transforms.transforms}:
+    if TIME_COLUMN in compile_transforms(job.spec, {}).inputs:
         fields = [f for f in frame.schema.fields if f.name != TIME_COLUMN]
         schema = ", ".join(f"{quote_for_spark(f.name)} {f.dataType.simpleString()}" for f in fields)
         frame = map_batches(
