@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import carnac
@@ -312,6 +313,59 @@ def test_headers_that_repeat_and_files_without_one_are_read(store: Store, tmp_pa
     bare.write_text(f"{AT},1\n{AT},2\n")
     store.append("u", bare)
     assert types(store, "u").keys() == {"__time", "column_2"}
+
+
+@pytest.mark.parametrize("second", ["time,Price,price", "time,price,x", "time,price,price"])
+def test_a_header_that_repeats_holds_for_files_with_that_header_only(
+    store: Store, tmp_path: Path, second: str
+) -> None:
+    first, other = tmp_path / "a.csv", tmp_path / "b.csv"
+    first.write_text(f"time,price,Price\n{AT},1,2\n")
+    other.write_text(f"{second}\n{AT},2,1\n")
+    wanted = f"header of .*b.csv is {second.replace(',', ', ')}, and .* by time, price, Price;"
+    with pytest.raises(Invalid, match=wanted):
+        store.append("both", [first, other])
+    store.append("t", first)
+    with pytest.raises(Invalid, match=wanted):
+        store.append("t", other)
+    store.append("t", first)
+    assert rows(store, "price, price_1") == [(1, 2), (1, 2)]
+
+
+@pytest.mark.parametrize("text", ["NA,x", "NA,NA", "a b,x"])
+def test_a_first_row_with_a_time_for_a_name_is_a_row(
+    store: Store, tmp_path: Path, text: str
+) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text(f"2024-01-01,{text}\n2024-01-02,3,y\n2024-01-03,4,z\n")
+    store.append("t", path)
+    assert rows(store, "count(*), min(day(__time))") == [(3, 1)]
+    path.write_text("day,2024-01-02,2024-01-03\n2024-01-02,4,5\n")
+    store.append("wide", path)
+    assert types(store, "wide").keys() == {"__time", "2024-01-02", "2024-01-03"}
+
+
+REPEATED = pa.array([[("a", 1), ("a", 2)]], pa.map_(pa.string(), pa.int64()))
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        (pa.array([Decimal("1.5")], pa.decimal256(50, 2)), "t.parquet cannot be read: .* Decimal"),
+        (REPEATED, "t.parquet cannot be read: .* duplicate key"),
+    ],
+    ids=["decimal256", "map"],
+)
+def test_a_column_that_the_engine_cannot_take_is_refused_by_a_sentence(
+    store: Store, tmp_path: Path, column: pa.Array, message: str
+) -> None:
+    pq.write_table(pa.table({"time": [AT], "a": column}), tmp_path / "t.parquet")
+    with pytest.raises(Invalid, match=message):
+        store.append("t", tmp_path / "t.parquet")
+    path = tmp_path / "t.csv"
+    path.write_text(f"time,{'x' * 200_000}\n{AT},1\n")
+    with pytest.raises(Invalid, match=r"header of .*t\.csv cannot be read: field larger"):
+        store.append("t", path)
 
 
 def test_fields_with_one_space_between_them_are_read(store: Store, tmp_path: Path) -> None:

@@ -158,6 +158,16 @@ def span_ms(
     return None if found is None else int(found)
 
 
+def is_time(con: duckdb.DuckDBPyConnection, timestamp: Mapping[str, Any]) -> bool:
+    """Whether the name of the time's column is a time as the column has them: a row was taken for the header."""
+    import pyarrow as pa
+
+    name = timestamp["column"]
+    named = pa.table({name: [name]})
+    (shown,) = look_at(con, named, is_text=True).columns
+    return bool(shown.formats) and span_ms(con, named, timestamp) is not None
+
+
 @contextmanager
 def _registered(con: duckdb.DuckDBPyConnection, table: pa.Table) -> Iterator[None]:
     con.register(TABLE, table)

@@ -7,7 +7,6 @@ compressed nor elsewhere; of columns (Parquet, ORC, tables in memory) `SAMPLE_RO
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,11 +19,11 @@ from carnac.core.segments.segment import ColumnType
 from carnac.errors import Invalid
 from carnac.ports.temporary import make_private
 from carnac.rows.duck import connect
-from carnac.rows.infer.columns import SeenTable, look_at, span_ms
+from carnac.rows.infer.columns import SeenTable, is_time, look_at, span_ms
 from carnac.rows.normalise.projection import RAW
 from carnac.rows.read.arrays import HEAD_BYTES, begins_array, whole_of_array
 from carnac.rows.read.columnar import orc_batches, require_own_names, unreadable
-from carnac.rows.read.csv import CsvReader, Header
+from carnac.rows.read.csv import CsvReader, Header, distinct_names, names_of
 from carnac.rows.read.discover import discover_fields, type_of
 from carnac.rows.read.inputs import InputFile, local_file, resolve_input
 from carnac.rows.read.lines import read_bytes
@@ -124,7 +123,11 @@ def infer_from_files(
             raise Invalid(
                 f"{source} has no rows, which would say how it is to be read; give a spec"
             )
-        return _infer(con, datasource, sample, hints, source)
+        found = _infer(con, datasource, sample, hints, source)
+        if hints.column is None and sample.is_text and is_time(con, found.block["timestampSpec"]):
+            sample = _sample_files(con, paths, scratch_dir, is_bare=True)
+            found = _infer(con, datasource, sample, hints, source)
+        return found
 
 
 @contextmanager
@@ -161,9 +164,9 @@ def _infer(
     con: duckdb.DuckDBPyConnection, datasource: str, sample: _Sample, hints: TimeHints, source: str
 ) -> Inferred:
     table = sample.table
-    seen: SeenTable = look_at(
-        con, table.slice(0, SAMPLE_ROWS * 5), is_text=sample.is_text, types=sample.types
-    )
+    some = table.slice(0, SAMPLE_ROWS * 5)
+    with unreadable(source, "input"):
+        seen: SeenTable = look_at(con, some, is_text=sample.is_text, types=sample.types)
     timestamp = decide_time(seen.columns, hints, source)
     span = span_ms(con, table, timestamp)
     if span is None:
@@ -200,8 +203,9 @@ def _words_of(block: Mapping[str, Any]) -> str:
 
 
 def _sample_files(
-    con: duckdb.DuckDBPyConnection, paths: Sequence[str], scratch_dir: str
+    con: duckdb.DuckDBPyConnection, paths: Sequence[str], scratch_dir: str, *, is_bare: bool = False
 ) -> _Sample:
+    """Return rows of files; `is_bare`: CSV among them has no header."""
     named = {_name_of(infer_format(path)) for path in paths}
     source = FilesInput.model_validate(
         {"paths": list(paths), "inputFormat": None if named - {None} else {"type": "json"}}
@@ -222,7 +226,7 @@ def _sample_files(
     heads = [head for head, _ in samples]
     if isinstance(found, JsonFormat):
         return replace(_json(con, heads, scratch_dir), is_whole=is_whole)
-    return replace(_csv(con, heads, found, scratch_dir), is_whole=is_whole)
+    return replace(_csv(con, heads, found, scratch_dir, is_bare=is_bare), is_whole=is_whole)
 
 
 def _name_of(found: InputFormat | None) -> str | None:
@@ -328,8 +332,11 @@ def _csv(
     heads: Sequence[InputFile],
     named: CsvFormat | TsvFormat,
     scratch_dir: str,
+    *,
+    is_bare: bool,
 ) -> _Sample:
-    block = _dialect(con, next((one for one in heads if one.data), heads[0]), named, scratch_dir)
+    head = next((one for one in heads if one.data), heads[0])
+    block = _dialect(con, head, named, scratch_dir, is_bare=is_bare)
     chosen = (TsvFormat if block["type"] == "tsv" else CsvFormat).model_validate(block)
     tables, rejected = [], 0
     header = Header(heads[0].url, chosen)
@@ -354,6 +361,8 @@ def _dialect(
     head: InputFile,
     named: CsvFormat | TsvFormat,
     scratch_dir: str,
+    *,
+    is_bare: bool,
 ) -> dict[str, Any]:
     """Return the `inputFormat` that the first lines of a file show."""
     import duckdb
@@ -382,14 +391,13 @@ def _dialect(
     spaced = _by_spaces(lines, head.url) if delimiter not in text else None
     if spaced is not None:
         return spaced
-    first = next(csv.reader(lines[:1], delimiter=delimiter), []) if lines else []
+    names = names_of(lines[0], delimiter, head.url) if lines else ()
     if skipped:
         block["skipHeaderRows"] = skipped
-    if not has_header and any(map(_is_value, first)):
-        return {**block, "columns": [f"column_{number}" for number, _ in enumerate(first, start=1)]}
-    names = [name.strip() or f"column_{number}" for number, name in enumerate(first, start=1)]
-    if (distinct := _distinct(names)) != names:
-        return {**block, "columns": distinct, "skipHeaderRows": skipped + 1}
+    if is_bare or (not has_header and any(map(_is_value, names))):
+        return {**block, "columns": [f"column_{number}" for number, _ in enumerate(names, start=1)]}
+    if (distinct := distinct_names(names)) != names:
+        return {**block, "columns": list(distinct), "skipHeaderRows": skipped + 1}
     return block
 
 
@@ -419,15 +427,15 @@ def _by_spaces(lines: Sequence[str], url: str) -> dict[str, Any] | None:
                 f" tabs of the spaces (sed -E 's/{pattern}/\\t/g' FILE > FILE.tsv) and load that",
                 url=url,
             )
-    fields = [next(csv.reader([line], delimiter=" "), []) for line in some]
+    fields = [names_of(line, " ", url) for line in some]
     if len({len(one) for one in fields}) > 1 or len(fields[0]) < 2:
         return None
     block: dict[str, Any] = {"type": "csv", "delimiter": " "}
     if any(map(_is_value, fields[0])):
         names = [f"column_{number}" for number, _ in enumerate(fields[0], start=1)]
         return {**block, "columns": names}
-    if (distinct := _distinct(fields[0])) != fields[0]:
-        return {**block, "columns": distinct, "skipHeaderRows": 1}
+    if (distinct := distinct_names(fields[0])) != tuple(fields[0]):
+        return {**block, "columns": list(distinct), "skipHeaderRows": 1}
     return block
 
 
@@ -435,18 +443,6 @@ def _is_value(text: str) -> bool:
     return (
         re.fullmatch(r"\s*[+-]?\.?\d[\d.,:/TZ eE+-]*|true|false", text, re.IGNORECASE) is not None
     )
-
-
-def _distinct(names: Sequence[str]) -> list[str]:
-    """Return names that SQL, which knows no case, tells apart."""
-    taken: dict[str, str] = {}
-    for name in names:
-        candidate, number = name, 0
-        while candidate.lower() in taken:
-            number += 1
-            candidate = f"{name}_{number}"
-        taken[candidate.lower()] = candidate
-    return list(taken.values())
 
 
 # ---------------------------------------------------------------------------------------- columns

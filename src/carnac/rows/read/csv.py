@@ -12,7 +12,7 @@ a row; they alone are looked at one by one. Arrow then takes the fields of a who
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from carnac.errors import Invalid
@@ -33,6 +33,7 @@ REASON_FIELDS = "wrong number of fields"
 REASON_QUOTES = "malformed quotes"
 
 _QUOTE = 34
+_NUMBERED = re.compile(r"(.+)_\d+", re.DOTALL)
 
 
 class Quotes:
@@ -199,6 +200,7 @@ class Header:
         self._to_skip = file_format.skip_header_rows
         self._find = file_format.header
         self._columns: tuple[str, ...] | None = None if self._find else file_format.columns
+        self._expected = () if self._find else _header_behind(file_format.columns)
 
     @property
     def is_done(self) -> bool:
@@ -221,11 +223,11 @@ class Header:
         Raises:
             Invalid: It is no header, or a name is there twice.
         """
-        import csv
-
         text = row.decode().rstrip("\r\n")
         if self._to_skip:
             self._to_skip -= 1
+            if self._expected and not self._to_skip:
+                self._check(names_of(text, self._delimiter, self._name))
             return
         if not text:
             return
@@ -234,13 +236,7 @@ class Header:
                 f"the lines of {self._name} end with CR alone; convert them to LF or CRLF",
                 url=self._name,
             )
-        try:
-            names = next(csv.reader([text], delimiter=self._delimiter), [])
-        except csv.Error as error:
-            raise Invalid(
-                f"the header of {self._name} cannot be read: {error}", url=self._name
-            ) from None
-        named = tuple(name.strip() or f"column_{i}" for i, name in enumerate(names, start=1))
+        named = names_of(text, self._delimiter, self._name)
         repeated = sorted({name for name in named if named.count(name) > 1})
         if repeated:
             raise Invalid(
@@ -249,6 +245,52 @@ class Header:
                 url=self._name,
             )
         self._columns = named
+
+    def _check(self, named: tuple[str, ...]) -> None:
+        """Refuse a header that shares names with the one that the columns were made of, but is another one."""
+        if named != self._expected and set(named) & set(self.columns):
+            raise Invalid(
+                f"the header of {self._name} is {', '.join(named)}, and columns were named by"
+                f" {', '.join(self._expected)}; load it with a spec that has columns of its own",
+                url=self._name,
+            )
+
+
+def names_of(text: str, delimiter: str, url: str) -> tuple[str, ...]:
+    """Return the names that a header gives, those without one named by their position.
+
+    Raises:
+        Invalid: It cannot be taken apart.
+    """
+    import csv
+
+    try:
+        names = next(csv.reader([text], delimiter=delimiter), [])
+    except csv.Error as error:
+        raise Invalid(f"the header of {url} cannot be read: {error}", url=url) from None
+    return tuple(name.strip() or f"column_{i}" for i, name in enumerate(names, start=1))
+
+
+def distinct_names(names: Sequence[str]) -> tuple[str, ...]:
+    """Return names that SQL, which knows no case, tells apart."""
+    taken: dict[str, str] = {}
+    for name in names:
+        candidate, number = name, 0
+        while candidate.lower() in taken:
+            number += 1
+            candidate = f"{name}_{number}"
+        taken[candidate.lower()] = candidate
+    return tuple(taken.values())
+
+
+def _header_behind(columns: Sequence[str]) -> tuple[str, ...]:
+    """Return the header of which `distinct_names` made these columns; empty: of none, as far as one can see."""
+    known = {name.lower() for name in columns}
+    found = tuple(
+        match[1] if (match := _NUMBERED.fullmatch(name)) and match[1].lower() in known else name
+        for name in columns
+    )
+    return found if found != tuple(columns) and distinct_names(found) == tuple(columns) else ()
 
 
 def _drop_first(records: Records) -> Records:
