@@ -42,6 +42,8 @@ SPARK_TYPE: Mapping[ColumnType, str] = {
 }
 """Spark's names for column types."""
 
+_GLOB_PATHS = "__globPaths__"
+"""Option of Spark: whether a path is a pattern."""
 _NO_FILE_SYSTEM = re.compile(r"Class [\w.$]*FileSystem not found|No FileSystem for scheme")
 
 _Group = tuple[tuple[tuple[str, ColumnType], ...], IntervalSet | None]
@@ -121,7 +123,8 @@ def _select(
         f"{quote_for_spark(name)} {SPARK_TYPE[kind]}" for name, kind in schema.items()
     )
     declared = f"{TIME_COLUMN} timestamp" + (f", {fields}" if fields else "")
-    frame = session.read.schema(declared).parquet(*paths)
+    reader = session.read.option(_GLOB_PATHS, "false")
+    frame = reader.schema(declared).parquet(*paths)
     if clip is not None:
         frame = frame.where(_within(clip))
     columns = [

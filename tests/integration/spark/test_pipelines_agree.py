@@ -11,9 +11,12 @@ import pytest
 
 from carnac.clock import RandomIds, SystemClock
 from carnac.errors import Conflict, NotFound
+from carnac.ports import DeepStorage
+from carnac.spark.session import SparkHolder
 from carnac.specs.ingest.spec import IngestSpec
 from carnac.store import Store
 from carnac.store.writing.outcome import WriteOutcome
+from tests.integration.spark.conftest import SharedSpark
 from tests.support.stores import open_local_store
 from tests.unit.store.events import HOUR_MS, START_MS, fast_folder, hour, spec
 
@@ -174,3 +177,19 @@ def sql_rows(store: Store, at: int | None = None) -> list[tuple[Any, ...]]:
         ),
         key=repr,
     )
+
+
+def test_a_folder_whose_name_is_a_pattern_is_read_by_spark(
+    spark_holder: SparkHolder, tmp_path: Path
+) -> None:
+    clock, new_ids = SystemClock(), RandomIds()
+
+    def make(storage: DeepStorage) -> SharedSpark:
+        url = Path(str(storage.local_path("x"))).parent.as_uri()
+        return SharedSpark(output_url=url, clock=clock, ids=new_ids, spark=spark_holder)
+
+    folder = tmp_path / "year=2013" / "a[1]{b}*"
+    folder.mkdir(parents=True)
+    with open_local_store(folder, clock=clock, ids=new_ids, pipeline=make) as store:
+        store.append("t", [{"time": "2024-03-04T09:00:00Z", "year": 7}])
+        assert [row["year"] for row in store.read_spark("t").collect()] == [7]
