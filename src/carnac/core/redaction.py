@@ -19,24 +19,27 @@ HARMLESS = frozenset(
 )  # fmt: skip
 """Parameters of URLs that are shown."""
 SECRET_NAME = re.compile(
-    r"secret|passw|jaas|passphrase|pwd|token|credential|private.?key|access[.\-_]?key|account[.\-_]?key|\bsas\b",
+    r"secret|passw|jaas|passphrase|pwd|token|credential|private[^=]?key|access[.\-_]?key|account[.\-_]?key|\bsas\b",
     re.IGNORECASE,
 )
 """Names of settings that hold a secret: those that Spark hides itself, and some more."""
 SHORT_MAX = 3
 """Characters of a secret that may be a part of any word: it is hidden only where a secret stands."""
 
-_HOST = r"(?:\[[^@/?#;\s]*\]|[^:@/?#;,\s]*)(?::\d*)?"
+# a name in brackets has a colon and no comma: else there are two ways to read each of a list
+_HOST = r"(?:\[[^:@/?#;,\s]*:[^@/?#;,\s]*\]|[^:@/?#;,\s]*)(?::\d*)?"
 _URL = re.compile(
     rf"(?P<user>[^:@/?#\s]*)(?P<password>:[^@/?#\s]*)?@(?P<host>{_HOST}(?:,{_HOST})*)(?P<path>/[^@?#;]*)?"
     rf"|(?P<place>{_HOST}(?:,{_HOST})*(?:/[^?#;]*)?)"
 )
 _PARAMETER = re.compile(r"(?P<lead>[?&;])(?P<name>[^=&;?]*)(?P<value>=[^&;]*)?")
-_ASSIGNED = re.compile(rf"(\w*(?:{SECRET_NAME.pattern})\w*\s*=\s*)('[^']*'|\S+)", re.IGNORECASE)
+_ASSIGNED = re.compile(
+    rf"((?<!\w)(?>\w*(?:{SECRET_NAME.pattern}))\w*\s*=\s*)('[^']*'|\S+)", re.IGNORECASE
+)
 _MISSPELT = re.compile(r"^([a-z][a-z0-9+.-]*):.*@", re.IGNORECASE)
 _INSIDE = re.compile(r"(\w://[^\s:/@?#'\"]*):[^\s@/'\"]*@")
 _INSIDE_PARAMETER = re.compile(
-    rf"([?&;][^=&;?\s]*(?:{SECRET_NAME.pattern})[^=&;?\s]*=)[^&;\s'\"]*", re.IGNORECASE
+    rf"([?&;](?>[^=&;?\s]*(?:{SECRET_NAME.pattern}))[^=&;?\s]*=)[^&;\s'\"]*", re.IGNORECASE
 )
 _STANDING_ALONE = r"(?<=:){0}(?=@)|(?<==){0}(?![^\s&;,)'\"])|(?<=['\"`]){0}(?=['\"`])"
 """Of a URL's password, of a parameter's value, and of a text in quotes."""

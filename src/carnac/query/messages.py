@@ -8,11 +8,14 @@ import re
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from carnac.core.texts import cut
 from carnac.errors import CarnacError, Corrupt, Invalid, NotFound, TooLarge, Unavailable
 
 if TYPE_CHECKING:
     import duckdb
 
+MESSAGE_MAX = 4_000
+"""Characters of a message of DuckDB that are read: names and values of a statement stand in it, however long."""
 _KIND = re.compile(
     r"^(?:[A-Z][A-Za-z]*(?: [A-Z][A-Za-z]*| implemented)* Error|INTERNAL Error): ", re.DOTALL
 )
@@ -96,7 +99,7 @@ def translate(
     """
     import duckdb
 
-    text = str(error)
+    text = cut(str(error), MESSAGE_MAX)
     match error:
         case duckdb.OutOfMemoryException():
             return _too_large(memory_limit)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import signal
 import threading
+import time
 
 import pyarrow as pa
 import pytest
@@ -83,6 +84,29 @@ def test_ctrl_c_during_a_query_is_an_interrupt(
         signal.signal(signal.SIGALRM, signal.SIG_IGN)  # one on its way would be taken for a timeout
         signal.signal(signal.SIGALRM, before)
     assert is_answered(engine, catalog)
+    engine.close()
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT " + "floor(1), " * 8_000 + ")",
+        "SELECT " + "position(1), " * 20_000 + ")",
+        "SELECT floor(x to day)" + "/* " * 50_000,
+        "SELECT " + "floor(x to day)," * 80_000 + ")",
+        'SELECT "' + '"' * 200_000 + '"',
+    ],
+    ids=["floors", "positions", "comments", "units", "quotes"],
+)
+def test_a_long_statement_is_read_in_one_go(
+    storage: DeepStorage, catalog: MemoryCatalog, sql: str
+) -> None:
+    """What it costs to read it, and to tell what is wrong, grows with its length, and not with the square of that."""
+    engine = QueryEngine(storage, threads=1)
+    started_s = time.process_time()
+    with pytest.raises(CarnacError):
+        engine.run_query(sql, catalog)
+    assert time.process_time() - started_s < 5
     engine.close()
 
 

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from carnac.config import load_settings
 from carnac.core.json_text import LENGTH_MAX, parse_json
+from carnac.core.redaction import hide_passwords, show_url
 from carnac.core.time.granularity import parse_granularity
+from carnac.core.time.intervals import parse_instant
 from carnac.errors import Invalid
 from carnac.simulation.load import load_scenario
 from carnac.specs.compaction.spec import load_compaction
 from carnac.specs.druid.expressions.syntax import parse
+from carnac.specs.druid.fields import Block, Findings
 from carnac.specs.druid.filters import compile_filter
+from carnac.specs.druid.patterns import check_pattern
+from carnac.specs.ingest.transforms import words_of
 from carnac.specs.load import VALUES_MAX, YAML_LENGTH_MAX, load_spec, parse_text
+from carnac.specs.sql.statements import spec_of_statement
+from carnac.specs.supervisors.properties import read_properties
 
 LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{name}: &{name} [{', '.join([f'*{before}'] * 9)}]\n"
@@ -99,6 +108,36 @@ def test_a_deep_filter_is_one_sentence() -> None:
         block = {"type": "not", "field": block}
     with pytest.raises(Invalid):
         compile_filter(block, {})
+
+
+LOGIN = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="u"'
+LONG: dict[str, tuple[Callable[[str], object], str]] = {
+    "comments": (spec_of_statement, "INSERT INTO x SELECT 1 " + "/* " * 50_000),
+    "quotes": (words_of, '"' + '\\"' * 100_000),
+    "a last backslash": (words_of, '"' + '\\"' * 100_000 + "\\"),
+    "brackets": (check_pattern, ")" * 200_000),
+    "blanks of a time": (parse_instant, "x" + " " * 200_000 + "x"),
+    "names of a secret": (hide_passwords, "x://?" + "token" * 40_000),
+    "settings": (show_url, "jaas" * 50_000),
+    "hosts": (show_url, "x://" + "[a]," * 50 + " "),
+    "brackets of hosts": (show_url, "x://a@" + ",[" * 100_000 + " "),
+    "blanks of a login": (
+        lambda text: read_properties(
+            Block({"sasl.jaas.config": text}, "consumerProperties", Findings())
+        ),
+        LOGIN + " " * 200_000 + "!",
+    ),
+}
+
+
+@pytest.mark.parametrize("bomb", LONG)
+def test_a_long_text_is_read_in_one_go(bomb: str) -> None:
+    """What it costs grows with its length, and not with the square of that."""
+    door, text = LONG[bomb]
+    started_s = time.process_time()
+    with suppress(Invalid):
+        door(text)
+    assert time.process_time() - started_s < 5
 
 
 def test_yaml_in_braces_is_yaml() -> None:

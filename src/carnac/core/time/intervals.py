@@ -53,7 +53,7 @@ def interval_text(interval: Interval) -> str:
     return f"{time_text(interval.start_ms)}/{time_text(interval.end_ms)}"
 
 
-_FAR_OFFSET = re.compile(r".*[T ].*[+-]\d\d:?[6-9]\d", re.DOTALL)
+_FAR_OFFSET = re.compile(r"(?>[^T ]*[T ]).*[+-]\d\d:?[6-9]\d", re.DOTALL)
 """Minutes of an offset that are none; Python takes them."""
 _FINER_THAN_MS = re.compile(r"[.,]\d{3}\d*[1-9]")
 

@@ -26,13 +26,21 @@ PERIODS = {
     "year": "P1Y",
 }
 """The period of each unit of `FLOOR(x TO unit)`."""
-_MAY_HAVE = re.compile(
-    r"\b(?:floor|ceil|ceiling)\s*\(.*\bto\s+[a-z]+\s*\)|\bjson_(?:value|object)\s*\(|\bposition\s*\(.*\bfrom\b",
-    re.IGNORECASE | re.DOTALL,
+_PARTS = tuple(
+    tuple(re.compile(part, re.IGNORECASE) for part in parts)
+    for parts in (
+        (r"\b(?:floor|ceil|ceiling)\s*\(", r"\bto\s+[a-z]+\s*\)"),
+        (r"\bjson_(?:value|object)\s*\(",),
+        (r"\bposition\s*\(", r"\bfrom\b"),
+    )
 )
+"""What a statement with one of the forms has in it somewhere.
+
+Each part is searched alone: a pattern of two of them looks for the second from each place of the first.
+"""
 _WORDS = re.compile(
     r"""(?P<pair>(?:\bkey\s+)?(?P<name>'(?:[^']|'')*')\s*(?:\bvalue\b|:(?!:)))
-    | '(?:[^']|'')*' | "(?:[^"]|"")*" | --[^\n]* | /\*.*?\*/
+    | '(?:[^']|'')*' | "(?:[^"]|"")*" | --[^\n]* | /\*.*?(?:\*/|\Z)
     | \b(?P<call>floor|ceil|ceiling|json_value|json_object|position)\s*\( | (?P<open>[(\[{])
     | \b(?P<word>in|from)\b
     | (?P<to>\bto\s+(?P<unit>[a-z]+)\s*(?=\)))
@@ -84,7 +92,7 @@ class _Call:
 
 def without_clauses(sql: str) -> str:
     """Return the statement with those words as arguments. Other forms stay, for DuckDB to refuse."""
-    if _MAY_HAVE.search(sql) is None:
+    if not any(all(part.search(sql) for part in parts) for parts in _PARTS):
         return sql
     opened: list[_Call] = []
     edits: list[tuple[int, int, str]] = []
@@ -95,6 +103,9 @@ def without_clauses(sql: str) -> str:
             edits += opened.pop().edits
         elif opened:
             opened[-1].take(found)
-    for start, end, text in sorted(edits, reverse=True):
-        sql = sql[:start] + text + sql[end:]
-    return sql
+    pieces: list[str] = []
+    at = 0
+    for start, end, text in sorted(edits):
+        pieces += [sql[at:start], text]
+        at = end
+    return "".join([*pieces, sql[at:]])

@@ -17,7 +17,7 @@ _WRONG = (
     "min repeat greater than max repeat",
 )
 """Complaints of Python about what is wrong in every dialect; of others, such as unknown letters, Java is the judge."""
-_OTHERWISE_IN_JAVA = re.compile(r"\\Q|\[[^\]]*\[|\(\?[a-zA-Z]*x|[\^$bBAZzG)]\)*[*+?{]")
+_OTHERWISE_IN_JAVA = re.compile(r"\\Q|\[[^\]]*\[|\(\?[a-zA-Z]*x|[\^$bBAZzG)][*+?{]")
 """Quotes, sets in sets, comments, and places that are repeated: Python does not read them as Java does."""
 
 

@@ -20,9 +20,10 @@ from carnac.specs.problems import Problem, suggest
 from carnac.specs.spark_sql.syntax import Beyond, Mistake, find_calls, parse
 
 _WORD = re.compile(
-    r"""`((?:[^`]|``)*)`|'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|--[^\n]*|([A-Za-z_][A-Za-z0-9_]*)(\s*\()?""",
+    r"""`((?:[^`]|``)*)`|'(?:[^'\\]|\\.)*+(?:'|\\?\Z)|"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|--[^\n]*|([A-Za-z_][A-Za-z0-9_]*)(\s*\()?""",
     re.DOTALL,
 )
+"""A quote without an end takes the rest, which is then read once."""
 
 
 @dataclass(frozen=True, slots=True)

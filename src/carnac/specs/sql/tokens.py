@@ -10,6 +10,7 @@ from carnac.errors import Invalid
 
 _TOKEN = re.compile(
     r"""(?P<space>\s+|--[^\n]*|/\*.*?\*/)
+    | (?P<endless>/\*)
     | (?P<text>'(?:[^']|'')*')
     | (?P<quoted>"(?:[^"]|"")*")
     | (?P<word>[^\W\d]\w*)
@@ -43,7 +44,7 @@ def tokens_of(sql: str) -> list[Token]:
     """Return the tokens; comments and blanks are none.
 
     Raises:
-        Invalid: A quote has no end.
+        Invalid: A quote or a comment has no end.
     """
     found: list[Token] = []
     at = depth = 0
@@ -52,6 +53,8 @@ def tokens_of(sql: str) -> list[Token]:
         if match is None:
             raise Invalid(f"the quote at character {at + 1} of the statement has no end")
         kind = str(match.lastgroup)
+        if kind == "endless":
+            raise Invalid(f"the comment at character {at + 1} of the statement has no end")
         at = match.end()
         if kind == "space":
             continue

@@ -54,7 +54,7 @@ _INSTEAD = {
     "druid.dynamic.config.provider": "write the properties themselves; what is secret in them is shown as ***",
 }
 _LOGIN = re.compile(
-    r"""[\w.]*\.(?:Plain|Scram)LoginModule\s+required\s+(?P<options>(?:\w+\s*=\s*"[^"]*"\s*)+);?\s*"""
+    r"""[\w.]*\.(?:Plain|Scram)LoginModule\s+required\s+(?P<options>(?:\w+\s*=\s*"[^"]*"\s*+)+);?\s*"""
 )
 _OPTION = re.compile(r'(\w+)\s*=\s*"([^"]*)"')
 
