@@ -43,6 +43,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
     with carnac.open(place, create=True) as opened:
         opened.append("edits", ROWS, spec=SPEC)
         opened.set_lookup("pages", {"Menhir": "a stone"})
+        opened.set_lookup("numbers", {"3": "three", "n/a": "none"})
         yield opened
 
 
@@ -80,6 +81,20 @@ def test_forms_give_what_druid_gives(store: Store, form: str, value: list[object
         one.strftime("%Y-%m-%dT%H:%M:%S") if hasattr(one, "strftime") else one for one in found
     ]
     assert shown == value
+
+
+@pytest.mark.parametrize("name", ["k", "v", "pages"])
+@pytest.mark.parametrize("call", ["LOOKUP({0}, 'pages')", "LOOKUP(t.{0}, 'pages', {0})"])
+def test_a_key_is_the_caller_s_whatever_it_is_called(store: Store, name: str, call: str) -> None:
+    called = call.format(name)
+    sql = f"SELECT {called} AS found FROM (SELECT page AS {name} FROM edits) t GROUP BY {called}"
+    found = {row["found"] for row in store.sql(sql).rows()}
+    assert found == {"a stone", "Dolmen" if "t." in call else None}
+
+
+def test_a_key_that_is_a_number_is_looked_up_as_a_text(store: Store) -> None:
+    found = store.sql("SELECT added, LOOKUP(added, 'numbers') AS x FROM edits").rows()
+    assert {row["x"] for row in found if row["added"] == 3} == {"three"}
 
 
 def test_a_wrong_number_of_arguments_is_told_with_the_right_one(store: Store) -> None:
