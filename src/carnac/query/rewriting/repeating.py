@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from carnac.query.functions import is_volatile
@@ -21,17 +23,98 @@ def inline_repeated(statement: Node) -> None:
     Tables that recur, that depend on chance, or of which a LIMIT takes some rows stay as they are: two places would not
     show the same.
     """
-    nodes = list(walk(statement["node"]))
-    if not any(_stops_early(one) for one in nodes):
+    if not any(_stops_early(one) for one in walk(statement["node"])):
         return
-    entries = [entry for one in nodes for entry in (one.get("cte_map") or {}).get("map", ())]
-    defined = Counter(str(entry["key"]).lower() for entry in entries)
-    for entry in entries:
-        name, body = str(entry["key"]).lower(), entry["value"]["query_node"]
-        places = [one for one in walk(statement["node"]) if _refers(one, name)]
-        if len(places) > 1 and defined[name] == 1 and _may_repeat(entry["value"], name):
-            for place in places:
-                _inline(place, entry["value"]["aliases"], body)
+    tables = _common_tables(statement)
+    _tell_apart(tables)
+    for table in tables:
+        if len(table.places) > 1 and table.entry is not None and _may_repeat(table):
+            for place in table.places:
+                _inline(place, table.entry["value"]["aliases"], table.entry["value"]["query_node"])
+
+
+@dataclass(slots=True)
+class _Table:
+    """What a name means at some places.
+
+    Attributes:
+        entry: Definition of a common table; None: a table that the statement does not define.
+    """
+
+    name: str
+    entry: Node | None = None
+    places: list[Node] = field(default_factory=list)
+
+    @property
+    def recurs(self) -> bool:
+        """Whether the table reads itself."""
+        body = self.entry["value"]["query_node"] if self.entry is not None else {}
+        return body.get("type") == "RECURSIVE_CTE_NODE"
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    """The first so many of the tables of one WITH, and what is known around it."""
+
+    tables: dict[str, tuple[int, _Table]]
+    known: int
+    outer: _Scope | None = None
+
+    def find(self, name: str) -> _Table | None:
+        """Return the common table of a name."""
+        scope: _Scope | None = self
+        while scope is not None:
+            place, table = scope.tables.get(name, (scope.known, None))
+            if place < scope.known:
+                return table
+            scope = scope.outer
+        return None
+
+
+def _common_tables(statement: Node) -> list[_Table]:
+    """Return the tables that are referred to by plain names; a common table comes after those that it may read.
+
+    A table is known to those behind it in its WITH, and to the query that the WITH is of, with all that is in it.
+    """
+    done: list[_Table] = []
+    others: dict[str, _Table] = {}
+    todo: list[tuple[Any, _Scope]] = [(statement["node"], _Scope({}, 0))]
+    while todo:
+        one, scope = todo.pop()
+        if isinstance(one, _Table):
+            done.append(one)
+        elif isinstance(one, list):
+            todo += [(part, scope) for part in one]
+        elif isinstance(one, dict):
+            if _is_plain(one):
+                name = str(one["table_name"]).lower()
+                meant = scope.find(name) or others.setdefault(name, _Table(name))
+                meant.places.append(one)
+            entries = (one.get("cte_map") or {}).get("map") or ()
+            tables = [_Table(str(entry["key"]).lower(), entry) for entry in entries]
+            known = {table.name: (place, table) for place, table in enumerate(tables)}
+            inner = _Scope(known, len(tables), scope) if tables else scope
+            todo += [(part, inner) for key, part in one.items() if key != "cte_map"]
+            for place, table in reversed(list(enumerate(tables))):
+                body = entries[place]["value"]
+                todo += [(table, scope), (body, _Scope(known, place + table.recurs, scope))]
+    return done + list(others.values())
+
+
+def _tell_apart(tables: Sequence[_Table]) -> None:
+    """Give common tables of one name names of their own: the query of one may come to stand where another is meant."""
+    meanings = Counter(table.name for table in tables)
+    for number, table in enumerate(tables):
+        if table.entry is None or meanings[table.name] == 1:
+            continue
+        name = f"{table.name}\x1f{number}"  # no name of a user has that character
+        table.entry["key"] = name
+        if table.recurs:
+            table.entry["value"]["query_node"]["cte_name"] = name
+        for place in table.places:
+            place["alias"] = place["alias"] or place["table_name"]
+            place["table_name"] = name
+            place["qualified_name"] = {"path": [name]}
 
 
 def _stops_early(node: Node) -> bool:
@@ -42,16 +125,18 @@ def _stops_early(node: Node) -> bool:
     return "LIMIT_MODIFIER" in kinds and "ORDER_MODIFIER" not in kinds
 
 
-def _refers(node: Node, name: str) -> bool:
-    is_plain = not node.get("schema_name") and not node.get("catalog_name")
-    return node.get("type") == "BASE_TABLE" and is_plain and str(node["table_name"]).lower() == name
+def _is_plain(node: Node) -> bool:
+    return (
+        node.get("type") == "BASE_TABLE"
+        and not node.get("schema_name")
+        and not node.get("catalog_name")
+    )
 
 
-def _may_repeat(table: Node, name: str) -> bool:
-    body = table["query_node"]
+def _may_repeat(table: _Table) -> bool:
+    body = table.entry["value"]["query_node"] if table.entry is not None else {}
     return body["type"] in {"SELECT_NODE", "SET_OPERATION_NODE"} and not any(
-        is_volatile(one) or _refers(one, name) or one.get("type") == "LIMIT_MODIFIER"
-        for one in walk(body)
+        is_volatile(one) or one.get("type") == "LIMIT_MODIFIER" for one in walk(body)
     )
 
 
