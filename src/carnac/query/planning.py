@@ -31,7 +31,7 @@ from carnac.query.rewriting.repeating import inline_repeated
 from carnac.query.rewriting.sketching import rewrite_sketches
 from carnac.query.scans import slices_of
 from carnac.query.schema.information import INFORMATION_SCHEMA, LOOKUP_SCHEMA
-from carnac.query.schema.names import Names, column_lookup
+from carnac.query.schema.names import Names, column_lookup, refuse_doubled
 from carnac.query.schema.system import SYSTEM_SCHEMA, system_table
 from carnac.query.syntax import Node, base_table, parse, unparse, walk
 
@@ -167,6 +167,8 @@ class Planner:
         tables = Tables(lambda node: self._open_table(node, names), translate)
         tables.visit_query(statement["node"])
         with_pi(statement, self._columns(tables.found, names))
+        for one in {relation.datasource for relation in tables.found if relation.datasource}:
+            refuse_doubled(_asked(statement), one, names.columns(one))
         rewrite_sketches(self.cursor, statement["node"], sql, tables.found, names.columns)
         rewrite_documents(self.cursor, statement["node"], sql, tables.found, names.columns)
         rewrite_buckets(self.cursor, tables.selects, constants)
@@ -299,6 +301,13 @@ class Planner:
 def _pairs(mapping: Mapping[str, str]) -> dict[str, list[str]]:
     """Return the columns of a lookup."""
     return {"k": list(mapping), "v": list(mapping.values())}
+
+
+def _asked(statement: Node) -> Iterator[str]:
+    """Yield the names that stand for columns, without their tables."""
+    for node in walk(statement["node"]):
+        if node.get("class") == "COLUMN_REF":
+            yield str(node["column_names"][-1])
 
 
 def _point(node: Node, view: str) -> None:

@@ -486,3 +486,14 @@ def test_a_time_that_is_none_is_told_as_such(engine: QueryEngine, catalog: Memor
         with pytest.raises(Invalid) as caught:
             engine.run_query(f"SELECT count(*) FROM flights WHERE __time >= {literal}", catalog)
         assert "aborted" not in str(caught.value)
+
+
+def test_of_columns_that_differ_by_case_only_none_is_guessed(storage: DeepStorage) -> None:
+    days = [[{"__time": "2013-01-01", name: "x"}] for name in ("Page", "page")]
+    doubled = build_catalog(storage, {"t": days})
+    with_doubled = QueryEngine(storage, threads=1)
+    for sql in ("SELECT page FROM t", 'SELECT 1 FROM t WHERE t."Page" = 1'):
+        with pytest.raises(Invalid, match="t has the columns 'Page' and 'page', which differ only"):
+            with_doubled.run_query(sql, doubled)
+    assert rows(with_doubled, doubled, "SELECT count(*) FROM t") == [(2,)]
+    with_doubled.close()

@@ -70,6 +70,17 @@ def test_a_type_that_breaks_queries_is_refused_and_may_be_allowed(
     assert store.sql("SELECT n FROM edits ORDER BY n").rows() == [{"n": "1"}, {"n": "many"}]
 
 
+def test_a_column_that_differs_by_case_only_is_refused(store: Store) -> None:
+    with pytest.raises(Invalid, match=r"'Page' differs only in case from 'page', .* published"):
+        load(store, [{"t": AT, "Page": "a", "n": 1}], dimensions=["Page"])
+    with pytest.raises(Invalid, match=r"'N' differs only in case from 'n'"):
+        store.ingest(spec(dimensions=["page", "N"]), [{"t": AT, "page": "a", "N": 1}])
+    assert store.head().revision == 1
+    whole = [{"t": AT, "Page": "a"}]
+    store.ingest(spec(mode="replace", intervals=["2024/2025"], dimensions=["Page"]), whole)
+    assert store.sql("SELECT page FROM edits").rows() == [{"Page": "a"}]
+
+
 def test_what_was_allowed_once_is_not_allowed_for_ever(store: Store) -> None:
     allowed = {"tuningConfig": {"allowTypeChange": True}}
     load(store, [{"t": AT, "page": "a", "n": 1}], **allowed)

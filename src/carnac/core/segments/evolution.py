@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from carnac.core.segments.schema import unite_columns, unite_types
 from carnac.core.segments.segment import ColumnType, Segment
+from carnac.errors import Invalid
 
 NUMBERS = frozenset({ColumnType.BOOLEAN, ColumnType.LONG, ColumnType.FLOAT, ColumnType.DOUBLE})
 EPOCH_DAYS = 60
@@ -33,12 +34,22 @@ def compare_schemas(before: Mapping[str, ColumnType], added: Iterable[Segment]) 
     """Return what segments change in a datasource that has these columns.
 
     Raises:
-        Invalid: A column is a sketch on one side and something else on the other.
+        Invalid: A column is a sketch on one side and something else on the other; or is called like a known one except
+            for case, which queries do not tell apart.
     """
     segments = tuple(added)
     if not before or not segments:
         return Evolution(breaking=(), notes=())
     after = unite_columns(segment.columns for segment in segments)
+    folded = {name.lower(): name for name in before}
+    for name in after:
+        other = folded.get(name.lower(), name)
+        if name != other and name not in before:
+            raise Invalid(
+                f"column '{name}' differs only in case from '{other}', which the datasource has; nothing was published:"
+                " write it as the datasource does, or give it another name",
+                column=name,
+            )
     breaking, notes = [], []
     for name, kind in after.items():
         known = before.get(name)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from carnac.core.segments.segment import TIME_COLUMN, ColumnType
-from carnac.errors import NotFound
+from carnac.errors import Invalid, NotFound
 from carnac.ports import Catalog
 from carnac.query.messages import did_you_mean
 from carnac.query.scans import shown_columns
@@ -101,6 +101,26 @@ class Names:
     def table_names(self) -> dict[str, list[Any]]:
         """Return what SHOW TABLES shows."""
         return {"name": sorted(self._catalog.datasource_names())}
+
+
+def refuse_doubled(names: Iterable[str], datasource: str, columns: Iterable[str]) -> None:
+    """Refuse names of which the datasource has several columns that differ by case only, as loads do not make them now.
+
+    Raises:
+        Invalid: One is such a name; names the columns.
+    """
+    asked = {name.lower() for name in names}
+    meant: dict[str, list[str]] = {}
+    for column in columns:
+        meant.setdefault(column.lower(), []).append(column)
+    for lower, several in meant.items():
+        if lower in asked and len(several) > 1:
+            listed = " and ".join(f"'{one}'" for one in several)
+            raise Invalid(
+                f"datasource {datasource} has the columns {listed}, which differ only in case, so queries cannot name"
+                " either; load the rows of one of them anew under another name",
+                datasource=datasource,
+            )
 
 
 def column_lookup(columns: Mapping[str, ColumnType]) -> dict[str, str]:
