@@ -34,6 +34,7 @@ class LogView:
         self._metadata = metadata
         self._records: OrderedDict[str, Segment] = OrderedDict()
         self._lives: SegmentLives | None = None
+        self._edition = 0
         self.live: dict[str, LiveSegment] = {}
         self.fresh: dict[str, None] = {}
         self.is_current = False
@@ -57,7 +58,7 @@ class LogView:
         self.is_current = False
 
     def follow(self, *, since: int | None) -> None:
-        """Catch up with the log.
+        """Catch up with the log; after an erasure, which changes what earlier commits name, forget everything instead.
 
         Args:
             since: The oldest revision in use, at which it starts if it can; None: the newest.
@@ -71,11 +72,19 @@ class LogView:
             except NotFound:  # it was away for longer than commits are kept
                 lives = self._begin(None)
                 continue
+            if self._find_edition() != self._edition:
+                self.restart()
+                return
             for commit in commits:
                 self._apply(commit)
         self.is_current = True
 
+    def _find_edition(self) -> int:
+        self._metadata.see_erasures()
+        return self._metadata.edition
+
     def _begin(self, since: int | None) -> SegmentLives:
+        self._edition = self._find_edition()  # before anything is read that an erasure may change
         at = self._metadata.resolve(None)
         if since is not None and since < at.revision:
             try:
