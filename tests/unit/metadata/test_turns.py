@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -38,6 +39,20 @@ def test_each_commit_follows_the_one_that_another_has_made(
     for store in stores:
         assert names(store) == [f"s{number}" for number in range(len(turns))]
         assert store.check() == ()
+
+
+def test_a_reader_at_an_old_state_keeps_no_writer_waiting_while_the_file_is_written_anew(
+    stores: tuple[MetadataStore, MetadataStore],
+) -> None:
+    one, other = stores
+    append(one, segment("a", SPAN))
+    with other.one_state(), ThreadPoolExecutor() as threads:
+        assert other.head().revision == 1
+        append(one, segment("b", SPAN))
+        assert not threads.submit(one.purge).result(30)
+        append(one, segment("c", SPAN))
+    assert one.purge()
+    assert names(other) == ["a", "b", "c"]
 
 
 def test_the_head_is_read_once_while_nobody_else_writes(tmp_path: Path) -> None:

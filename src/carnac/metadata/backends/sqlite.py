@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -47,6 +47,8 @@ WRITER_PRAGMAS = (
     "PRAGMA wal_autocheckpoint=2000",
     "PRAGMA journal_size_limit=67108864",
 )
+EMPTYING_MS = 1_000
+"""Time that writers wait while a reader keeps the log from being emptied: less than any lease."""
 
 
 @dataclass
@@ -174,14 +176,16 @@ class SqliteDatabase:
     def purge(self) -> bool:
         """Write the file anew, without what was deleted from it, and empty the log, unless a reader is at an old state.
 
-        It holds twice the file in memory, and writers wait meanwhile.
+        It holds twice the file in memory, and writers wait meanwhile, for readers no longer than `EMPTYING_MS`.
         """
         with self._turn():
             connection = self._writer_connection(is_durable=True)
             connection.execute("VACUUM")
             require_checksums(connection, self._path)
             self._known_at = None
-            is_busy = next(connection.execute("PRAGMA wal_checkpoint(TRUNCATE)"))[0]
+            with closing(self._connect(WRITER_PRAGMAS)) as apart:
+                apart.set_busy_timeout(EMPTYING_MS)
+                is_busy = next(apart.execute("PRAGMA wal_checkpoint(TRUNCATE)"))[0]
             return not is_busy
 
     def translate(self, error: Exception) -> CarnacError | None:
