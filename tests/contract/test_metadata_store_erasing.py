@@ -16,6 +16,7 @@ from tests.logs import (
     DATASOURCE,
     append,
     day,
+    days,
     entries,
     folding,
     names,
@@ -36,11 +37,20 @@ def write_history(store: Store) -> None:
     append(store, segment("e", day(3)))
 
 
-def erasure(store: Store, *erased: Erased, texts: tuple[str, ...] = ()) -> Erasure:
+def erasure(
+    store: Store,
+    *erased: Erased,
+    texts: tuple[str, ...] = (),
+) -> Erasure:
+    """An erasure that has searched all other segments of now."""
     lease = store.acquire_lease(LeaseKind.WRITER, holder="me", ttl_ms=10_000)
+    segments = [*store.unshown_segments(DATASOURCE)]
+    segments += [one.segment for one in store.visible(DATASOURCE)]
     return Erasure(
         datasource=DATASOURCE,
         segments=erased,
+        searched={one.segment_id for one in segments} - {one.old.segment_id for one in erased},
+        base_revision=store.head().revision,
         texts=texts,
         message="asked for",
         lease_id=lease.lease_id,
@@ -145,6 +155,24 @@ class TestErasing:
             store.erase(asked)
         assert (store.head().revision, names(store, 3), store.erased_files()) == (6, ["c"], ())
 
+    def test_what_was_not_searched_is_not_passed_over(self, store: Store) -> None:
+        """Others publish after it was searched what there is: only what they append holds none of what was there."""
+        write_history(store)
+        first = erasure(store, instead_of(store, "c", "C"))
+        append(store, segment("f", day(4)))
+        second = erasure(store, instead_of(store, "c", "D"))
+        planned = revert_of(store, 5)
+        assert store.erase(first).revision == 8
+        with pytest.raises(Conflict, match="segment C came while others were searched"):
+            store.erase(second)  # C may hold what the second one erases
+        with pytest.raises(NotFound, match="segment c of events cannot come back"):
+            store.publish(planned)
+        third = erasure(store, instead_of(store, "C", None))
+        store.publish(folding(store, ("d",), segment("g", day(2))))
+        with pytest.raises(Conflict, match="segment g came while others were searched"):
+            store.erase(third)
+        assert (store.head().revision, names(store, 3), names(store)) == (9, ["C"], ["e", "f", "g"])
+
     def test_what_is_in_the_trash_is_left_to_garbage_collection(self, store: Store) -> None:
         write_history(store)
         asked = erasure(store, instead_of(store, "a", "A"), instead_of(store, "c", "C"))
@@ -171,6 +199,50 @@ class TestErasing:
         store.forget_erased_files(["segments/events/a.parquet"])
         store.forget_erased_files([])
         assert [one.path for one in store.erased_files()] == ["segments/events/b.parquet"]
+
+
+class TestClips:
+    """Rows of the morning are hidden by a deletion, the day's other rows by the next one."""
+
+    @pytest.mark.parametrize(
+        ("left", "shown"),
+        [
+            ("2013-01-01T00/2013-01-01T20", [["a"], ["a"], []]),  # the last rows go
+            ("2013-01-01T14/2013-01-02", [["a"], ["a"], []]),  # the first
+            ("2013-01-01T00/2013-01-01T12", [["a"], [], []]),  # all that the clip shows
+        ],
+    )
+    def test_they_are_cut_to_what_is_left(
+        self, store: Store, left: str, shown: list[list[str]]
+    ) -> None:
+        append(store, segment("a", day(1)))
+        for hidden in ("2013-01-01T00/2013-01-01T12", "2013-01-01T12/2013-01-02"):
+            store.publish(replacement(store, hidden, kind=CommitKind.DELETE))
+        old = store.find_segment("a")
+        assert old is not None
+        new = replace(segment("A", left, rows=5), chunk=old.chunk)
+        store.erase(erasure(store, Erased(old=old, new=new)))
+        assert histories(store)[:3] == [[one.upper() for one in found] for found in shown]
+        for entry in (one for revision in (1, 2) for one in entries(store, revision)):
+            assert entry.span == new.span
+            assert entry.clip is None or entry.clip == days("2013-01-01T12/2013-01-01T20")
+        if shown[1]:
+            store.publish(revert_of(store, 3))
+            store.publish(revert_of(store, 2))
+            assert names(store) == ["A"]
+            assert store.check() == ()
+
+    def test_a_segment_of_which_none_shows_anything_is_gone(self, store: Store) -> None:
+        append(store, segment("a", day(1)))
+        for hidden in ("2013-01-01T00/2013-01-01T12", "2013-01-01T12/2013-01-02"):
+            store.publish(replacement(store, hidden, kind=CommitKind.DELETE))
+        store.trim(keep=lambda _heads: {3}, dry_run=False)
+        old = store.find_segment("a")
+        assert old is not None
+        new = replace(segment("A", "2013-01-01T00/2013-01-01T12"), chunk=old.chunk)
+        store.erase(erasure(store, Erased(old=old, new=new)))
+        assert (names(store, 3), store.find_segment("A")) == ([], None)
+        assert store.check() == ()
 
 
 class TestTexts:

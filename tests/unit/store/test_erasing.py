@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -20,13 +20,11 @@ from carnac.config import Settings
 from carnac.core.log.commits import CommitKind
 from carnac.core.time.intervals import Interval
 from carnac.errors import Conflict, Corrupt, Invalid, NotFound
-from carnac.ports import LeaseKind
 from carnac.store import Store
 from carnac.store.writing.erasing import ErasureReport
 from tests.nightly import by_day
 from tests.support.clock import FakeClock
 from tests.support.faulty import Crash, Faults
-from tests.support.pipeline import LocalPipeline
 from tests.support.stores import open_local_store
 from tests.support.tables import tables_of
 from tests.unit.store.events import HASTY, HOUR_MS, NOW_MS, START_MS, fast_folder, hour, spec
@@ -138,6 +136,17 @@ class TestWhatGoes:
         assert (report.rows_erased, report.is_complete) == (0, True)
         assert store.show(5).message == "… asked, too"
 
+    @pytest.mark.parametrize("hers", [0, 3], ids=["first", "last"])
+    def test_what_hid_other_rows_can_be_reverted(self, store: Store, hers: int) -> None:
+        """The segment spans less without her row, which was its first or its last one."""
+        rows = [(1, "bob", 1), (2, "carl", 20), (3, "dan", 22)]
+        append(store, *rows, (4, ADA, 23 if hers else 0))
+        store.delete("events", interval=hours(2, 21))
+        store.erase("events", where=WHERE)
+        store.revert(2)
+        assert read(store, store.head().revision) == Counter((one, mail) for one, mail, _ in rows)
+        assert store.check() == ()
+
     def test_a_datasource_that_is_dropped_is_searched(self, store: Store, folder: Path) -> None:
         append(store, (1, ADA, 1), (2, "bob", 2))
         store.delete("events", interval=hours(0, 24))
@@ -195,122 +204,6 @@ class TestWhatGoes:
 
 def read_ids(store: Store) -> list[int]:
     return sorted(row["id"] for row in store.sql("SELECT id FROM events").rows())
-
-
-@pytest.mark.slow
-class TestOthersBesideIt:
-    def test_a_reader_who_came_before_keeps_its_files_until_it_is_done(
-        self, store: Store, folder: Path, clock: FakeClock
-    ) -> None:
-        append(store, (1, ADA, 1), (2, "bob", 2))
-        with open_at(folder, clock) as other:
-            lease = other._metadata.acquire_lease(LeaseKind.READER, holder="them", ttl_ms=60_000)
-            report = store.erase("events", where=WHERE)
-            assert (report.files_deleted, len(report.files_waiting)) == (0, 1)
-            assert not report.is_complete
-            assert (folder / "deep-storage" / report.files_waiting[0]).exists()
-            (kept,) = [one for one in store.gc().actions if one.path == report.files_waiting[0]]
-            assert (kept.action, kept.reason.partition(", ")[2]) == (
-                "keep",
-                "and them may be reading it",
-            )
-            assert list(store.verify()) == []
-            other._metadata.release_lease(lease.lease_id)
-            assert store.erase("events", where=WHERE).is_complete
-            assert bytes_with(folder, ADA) == []
-
-    def test_one_who_stays_is_waited_for_no_longer_than_the_trash_period(
-        self, store: Store, folder: Path, clock: FakeClock
-    ) -> None:
-        append(store, (1, ADA, 1), (2, "bob", 2))
-        store._metadata.acquire_lease(LeaseKind.READER, holder="them", ttl_ms=10 * TRASH_MS)
-        (waiting,) = store.erase("events", where=WHERE).files_waiting
-        clock.advance_ms(TRASH_MS - 1)
-        assert store.gc(dry_run=True).actions[-1].action == "keep"
-        clock.advance_ms(1)
-        assert {one.path: one.action for one in store.gc().actions}[waiting] == "delete"
-        assert bytes_with(folder, ADA) == []
-
-    def test_a_reader_who_came_after_keeps_nothing(
-        self, store: Store, folder: Path, clock: FakeClock
-    ) -> None:
-        append(store, (1, ADA, 1), (2, "bob", 2))
-        first = store._metadata.acquire_lease(LeaseKind.READER, holder="before", ttl_ms=60_000)
-        store.erase("events", where=WHERE)
-        clock.advance_ms(1)
-        store._metadata.acquire_lease(LeaseKind.READER, holder="after", ttl_ms=60_000, revision=1)
-        store._metadata.release_lease(first.lease_id)
-        store.gc()
-        assert bytes_with(folder, ADA) == []
-
-    def test_who_has_read_an_earlier_revision_reads_it_again_without_the_rows(
-        self, store: Store, folder: Path, clock: FakeClock
-    ) -> None:
-        write_history(store)
-        with open_at(folder, clock) as other:
-            before = histories(other)
-            store.erase("events", where=WHERE)
-            other.gc()
-            after = histories(other)
-        assert {one: after[one] for one in before} == {
-            revision: without_ada(rows) for revision, rows in before.items()
-        }
-
-    def test_a_deletion_that_comes_between_is_taken_in(
-        self, folder: Path, clock: FakeClock
-    ) -> None:
-        """Its segment is visible when it is searched, and not when it is erased; and the other way round."""
-
-        class Meddling(LocalPipeline):
-            meddle: Callable[[int], object] = staticmethod(lambda _run: None)
-            runs = 0
-
-            def run_delete_where(self, *args: Any, **more: Any) -> Any:
-                found = super().run_delete_where(*args, **more)
-                self.runs += 1
-                self.meddle(self.runs)
-                return found
-
-        jobs: list[Meddling] = []
-
-        def make(storage: Any) -> Meddling:
-            jobs.append(Meddling(storage, clock=clock, ids=RandomIds()))
-            return jobs[-1]
-
-        with open_at(folder, clock, pipeline=make) as store, open_at(folder, clock) as other:
-            append(store, (1, ADA, 1), (2, "bob", 2))
-            append(store, (3, ADA, 30), (4, "bob", 31))
-            other.delete("events", interval=hours(24, 48))
-
-            def meddle(run: int) -> None:
-                if run == 1:
-                    other.delete("events", interval=hours(1, 2))
-                if run == 3:
-                    other.revert(3)
-
-            jobs[0].meddle = meddle
-            report = store.erase("events", where=WHERE)
-            assert (len(report.files_waiting), report.left) == (2, ())  # the other one has read
-            other.gc()
-            assert bytes_with(folder, ADA) == []
-            assert read(store, store.head().revision) == Counter([(2, "bob"), (4, "bob")])
-            assert store.check() == ()
-
-    def test_if_others_never_stop_it_says_so(self, folder: Path, clock: FakeClock) -> None:
-        class Busy(LocalPipeline):
-            def run_delete_where(self, *args: Any, **more: Any) -> Any:
-                found = super().run_delete_where(*args, **more)
-                with open_at(folder, clock) as other:
-                    other.compact_interval("events", interval=hours(0, 24))
-                return found
-
-        with open_at(
-            folder, clock, pipeline=lambda one: Busy(one, clock=clock, ids=RandomIds())
-        ) as store:
-            append(store, (1, ADA, 1), (2, "bob", 2))
-            with pytest.raises(Conflict):
-                store.erase("events", where=WHERE)
-            assert store.check() == ()
 
 
 class TestWhatIsLeft:
@@ -415,6 +308,12 @@ STEPS = st.lists(
                 max_size=4,
             ),
         ),
+        st.tuples(  # hers are the first and the last ones of a day
+            st.just("append"),
+            st.lists(st.integers(1, 22), max_size=3).map(
+                lambda at: [(ADA, 0), *(("bob", one) for one in at), (ADA, 23)]
+            ),
+        ),
         st.tuples(st.just("clip"), st.integers(0, 47)),
         st.tuples(st.just("delete"), st.sampled_from([ADA, "bob"])),
         st.tuples(st.just("compact"), st.integers(0, 1)),
@@ -448,6 +347,11 @@ def test_after_any_history_each_revision_is_what_it_was_without_the_rows(
         assert bytes_with(Path(name), ADA) == []
         assert store.check() == ()
         assert list(store.verify()) == []
+        for revision in reversed(before):
+            with suppress(Conflict, Invalid, NotFound):
+                store.revert(revision)
+        assert store.check() == ()
+        assert ADA not in {mail for _, mail in read(store, store.head().revision)}
 
 
 def act(store: Store, number: int, step: str, value: Any) -> None:

@@ -10,6 +10,7 @@ and the feed of changes need no rule for it. The old files go as soon as no read
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 
 from carnac.core.segments.segment import Segment
@@ -34,6 +35,8 @@ class Erasure:
 
     Attributes:
         segments: At most one for a segment.
+        searched: Ids of all other segments that hold no such row: files of them do not change, so that holds for good.
+        base_revision: Of the state in which segments were looked for. What is appended afterwards need not be searched.
         texts: Texts that are taken out of messages of commits, as earlier deletions quote their conditions, and out of
             bounds of range partitions.
         message: For people reading the log.
@@ -42,6 +45,8 @@ class Erasure:
 
     datasource: str
     segments: tuple[Erased, ...]
+    searched: Set[str]
+    base_revision: int
     texts: tuple[str, ...]
     message: str
     lease_id: str

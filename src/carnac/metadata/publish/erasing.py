@@ -3,36 +3,47 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from carnac.core.log.commits import Commit, CommitKind, DatasourceCommit
 from carnac.core.log.entries import ENTRY_BITS
 from carnac.core.log.erasing import Erased, Erasure
-from carnac.core.log.records import dump_sums, load_changes
+from carnac.core.log.records import (
+    dump_interval_set,
+    dump_sums,
+    load_changes,
+    load_interval_set,
+)
 from carnac.core.segments.record import load_segment
 from carnac.core.segments.segment import RangePartition, Segment
+from carnac.core.time.intervals import IntervalSet
 from carnac.errors import Conflict, NotFound
 from carnac.metadata.publish.settling import Newest, settle
 from carnac.metadata.publish.writer import check_lease, write_commit
 from carnac.metadata.read import rows as r
 from carnac.metadata.read.reader import load_newest
-from carnac.metadata.session import Row, Session
+from carnac.metadata.session import Params, Row, Session
 from carnac.metadata.sql import erasing as sql
 from carnac.metadata.sql import statements as s
 from carnac.ports import Head, Published
 
 GAP = "…"
 """Stands in messages for what is erased."""
+Named: TypeAlias = Sequence[tuple[int, Erased]]
+"""Segments by key that a revision names still."""
 
 
 def write_erasure(session: Session, erasure: Erasure, now_ms: int) -> Published:
     """Name segments anew wherever they are named, and write the commit, inside a write transaction.
 
-    A segment that is unknown or in the trash by now is left out: no revision names it.
+    A segment that is unknown or in the trash by now is left out: no revision names it, unless by another id, under
+    which it was not searched.
 
     Raises:
-        Conflict: One of the segments is visible again.
+        Conflict: One of the segments is visible again, or a segment is there that was not searched.
         NotFound: There is no such datasource.
         Revoked: The lease has ended.
     """
@@ -43,6 +54,7 @@ def write_erasure(session: Session, erasure: Erasure, now_ms: int) -> Published:
     if row is None:
         raise NotFound(f"there is no datasource '{erasure.datasource}'")
     datasource_id = int(row[0])
+    _require_searched(session, erasure, datasource_id)
     named = _named(session, erasure)
     revision, at_ms = newest.head.revision + 1, max(now_ms, newest.head.at_ms)
     commit = Commit(
@@ -67,8 +79,23 @@ def write_erasure(session: Session, erasure: Erasure, now_ms: int) -> Published:
     return Published(revision=revision, at_ms=at_ms, is_replay=False, commit=commit)
 
 
-def _named(session: Session, erasure: Erasure) -> list[tuple[int, Erased]]:
-    """Return the segments that a revision names still, with their keys."""
+def _require_searched(session: Session, erasure: Erasure, datasource_id: int) -> None:
+    """Refuse if a segment is there that may hold such rows, as after a rewrite by others or another erasure."""
+    known = erasure.searched | {one.old.segment_id for one in erasure.segments}
+    unknown = next(
+        (
+            segment_id
+            for segment_id, key, kind in session.stream(sql.RETAINED, datasource_id=datasource_id)
+            if segment_id not in known
+            and not (kind == CommitKind.APPEND and key >> ENTRY_BITS > erasure.base_revision)
+        ),
+        None,
+    )
+    if unknown is not None:
+        raise Conflict(f"segment {unknown} came while others were searched for an erasure; retry")
+
+
+def _named(session: Session, erasure: Erasure) -> Named:
     ids = [one.old.segment_id for one in erasure.segments]
     rows = session.rows(s.SEGMENT_KEYS, segment_ids=session.array(ids))
     keys = {row[0]: row[1] for row in rows if row[5] is None}
@@ -80,28 +107,48 @@ def _named(session: Session, erasure: Erasure) -> list[tuple[int, Erased]]:
     ]
 
 
-def _name_anew(session: Session, datasource_id: int, named: Sequence[tuple[int, Erased]]) -> None:
+def _name_anew(session: Session, datasource_id: int, named: Named) -> None:
     keys = [key for key, _ in named]
     naming = session.rows(sql.ENTRIES_NAMING, segment_keys=session.array(keys))
     touched = {key >> ENTRY_BITS for key in keys} | {one[0] >> ENTRY_BITS for one in naming}
     touched |= {one[1] for one in naming if one[1] is not None}
+    clips: dict[int, dict[int, str | None]] = defaultdict(dict)
+    for entry_id, _, key, clip in naming:
+        clips[key][entry_id] = clip
+    gone = []
     for key, one in named:
-        if one.new is not None:
-            encoded = r.encode_segment(one.new)
-            new = r.segment_row(one.new, encoded, datasource_id, key)
-            session.run(s.ADD_TO_SCHEMA, **_no_sums(datasource_id, encoded, key))
-            _put_record(session, new)
-            session.run(
-                sql.NAME_IN_ENTRIES,
-                segment_id=one.new.segment_id,
-                span_start=one.new.span.start_ms,
-                span_end=one.new.span.end_ms,
-                segment_key=key,
-            )
-    gone = session.array(key for key, one in named if one.new is None)
-    session.run(sql.DELETE_ENTRIES, segment_keys=gone)
-    session.run(sql.DELETE_SEGMENTS, segment_keys=gone)
+        entries = {} if one.new is None else _entries_naming(one.new, clips[key])
+        session.run_many(sql.NAME_IN_ENTRY, [*entries.values()])
+        hidden = clips[key].keys() - entries.keys()
+        session.run(sql.DELETE_ENTRIES, entry_ids=session.array(sorted(hidden)))
+        if one.new is None or not entries:
+            gone.append(key)
+            continue
+        encoded = r.encode_segment(one.new)
+        session.run(s.ADD_TO_SCHEMA, **_no_sums(datasource_id, encoded, key))
+        _put_record(session, r.segment_row(one.new, encoded, datasource_id, key))
+    session.run(sql.DELETE_SEGMENTS, segment_keys=session.array(gone))
     _count_anew(session, datasource_id, sorted(touched))
+
+
+def _entries_naming(new: Segment, clips: Mapping[int, str | None]) -> dict[int, Params]:
+    """Return how entries name a segment of a smaller span, by id; those that show nothing of it are left out."""
+    span, found = new.span, dict[int, Params]()
+    for entry_id, clip in clips.items():
+        whole = IntervalSet((span,))
+        shown = whole if clip is None else load_interval_set(clip).intersect(whole)
+        hull = shown.span()
+        if hull is not None:
+            found[entry_id] = {
+                "segment_id": new.segment_id,
+                "span_start": span.start_ms,
+                "span_end": span.end_ms,
+                "clip": None if shown == whole else dump_interval_set(shown),
+                "shown_start": hull.start_ms,
+                "shown_end": hull.end_ms,
+                "k_entry_id": entry_id,
+            }
+    return found
 
 
 def _put_record(session: Session, row: Row) -> None:

@@ -61,7 +61,7 @@ class ErasureRecords(SqlTransactions):
         The files of those that are named no more are in `erased_files` from then on.
 
         Raises:
-            Conflict: One of them is visible again.
+            Conflict: One of them is visible again, or a segment is there that was not searched.
             NotFound: There is no such datasource.
             Revoked: The erasure's lease is gone.
         """

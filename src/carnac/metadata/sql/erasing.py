@@ -32,23 +32,32 @@ NAME_ANEW = statement(
     WHERE segment_key = :k_segment_key
     """
 )
-NAME_IN_ENTRIES = statement(
+RETAINED = statement(
     f"""
+    SELECT segments.segment_id, segments.segment_key, commits.kind
+    FROM segments
+    LEFT JOIN commits ON commits.revision = segments.segment_key / {1 << ENTRY_BITS}
+    WHERE segments.datasource_id = :datasource_id
+      AND segments.trashed_at_ms IS NULL
+    """
+)
+"""Segments, with the kind of the commit that added each; null: that is forgotten."""
+NAME_IN_ENTRY = statement(
+    """
     UPDATE entries
-    SET segment_id = :segment_id, span_start = :span_start, span_end = :span_end,
-      shown_start = CASE WHEN clip IS NULL THEN :span_start ELSE shown_start END,
-      shown_end = CASE WHEN clip IS NULL THEN :span_end ELSE shown_end END
-    WHERE {c.entries_of("= :segment_key")}
+    SET segment_id = :segment_id, span_start = :span_start, span_end = :span_end, clip = :clip,
+      shown_start = :shown_start, shown_end = :shown_end
+    WHERE entry_id = :k_entry_id
     """
 )
 ENTRIES_NAMING = statement(
     f"""
-    SELECT entry_id, dropped_revision
+    SELECT entry_id, dropped_revision, segment_key, clip
     FROM entries
     WHERE {c.entries_of("IN :segment_keys[]")}
     """
 )
-DELETE_ENTRIES = statement(f"DELETE FROM entries WHERE {c.entries_of('IN :segment_keys[]')}")
+DELETE_ENTRIES = statement("DELETE FROM entries WHERE entry_id IN :entry_ids[]")
 DELETE_SEGMENTS = statement("DELETE FROM segments WHERE segment_key IN :segment_keys[]")
 CHANGES = statement("SELECT changes FROM commits WHERE revision = :revision")
 SET_CHANGES = statement("UPDATE commits SET changes = :changes WHERE revision = :k_revision")

@@ -2,15 +2,16 @@
 
 The deletion rewrites the segments that the newest revision shows, those included of which only hidden rows match. Then
 the segments that earlier revisions show are rewritten, and named in place of the old ones (`core.log.erasing`). Each
-rewrite counts and hashes the rows that it read, wrote and left out. Files without a reader go at once; what else may
-hold the rows is told.
+rewrite counts and hashes the rows that it read, wrote and left out. What others publish meanwhile is searched too: an
+attempt ends well only if every segment was searched that is there then. Files without a reader go at once; what else
+may hold the rows is told.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from carnac.core.iceberg.groups import folder_of
@@ -23,7 +24,11 @@ from carnac.core.time.intervals import format_ms
 from carnac.core.words import counted, number_text
 from carnac.errors import CarnacError, Conflict
 from carnac.ports import SegmentInput
-from carnac.store.upkeep.maintenance import QUARANTINE_PREFIX, ROWS_PREFIX, SEGMENTS_PREFIX
+from carnac.store.upkeep.maintenance import (
+    QUARANTINE_PREFIX,
+    ROWS_PREFIX,
+    SEGMENTS_PREFIX,
+)
 from carnac.store.writing import deleting
 from carnac.store.writing.shown import shown_whole
 
@@ -191,8 +196,7 @@ class Eraser:
             inputs = [
                 SegmentInput(segment=segment, visible=shown) for segment, shown in visible.values()
             ]
-            rewrites = self._rewritten(asked, inputs)
-            found.searched += len(inputs)
+            rewrites = self._rewritten(asked, inputs, found)
             if not rewrites:
                 return
             granularity = self._writer.segment_granularity(asked.datasource)
@@ -208,48 +212,69 @@ class Eraser:
                 publication, rewrites, lease, None
             )
             found.deleted_revision = outcome.revision
+            found.clean.update(one.segment_id for one in publication.changes[0].adds)
 
     def _erase_past(self, asked: _Asked, found: _Found) -> None:
-        """Have history name segments without the rows."""
+        """Have history name segments without the rows, once those that came into sight meanwhile are searched too."""
         oldest = self._metadata.oldest_revision()
         with self._leases.reading(oldest), self._leases.writing() as lease:
-            past = self._metadata.unshown_segments(asked.datasource)  # none: all was trimmed
-            inputs = [SegmentInput.whole(segment) for segment in past]
-            rewrites = self._rewritten(asked, inputs)
-            found.searched += len(inputs)
-            if not rewrites and not self._metadata.is_quoted(asked.datasource, asked.texts):
-                return
-            erased = [
-                Erased(old=one.source.segment, new=next(iter(deleting.what_is_left(one)), None))
-                for one in rewrites
-            ]
+            rewrites: dict[str, SegmentRewrite] = {}
             try:
-                published = self._metadata.erase(
-                    Erasure(
-                        datasource=asked.datasource,
-                        segments=tuple(erased),
-                        texts=asked.texts,
-                        message=asked.message,
-                        lease_id=lease.lease_id,
+                base = self._search_all(asked, found, rewrites)
+                # without a rewrite no segment of this state has such rows, so none that is made of them has
+                if rewrites or self._metadata.is_quoted(asked.datasource, asked.texts):
+                    erased = [_erased(one) for one in rewrites.values()]
+                    published = self._metadata.erase(
+                        Erasure(
+                            datasource=asked.datasource,
+                            segments=tuple(erased),
+                            searched=found.clean,
+                            base_revision=base,
+                            texts=asked.texts,
+                            message=asked.message,
+                            lease_id=lease.lease_id,
+                        )
                     )
-                )
+                    self._leases.forget_writer(lease)
+                    found.add(published.revision, [*rewrites.values()])
             finally:
-                self._remove_unnamed(one.new for one in erased)
-            self._leases.forget_writer(lease)
-            found.add(published.revision, rewrites)
-            self._engine().forget_files(one.old.segment_id for one in erased)
+                self._remove_unnamed(_erased(one).new for one in rewrites.values())
+            self._engine().forget_files(rewrites)
 
-    def _rewritten(self, asked: _Asked, inputs: Sequence[SegmentInput]) -> Sequence[SegmentRewrite]:
-        if not inputs:
+    def _search_all(self, asked: _Asked, found: _Found, rewrites: dict[str, SegmentRewrite]) -> int:
+        """Rewrite by id what holds such rows, until nothing has come meanwhile; return the revision of that state."""
+        base = 0
+        for _ in range(ATTEMPTS_MAX):
+            with self._metadata.one_state():
+                base = self._metadata.head().revision
+                past = self._metadata.unshown_segments(asked.datasource)  # none: all was trimmed
+                visible = shown_whole(self._metadata, asked.datasource, base, None)
+            segments = [*past, *(segment for segment, _ in visible.values())]
+            known = found.clean | rewrites.keys()
+            inputs = [SegmentInput.whole(one) for one in segments if one.segment_id not in known]
+            if not inputs:
+                break
+            done = self._rewritten(asked, inputs, found)
+            rewrites.update({one.source.segment.segment_id: one for one in done})
+        return base
+
+    def _rewritten(
+        self, asked: _Asked, inputs: Iterable[SegmentInput], found: _Found
+    ) -> Sequence[SegmentRewrite]:
+        """Rewrite the segments that hold such rows, among those that are not known to hold none."""
+        unknown = [one for one in inputs if one.segment.segment_id not in found.clean]
+        if not unknown:
             return ()
-        return self._pipeline().run_delete_where(
+        rewrites = self._pipeline().run_delete_where(
             asked.datasource,
-            inputs,
+            unknown,
             asked.where,
             columns=self._columns(asked.datasource),
             searches_hidden=True,
             on_progress=asked.on_progress,
         )
+        found.note(unknown, rewrites)
+        return rewrites
 
     def _past(self, datasource: str) -> Sequence[Segment]:
         past = self._metadata.unshown_segments(datasource)
@@ -300,6 +325,11 @@ class Eraser:
             yield "free pages of the metadata store, which its database overwrites in time"
 
 
+def _erased(rewrite: SegmentRewrite) -> Erased:
+    new = next(iter(deleting.what_is_left(rewrite)), None)
+    return Erased(old=rewrite.source.segment, new=new)
+
+
 class _Asked(NamedTuple):
     """The rows to erase."""
 
@@ -312,7 +342,11 @@ class _Asked(NamedTuple):
 
 @dataclass(slots=True)
 class _Found:
-    """The sums of an erasure's attempts; a deletion's rows are those of its segments, which history names then."""
+    """What an erasure's attempts found; a deletion's rows are those of its segments, which history names then.
+
+    Attributes:
+        clean: Ids of segments without such rows. A file never changes, so they need not be searched again.
+    """
 
     deleted_revision: int | None = None
     revision: int | None = None
@@ -320,6 +354,12 @@ class _Found:
     searched: int = 0
     rewritten: int = 0
     removed: int = 0
+    clean: set[str] = field(default_factory=set)
+
+    def note(self, inputs: Sequence[SegmentInput], rewrites: Sequence[SegmentRewrite]) -> None:
+        held = {one.source.segment.segment_id for one in rewrites}
+        self.searched += len(inputs)
+        self.clean.update({one.segment.segment_id for one in inputs} - held)
 
     def add(self, revision: int, rewrites: Sequence[SegmentRewrite]) -> None:
         self.revision = revision
