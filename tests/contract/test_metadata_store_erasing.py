@@ -6,15 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from carnac.core.log.commits import CommitKind
+from carnac.core.log.commits import CommitKind, LookupChange, Publication
 from carnac.core.log.erasing import Erased, ErasedFile, Erasure
-from carnac.core.segments.segment import Column, ColumnType, RangePartition, Segment
+from carnac.core.segments.segment import Column, ColumnType, RangePartition, Scalar, Segment
+from carnac.core.time.intervals import IntervalSet
 from carnac.errors import Conflict, Invalid, NotFound, Revoked
 from carnac.ports import LeaseKind
 from tests.contract.conftest import Store
 from tests.logs import (
     DATASOURCE,
     append,
+    append_of,
     day,
     days,
     entries,
@@ -41,6 +43,7 @@ def erasure(
     store: Store,
     *erased: Erased,
     texts: tuple[str, ...] = (),
+    spans: str | None = None,
 ) -> Erasure:
     """An erasure that has searched all other segments of now."""
     lease = store.acquire_lease(LeaseKind.WRITER, holder="me", ttl_ms=10_000)
@@ -51,6 +54,7 @@ def erasure(
         segments=erased,
         searched={one.segment_id for one in segments} - {one.old.segment_id for one in erased},
         base_revision=store.head().revision,
+        spans=IntervalSet() if spans is None else days(spans),
         texts=texts,
         message="asked for",
         lease_id=lease.lease_id,
@@ -65,6 +69,18 @@ def instead_of(store: Store, name: str, new: str | None, *, rows: int = 9) -> Er
     path = f"segments/{DATASOURCE}/{new}.parquet"
     made = replace(old, segment_id=new, path=path, rows=rows, size_bytes=rows * 10)
     return Erased(old=old, new=made)
+
+
+def ranged(name: str, start: Scalar | None, end: Scalar | None, *, of: str = day(1)) -> Segment:
+    """A segment of rows whose column `key` lies in a range."""
+    partition = RangePartition(
+        dimensions=("key",),
+        start=None if start is None else (start,),
+        end=None if end is None else (end,),
+    )
+    is_text = isinstance(start or end, str)
+    columns = (Column(name="key", type=ColumnType.STRING if is_text else ColumnType.LONG),)
+    return replace(segment(name, of), partition=partition, columns=columns)
 
 
 def histories(store: Store) -> list[list[str]]:
@@ -258,25 +274,72 @@ class TestTexts:
         told = replacement(store, day(6), kind=CommitKind.DELETE)
         store.publish(replace(told, message="as ADA@example.org asked"))
         texts = ("mail = 'ada@example.org'", "ada@example.org")
-        assert store.is_quoted(DATASOURCE, texts)
+        assert store.is_quoted(DATASOURCE, texts, IntervalSet())
         store.erase(erasure(store, texts=texts))
         messages = {one.revision: one.message for one in store.log()}
         assert messages[8] == "delete where …"
         assert messages[10] == "delete where mail = 'bob@example.org'"
         assert messages[12] == "as … asked"
-        assert not store.is_quoted(DATASOURCE, texts)
-        assert not store.is_quoted("nix", texts)
+        assert not store.is_quoted(DATASOURCE, texts, IntervalSet())
+        assert not store.is_quoted("nix", texts, IntervalSet())
+
+    def test_only_messages_that_are_about_the_datasource_are_changed(self, store: Store) -> None:
+        write_history(store)
+        append(store, segment("f", day(4)))
+        for number, message in enumerate(("Ada", "ADAM, ada_2, 'ada'", "Adamant")):
+            append(store, segment(f"f{number}", day(4)))
+            deletion = replacement(store, day(4), kind=CommitKind.DELETE)
+            store.publish(replace(deletion, message=message))
+        other = append_of(segment("x", day(1), datasource="other"), datasource="other")
+        store.publish(replace(other, message="of Ada"))
+        store.erase(erasure(store, texts=("ada",)))
+        messages = [one.message for one in store.log() if one.message]
+        assert messages == ["asked for", "of Ada", "Adamant", "ADAM, …_2, '…'", "…"]
+        assert store.count_mentions(("ada",)) == {"messages of commits": 1}
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("O'Brien", "delete where who = 'O''BRIEN'"),
+            ("Élodie Łoś", "delete where who = 'élodie łoś'"),
+            ('the "best"\\', "delete where who = 'The \"Best\"\\\\'"),
+        ],
+    )
+    def test_texts_are_found_as_they_are_kept(self, store: Store, text: str, message: str) -> None:
+        write_history(store)
+        append(store, segment("f", day(4)))
+        deletion = replacement(store, day(4), kind=CommitKind.DELETE)
+        store.publish(replace(deletion, message=message))
+        lookup = LookupChange(name="names", mapping={"1": text.upper()})
+        store.publish(Publication(kind=CommitKind.LOOKUP, lookups=(lookup,)))
+        assert store.count_mentions((text,)) == {"messages of commits": 1, "lookups": 1}
+        store.erase(erasure(store, texts=(text,)))
+        assert store.count_mentions((text,)) == {"lookups": 1}
+
+    def test_what_mentions_them_is_counted_wherever_it_is(self, store: Store) -> None:
+        write_history(store)
+        published = replace(append_of(segment("f", day(4))), writer="ada", batch="ada-2013")
+        store.publish(replace(published, offsets={"0": "7"}, after={}))
+        store.put_tag("ada", store.head().revision)
+        store.put_settings({"note": "of Ada"})
+        store.put_rules(DATASOURCE, "[]", author="me", comment="ada's")
+        assert store.count_mentions(("ada",)) == {
+            "names and details of commits": 1,
+            "batches of writers": 1,
+            "positions of writers": 1,
+            "tags": 1,
+            "settings": 1,
+            "comments on rules": 1,
+        }
+
+    def test_thousands_of_texts_are_looked_for_at_once(self, store: Store) -> None:
+        append(store, segment("a", day(1)))
+        texts = [f"user{number}@example.org" for number in range(2_500)]
+        where = f"mail IN ({', '.join(map(repr, texts))})"
+        assert store.count_mentions((where, *texts)) == {}
+        store.erase(erasure(store, texts=(where, *texts)))
 
     def test_bounds_of_range_partitions_hold_no_erased_text(self, store: Store) -> None:
-        def ranged(name: str, start: str | None, end: str | None) -> Segment:
-            partition = RangePartition(
-                dimensions=("mail",),
-                start=None if start is None else (start,),
-                end=None if end is None else (end,),
-            )
-            columns = (Column(name="mail", type=ColumnType.STRING),)
-            return replace(segment(name, day(1)), partition=partition, columns=columns)
-
         append(store, ranged("a", None, "ada"), ranged("b", "ada", "bob"), ranged("c", "bob", None))
         append(store, segment("d", day(2)))
         store.publish(replacement(store, day(2), kind=CommitKind.DELETE))
@@ -285,6 +348,22 @@ class TestTexts:
         assert store.count_mentions(("ada",)) == {}
         kept = [store.find_segment(name) for name in "abc"]
         assert [one and one.partition is None for one in kept] == [True, True, False]
+        assert store.check() == ()
+
+    def test_bounds_are_kept_by_no_segment_of_a_time_chunk_that_had_such_rows(
+        self, store: Store
+    ) -> None:
+        """They may be values of an erased row, whatever column the condition names."""
+        append(store, ranged("a", None, 17), ranged("b", 17, None))
+        append(store, ranged("c", None, 17, of=day(2)), ranged("d", 17, None, of=day(2)))
+        store.publish(folding(store, ("b",), ranged("B", 17, None), kind=CommitKind.DELETE))
+        spans = "2013-01-01T05/2013-01-01T06"
+        assert not store.is_quoted(DATASOURCE, (), IntervalSet())
+        assert store.is_quoted(DATASOURCE, (), days(spans))
+        store.erase(erasure(store, instead_of(store, "b", "N"), spans=spans))
+        assert not store.is_quoted(DATASOURCE, (), days(spans))
+        kept = {name: store.find_segment(name) for name in "aBNcd"}
+        assert [name for name, one in kept.items() if one and one.partition] == ["c", "d"]
         assert store.check() == ()
 
     def test_mentions_are_counted_as_texts_not_as_patterns(self, store: Store) -> None:

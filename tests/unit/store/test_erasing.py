@@ -207,11 +207,14 @@ def read_ids(store: Store) -> list[int]:
 
 
 class TestWhatIsLeft:
-    def test_rejected_rows_results_and_orphans_are_told(self, store: Store, folder: Path) -> None:
+    def test_rejected_rows_results_staged_rows_and_orphans_are_told(
+        self, store: Store, folder: Path
+    ) -> None:
         append(store, (1, ADA, 1), (2, "bob", 2))
         for path in (
             "quarantine/events/j/0.parquet",
             "results/t/0.arrows",
+            "staging/x/0.arrow",
             "segments/events/x.parquet",
         ):
             place = folder / "deep-storage" / path
@@ -221,7 +224,7 @@ class TestWhatIsLeft:
         assert not report.is_complete
         assert [one.partition(" of ")[0].partition(" that ")[0] for one in report.left] == [
             "1 file"
-        ] * 3
+        ] * 4
 
     def test_texts_elsewhere_are_told(self, store: Store) -> None:
         append(store, (1, ADA, 1), (2, "bob", 2))

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from carnac.core.segments.segment import Segment
 from carnac.core.texts import MESSAGE_MAX, check_text
+from carnac.core.time.intervals import IntervalSet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +38,7 @@ class Erasure:
         segments: At most one for a segment.
         searched: Ids of all other segments that hold no such row: files of them do not change, so that holds for good.
         base_revision: Of the state in which segments were looked for. What is appended afterwards need not be searched.
+        spans: The spans of all segments that held such rows. Bounds of range partitions go that may be values of one.
         texts: Texts that are taken out of messages of commits, as earlier deletions quote their conditions, and out of
             bounds of range partitions.
         message: For people reading the log.
@@ -47,6 +49,7 @@ class Erasure:
     segments: tuple[Erased, ...]
     searched: Set[str]
     base_revision: int
+    spans: IntervalSet
     texts: tuple[str, ...]
     message: str
     lease_id: str

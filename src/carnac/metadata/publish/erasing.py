@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -11,6 +10,7 @@ from typing import TypeAlias
 from carnac.core.log.commits import Commit, CommitKind, DatasourceCommit
 from carnac.core.log.entries import ENTRY_BITS
 from carnac.core.log.erasing import Erased, Erasure
+from carnac.core.log.mentions import Mentions
 from carnac.core.log.records import (
     dump_interval_set,
     dump_sums,
@@ -30,8 +30,6 @@ from carnac.metadata.sql import erasing as sql
 from carnac.metadata.sql import statements as s
 from carnac.ports import Head, Published
 
-GAP = "…"
-"""Stands in messages for what is erased."""
 Named: TypeAlias = Sequence[tuple[int, Erased]]
 """Segments by key that a revision names still."""
 
@@ -72,7 +70,7 @@ def write_erasure(session: Session, erasure: Erasure, now_ms: int) -> Published:
         [{"path": one.old.path, "revision": revision, "at_ms": now_ms} for _, one in named],
     )
     session.run(s.PUT_SETTING, name=sql.EDITION_SETTING, value=str(revision))
-    _take_out_texts(session, datasource_id, erasure.texts)
+    _take_out_quotes(session, datasource_id, erasure)
     session.memo_writes = session.writes
     session.memo.clear()
     session.memo["newest"] = Newest(Head(revision=revision, at_ms=at_ms), settled)
@@ -203,46 +201,40 @@ def _count_anew(session: Session, datasource_id: int, revisions: Iterable[int]) 
 
 
 def find_quotes(
-    session: Session, datasource_id: int, texts: Sequence[str]
+    session: Session, datasource_id: int, texts: Sequence[str], spans: IntervalSet
 ) -> tuple[dict[int, str], dict[int, Segment]]:
-    """Return what quotes texts, without them: messages of commits by revision, segments by key.
+    """Return what quotes texts or erased rows, without them: messages of commits by revision, segments by key.
 
-    Segments quote them as bounds of range partitions, which those beside an erased one name as well.
+    Messages are those of commits that changed this datasource, or none. Segments quote rows as bounds of range
+    partitions: those of their own time chunk, as it was when they were written, and none can tell which.
     """
+    mentions = Mentions(texts)
     messages: dict[int, str] = {}
+    for revision, message, changes in session.stream(sql.MESSAGES):
+        if mentions.is_in(message):
+            changed = {one.datasource_id for one in load_changes(changes)}
+            if not changed or datasource_id in changed:
+                messages[revision] = mentions.without(message)
     segments: dict[int, Segment] = {}
-    for text in texts:
-        pattern = pattern_of(text)
-        for revision, message in session.rows(sql.MESSAGES_WITH, pattern=pattern):
-            left = messages.get(revision) or message
-            messages[revision] = re.sub(re.escape(text), GAP, left, flags=re.IGNORECASE)
-        rows = session.rows(sql.RECORDS_WITH, datasource_id=datasource_id, pattern=pattern)
-        for key, record in rows:
-            segment = load_segment(record)
-            if _is_bound(segment, texts):
-                segments[key] = replace(segment, partition=None)
+    for key, record in session.stream(sql.RANGE_RECORDS, datasource_id=datasource_id):
+        segment = load_segment(record)
+        if isinstance(segment.partition, RangePartition) and (
+            spans.intersect(IntervalSet((segment.chunk,)))
+            or _is_quoted(segment.partition, mentions)
+        ):
+            segments[key] = replace(segment, partition=None)
     return messages, segments
 
 
-def _take_out_texts(session: Session, datasource_id: int, texts: Sequence[str]) -> None:
-    messages, segments = find_quotes(session, datasource_id, texts)
+def _is_quoted(partition: RangePartition, mentions: Mentions) -> bool:
+    bounds = [*(partition.start or ()), *(partition.end or ())]
+    return any(isinstance(one, str) and mentions.is_in(one) for one in bounds)
+
+
+def _take_out_quotes(session: Session, datasource_id: int, erasure: Erasure) -> None:
+    messages, segments = find_quotes(session, datasource_id, erasure.texts, erasure.spans)
     for revision, message in messages.items():
         session.run(sql.SET_MESSAGE, message=message, k_revision=revision)
     for key, segment in segments.items():
         encoded = r.encode_segment(segment)
         session.run(sql.SET_RECORD, record=encoded.record, digest=encoded.digest, k_segment_key=key)
-
-
-def _is_bound(segment: Segment, texts: Sequence[str]) -> bool:
-    partition = segment.partition
-    if not isinstance(partition, RangePartition):
-        return False
-    bounds = [*(partition.start or ()), *(partition.end or ())]
-    named = [one.lower() for one in bounds if isinstance(one, str)]
-    return any(text.lower() in one for one in named for text in texts)
-
-
-def pattern_of(text: str) -> str:
-    """Return the pattern of `lower(…) LIKE … ESCAPE '!'` for texts that hold this one."""
-    quoted = text.lower().replace("!", "!!").replace("%", "!%").replace("_", "!_")
-    return f"%{quoted}%"

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from carnac.core.log.erasing import ErasedFile
+from carnac.core.log.mentions import Mentions
 from carnac.core.segments.record import load_segment
 from carnac.metadata.database import translated
 from carnac.metadata.read.reader import find_datasource
@@ -17,6 +18,7 @@ from carnac.metadata.transactions import SqlTransactions
 if TYPE_CHECKING:
     from carnac.core.log.erasing import Erasure
     from carnac.core.segments.segment import Segment
+    from carnac.core.time.intervals import IntervalSet
     from carnac.metadata.session import Session
     from carnac.ports import Published
 
@@ -87,25 +89,21 @@ class ErasureRecords(SqlTransactions):
         if gone:
             self._write(lambda session: session.run(sql.FORGET_FILES, paths=session.array(gone)))
 
-    def is_quoted(self, datasource: str, texts: Sequence[str]) -> bool:
-        """Whether something quotes one of the texts that an erasure takes out of it: see `Erasure.texts`."""
+    def is_quoted(self, datasource: str, texts: Sequence[str], spans: IntervalSet) -> bool:
+        """Whether a message or a bound is there that an erasure takes out: see `Erasure`."""
         from carnac.metadata.publish.erasing import find_quotes
 
         with self._read() as session:
             found = find_datasource(session, datasource)
-            return found is not None and any(find_quotes(session, found, texts))
+            return found is not None and any(find_quotes(session, found, texts, spans))
 
     def count_mentions(self, texts: Sequence[str]) -> Mapping[str, int]:
         """Return how many records of each kind hold one of the texts; kinds with none are left out."""
-        from carnac.metadata.publish.erasing import pattern_of
-
-        if not texts:
-            return {}
-        patterns = {f"pattern_{place}": pattern_of(text) for place, text in enumerate(texts)}
+        mentions = Mentions(texts)
         with self._read() as session:
             counts = {
-                kind: session.rows(sql.counting_mentions(kind, len(texts)), **patterns)[0][0]
-                for kind in sql.MENTIONS
+                kind: sum(any(map(mentions.is_in, row)) for row in session.stream(query))
+                for kind, query in sql.MENTIONS.items()
             }
         return {kind: count for kind, count in counts.items() if count}
 

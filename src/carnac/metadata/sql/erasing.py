@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from carnac.core.log.entries import ENTRY_BITS
 from carnac.metadata.sql import columns as c
-from carnac.metadata.sql.dialects import Statement, statement
+from carnac.metadata.sql.dialects import statement
 
 EDITION_SETTING = "erased"
 """The name of the setting that has the revision of the newest erasure."""
@@ -84,16 +84,14 @@ COUNTS = statement(
     """
 )
 """What is there of a commit's change to a datasource: segments, their rows and bytes, entries added, and dropped."""
-MESSAGES_WITH = statement(
-    "SELECT revision, message FROM commits WHERE lower(message) LIKE :pattern ESCAPE '!'"
-)
+MESSAGES = statement("SELECT revision, message, changes FROM commits WHERE message <> ''")
 SET_MESSAGE = statement("UPDATE commits SET message = :message WHERE revision = :k_revision")
-RECORDS_WITH = statement(
+RANGE_RECORDS = statement(
     """
     SELECT segment_key, record
     FROM segments
     WHERE datasource_id = :datasource_id
-      AND lower(record) LIKE :pattern ESCAPE '!'
+      AND record LIKE '%"type":"range"%'
     """
 )
 SET_RECORD = statement(
@@ -105,21 +103,23 @@ INSERT_FILE = statement(
 FILES = statement("SELECT path, revision, at_ms FROM erased_files ORDER BY revision, path")
 FORGET_FILES = statement("DELETE FROM erased_files WHERE path IN :paths[]")
 MENTIONS = {
-    "messages of commits": ("commits", "message"),
-    "segments": ("segments", "record"),
-    "lookups": ("lookups", "mapping"),
-    "tasks": ("task_payloads", "payload"),
-    "reports of tasks": ("task_reports", "report"),
-    "errors of tasks": ("tasks", "error"),
-    "errors of attempts": ("task_attempts", "error"),
-    "specs of supervisors": ("supervisor_specs", "spec"),
-    "specs of compaction": ("compaction_specs", "spec"),
+    kind: statement(f"SELECT {columns} FROM {table}")
+    for kind, table, columns in (
+        ("messages of commits", "commits", "message"),
+        ("names and details of commits", "commits", "writer, batch, details"),
+        ("batches of writers", "batches", "writer, batch"),
+        ("positions of writers", "positions", "writer, source, reached, came_from"),
+        ("tags", "tags", "name"),
+        ("settings", "settings", "value"),
+        ("segments", "segments", "record"),
+        ("lookups", "lookups", "mapping"),
+        ("tasks", "task_payloads", "payload"),
+        ("reports of tasks", "task_reports", "report"),
+        ("errors of tasks", "tasks", "error"),
+        ("errors of attempts", "task_attempts", "error"),
+        ("specs of supervisors", "supervisor_specs", "spec"),
+        ("specs of compaction", "compaction_specs", "spec"),
+        ("comments on rules", "rule_changes", "comment"),
+    )
 }
-"""Texts of people, or of rows, by what they are called: the table and the column of each."""
-
-
-def counting_mentions(kind: str, texts: int) -> Statement:
-    """Return the query for the number of records of a kind that hold one of so many texts, `:pattern_0` and so on."""
-    table, column = MENTIONS[kind]
-    holds = [f"lower({column}) LIKE :pattern_{number} ESCAPE '!'" for number in range(texts)]
-    return statement(f"SELECT count(*) FROM {table} WHERE {' OR '.join(holds)}")
+"""Texts of people, or of rows, by what they are called: the query for each."""

@@ -20,7 +20,7 @@ from carnac.core.log.erasing import Erased, Erasure
 from carnac.core.segments.schema import unite_columns
 from carnac.core.segments.segment import ColumnType, safe_name
 from carnac.core.showing import Shown
-from carnac.core.time.intervals import format_ms
+from carnac.core.time.intervals import Interval, format_ms, interval_set
 from carnac.core.words import counted, number_text
 from carnac.errors import CarnacError, Conflict
 from carnac.ports import SegmentInput
@@ -28,6 +28,7 @@ from carnac.store.upkeep.maintenance import (
     QUARANTINE_PREFIX,
     ROWS_PREFIX,
     SEGMENTS_PREFIX,
+    STAGING_PREFIX,
 )
 from carnac.store.writing import deleting
 from carnac.store.writing.shown import shown_whole
@@ -221,8 +222,9 @@ class Eraser:
             rewrites: dict[str, SegmentRewrite] = {}
             try:
                 base = self._search_all(asked, found, rewrites)
+                spans = interval_set(found.spans)
                 # without a rewrite no segment of this state has such rows, so none that is made of them has
-                if rewrites or self._metadata.is_quoted(asked.datasource, asked.texts):
+                if rewrites or self._metadata.is_quoted(asked.datasource, asked.texts, spans):
                     erased = [_erased(one) for one in rewrites.values()]
                     published = self._metadata.erase(
                         Erasure(
@@ -230,6 +232,7 @@ class Eraser:
                             segments=tuple(erased),
                             searched=found.clean,
                             base_revision=base,
+                            spans=spans,
                             texts=asked.texts,
                             message=asked.message,
                             lease_id=lease.lease_id,
@@ -307,6 +310,12 @@ class Eraser:
         results = list(self._deep_storage.list_files(ROWS_PREFIX))
         if results:
             yield f"{counted(len(results), 'file')} of rows of asynchronous statements; gc deletes them in time"
+        staged = list(self._deep_storage.list_files(STAGING_PREFIX))
+        if staged:
+            yield (
+                f"{counted(len(staged), 'file')} of rows on their way into segments, of writers at work or that "
+                "crashed; gc deletes them in time"
+            )
         known = self._metadata.known_paths()
         orphans = [
             one
@@ -346,6 +355,7 @@ class _Found:
 
     Attributes:
         clean: Ids of segments without such rows. A file never changes, so they need not be searched again.
+        spans: Of the segments that held such rows.
     """
 
     deleted_revision: int | None = None
@@ -355,11 +365,13 @@ class _Found:
     rewritten: int = 0
     removed: int = 0
     clean: set[str] = field(default_factory=set)
+    spans: list[Interval] = field(default_factory=list)
 
     def note(self, inputs: Sequence[SegmentInput], rewrites: Sequence[SegmentRewrite]) -> None:
-        held = {one.source.segment.segment_id for one in rewrites}
+        held = {one.source.segment.segment_id: one.source.segment.span for one in rewrites}
         self.searched += len(inputs)
-        self.clean.update({one.segment.segment_id for one in inputs} - held)
+        self.clean.update({one.segment.segment_id for one in inputs} - held.keys())
+        self.spans.extend(held.values())
 
     def add(self, revision: int, rewrites: Sequence[SegmentRewrite]) -> None:
         self.revision = revision
