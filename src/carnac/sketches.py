@@ -52,6 +52,11 @@ State: TypeAlias = bytes | None
 _FLAGS_BYTE, _IS_OUT_OF_ORDER = 5, 16
 """Of an HLL sketch: set, it is estimated from its registers alone, and not by what it saw one after the other."""
 _FAMILY_BYTE = 2
+_DESERIALIZE: Mapping[str, Callable[[bytes], Any]] = {
+    "hll": ds.hll_sketch.deserialize,
+    "theta": ds.compact_theta_sketch.deserialize,
+    "quantiles": ds.kll_doubles_sketch.deserialize,
+}
 _FAMILIES = {3: "theta", 7: "hll", 8: "classic quantiles", 15: "quantiles"}
 
 
@@ -248,6 +253,15 @@ def merge(kind: str, states: Iterable[State], params: Mapping[str, int]) -> byte
         return merge_quantiles(states, params.get("k", DEFAULT_QUANTILES_K))
     merger: Callable[..., bytes] = {"hll": merge_hll, "theta": merge_theta}[kind]
     return merger(states, params.get("lg_k", DEFAULT_LG_K))
+
+
+def is_sketch(kind: str, state: bytes) -> bool:
+    """Whether bytes can be read as a sketch of that kind."""
+    try:
+        _read(kind, _DESERIALIZE[kind], state)
+    except (Invalid, MemoryError):  # damaged bytes may claim any size
+        return False
+    return True
 
 
 def _update(sketch: Any, values: Iterable[Item]) -> None:

@@ -13,11 +13,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from carnac import sketches
 from carnac.core.segments.segment import ColumnType, Metric, MetricKind
 from carnac.errors import Invalid
 from carnac.rows.normalise.coerce import SeveralValues
 from carnac.rows.normalise.shape import DimensionShape, RowShape
 from carnac.rows.read.reading import load_rows_from_arrow
+from carnac.sketches import build_hll, build_quantiles, build_theta
 from carnac.specs.ingest.inputs import CsvFormat, JsonFormat
 from tests.unit.rows.loading import (
     STAMP,
@@ -302,6 +304,9 @@ def test_multi_value_handling(handling: Any, value: list[str | None]) -> None:
     assert found.column("x") == [value, None, []]
 
 
+STATE = build_theta(["a"])
+
+
 def metric(kind: MetricKind, column: ColumnType, *, is_state: bool = False) -> Metric:
     return Metric(name="m", kind=kind, input="x", type=column, is_state=is_state)
 
@@ -314,8 +319,8 @@ def metric(kind: MetricKind, column: ColumnType, *, is_state: bool = False) -> M
         (metric(MetricKind.QUANTILES, ColumnType.QUANTILES), ["1", '"2.5"'], [1.0, 2.5]),
         (
             metric(MetricKind.THETA, ColumnType.THETA, is_state=True),
-            [json.dumps(base64.b64encode(b"state").decode())],
-            [b"state"],
+            [json.dumps(base64.b64encode(STATE).decode())],
+            [STATE],
         ),
     ],
 )
@@ -326,11 +331,19 @@ def test_inputs_of_metrics(wanted: Metric, cells: list[str], values: list[Any]) 
     assert found.column("__in_m") == values
 
 
-def test_broken_base64_of_a_sketch_is_rejected() -> None:
-    state = metric(MetricKind.THETA, ColumnType.THETA, is_state=True)
+@pytest.mark.parametrize("kind", ["hll", "theta", "quantiles"])
+@pytest.mark.parametrize(
+    "other", [b"", b"\0\0\0", build_hll(["a"])[:-1], build_quantiles([1.0])[:9]]
+)
+def test_what_is_no_sketch_is_rejected_and_its_neighbours_stay(kind: str, other: bytes) -> None:
+    state = metric(MetricKind(kind), ColumnType(kind), is_state=True)
     row_shape = RowShape(dimensions=(), metrics=(state,))
-    found = load_files([inline('{"t":1,"x":"!!"}')], row_shape, file_format=JsonFormat())
-    assert found.reasons == ["not a theta: x"]
+    good = sketches.build(kind, [1, 2], {})
+    cells = [base64.b64encode(one).decode() for one in (good, other)] + ["!!"]
+    lines = "\n".join(json.dumps({"t": at, "x": cell}) for at, cell in enumerate(cells))
+    found = load_files([inline(lines)], row_shape, file_format=JsonFormat())
+    assert [row["__in_m"] for row in found.rows] == ([good] if other else [good, None])
+    assert found.reasons == [f"not a {kind}: x"] * (2 if other else 1)
 
 
 def test_instant_that_orders_first_and_last() -> None:

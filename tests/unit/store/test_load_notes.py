@@ -137,6 +137,28 @@ def test_new_and_missing_columns_are_told(store: Store) -> None:
     assert notes == ("column 'who' (string) is new", "not filled by this load: n")
 
 
+@pytest.mark.parametrize("name", ["__rows", "__ROWS", "__in_n", "__at_n", "__carnac_file"])
+@pytest.mark.parametrize("is_file", [True, False])
+def test_a_field_with_a_name_of_the_store_is_left_out_and_told(
+    store: Store, tmp_path: Path, name: str, is_file: bool
+) -> None:
+    rows: Any = [{"t": AT, "page": "a", "n": 2, name: 3}]
+    if is_file:
+        (tmp_path / "rows.json").write_text(json.dumps(rows[0]))
+        rows = tmp_path / "rows.json"
+    for more in ({"spec": spec(dimensions={"useSchemaDiscovery": True})}, {"time": "t"}):
+        datasource = "edits" if "spec" in more else "others"
+        report = store.append(datasource, rows, **more).report
+        assert report is not None
+        (note,) = [one for one in report.notes if name in one]
+        assert (
+            note
+            == f"left out, since the name is reserved for the store: {name}; rename it to keep it"
+        )
+        found = store.sql(f"SELECT * FROM {datasource} WHERE n = 2").rows()
+        assert [{**row, "__time": 0} for row in found] == [{"__time": 0, "page": "a", "n": 2}]
+
+
 def test_a_declared_column_of_nothing_but_nulls_is_told(store: Store) -> None:
     (note,) = load(store, [{"t": AT, "page": None, "n": 1}])
     assert note.startswith("nothing but nulls in page")

@@ -32,6 +32,7 @@ from carnac.rows.normalise.projection import field_names
 from carnac.rows.normalise.shape import ORDER_PREFIX, RowShape
 from carnac.rows.read.columnar import describe
 from carnac.rows.read.discover import SeenFields, needs_discovery, unite_seen
+from carnac.rows.read.far_times import held_rows
 from carnac.rows.read.reading import load_rows_from_arrow
 from carnac.spark.progress import Tally
 from carnac.spark.tasks import Attempt
@@ -283,6 +284,7 @@ def read_table_here(job: IngestJob, table: pa.Table) -> Sequence[SplitResult]:
     """Run pass 1 over a table in memory."""
     import pyarrow as pa
 
+    table = held_rows(table)
     job.look = partial(discover_in_table, job, table.schema)
     timestamp: TimestampSpec = job.spec.timestamp
     common = job.common(tasks=1)

@@ -44,7 +44,12 @@ from carnac.rows.merge_task import MergeTask
 from carnac.rows.normalise import changes
 from carnac.rows.normalise.shape import row_shape
 from carnac.rows.parts import ChunkPartitioner, remove_staged
-from carnac.rows.read.discover import SeenFields, discovered_columns, needs_discovery
+from carnac.rows.read.discover import (
+    SeenFields,
+    discovered_columns,
+    needs_discovery,
+    reserved_fields,
+)
 from carnac.rows.read.inputs import ResolvedInput
 from carnac.rows.read.rejections import gather
 from carnac.spark.failures import of_task
@@ -68,6 +73,7 @@ def find_missing(
     """Return the fields that the spec declares and no row has; without a row nothing is missing.
 
     Args:
+        reserved: Fields that are left out, since the store has columns of these names.
         look: Finds the fields of the input; None: nobody can.
     """
     declared = spec.declared_fields
@@ -112,6 +118,7 @@ class IngestJob:
 
     Attributes:
         shape: Shape of its rows; the reader replaces it where the shape depends on the data.
+        reserved: Fields that are left out, since the store has columns of these names.
         look: Finds the fields that the input has; set by the reader.
         messages: Parts of a stream, in place of the input that the spec names; set by the reader.
     """
@@ -138,6 +145,7 @@ class IngestJob:
         self.quarantine_folder = f"{QUARANTINE_FOLDER}/{safe_name(spec.datasource)}/{self.job_id}"
         self.timer = Timer(context.clock)
         self.shape = row_shape(spec)
+        self.reserved: tuple[str, ...] = ()
         self.is_for_append = False
         self.look: Callable[[], SeenFields] | None = None
         self.messages: ResolvedInput | None = None
@@ -148,6 +156,7 @@ class IngestJob:
     def settle(self, seen: SeenFields) -> None:
         """Take the shape of the rows from what was seen of the input."""
         self.shape = row_shape(self.spec, discovered_columns(seen, self.spec))
+        self.reserved = reserved_fields(seen, self.spec)
 
     def look_if_needed(self) -> None:
         """Look at the input, and settle the shape, if that depends on the data."""
@@ -314,7 +323,15 @@ class IngestJob:
             size_bytes=sum(segment.size_bytes for segment in segments),
             seconds_by_phase=dict(self.timer.seconds),
             is_for_append=self.is_for_append and rows_read <= APPEND_ROWS_MAX,
-            notes=changes.sentences(changed),
+            notes=(*changes.sentences(changed), *self._reserved_notes()),
+        )
+
+    def _reserved_notes(self) -> tuple[str, ...]:
+        if not self.reserved:
+            return ()
+        names = ", ".join(self.reserved)
+        return (
+            f"left out, since the name is reserved for the store: {names}; rename it to keep it",
         )
 
 

@@ -23,6 +23,7 @@ from carnac.rows.normalise.shape import (
 from carnac.rows.parts import open_staged
 from carnac.rows.read.columnar import describe
 from carnac.rows.read.discover import SeenFields, type_of
+from carnac.rows.read.far_times import held_rows
 from carnac.rows.read.reading import ReadCounts, load_rows
 from carnac.rows.read.rejections import Rejections
 from carnac.spark.progress import Tally
@@ -171,7 +172,7 @@ def _with_time(
 ) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
-    table = pa.Table.from_batches([batch])
+    table = pa.Table.from_batches([held_rows(batch)])
     con.register(_FRAME, table)
     kinds = describe(con, _FRAME)
     field = Field(kind="absent")

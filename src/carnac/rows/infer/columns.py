@@ -24,8 +24,10 @@ from typing import TYPE_CHECKING, Any
 from carnac.core.quoting import quote, quote_text
 from carnac.core.segments.segment import NUMBER_TYPES, TIME_COLUMN, ColumnType
 from carnac.rows.normalise.projection import make_macros
+from carnac.rows.normalise.shape import is_reserved
 from carnac.rows.normalise.timestamps import text_time, typed_time
 from carnac.rows.read.columnar import describe
+from carnac.rows.read.far_times import held_rows
 from carnac.specs.ingest.inference import SeenColumn
 from carnac.specs.ingest.schema import TimestampSpec
 
@@ -136,7 +138,10 @@ def look_at(
         with _registered(con, places.select([one.place for one in some])):
             _look(con, some, is_text=is_text)
     nulls = dict.fromkeys(word for one in columns for word in one.nulls)
-    return SeenTable(columns=tuple(one.seen() for one in columns), null_values=tuple(nulls))
+    seen = (one.seen() for one in columns)
+    return SeenTable(
+        columns=tuple(one for one in seen if not is_reserved(one.name)), null_values=tuple(nulls)
+    )
 
 
 def span_ms(
@@ -170,7 +175,7 @@ def is_time(con: duckdb.DuckDBPyConnection, timestamp: Mapping[str, Any]) -> boo
 
 @contextmanager
 def _registered(con: duckdb.DuckDBPyConnection, table: pa.Table) -> Iterator[None]:
-    con.register(TABLE, table)
+    con.register(TABLE, held_rows(table))
     try:
         yield
     finally:

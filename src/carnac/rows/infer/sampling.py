@@ -27,7 +27,7 @@ from carnac.rows.read.csv import CsvReader, Header, distinct_names, names_of
 from carnac.rows.read.discover import discover_fields, type_of
 from carnac.rows.read.inputs import InputFile, local_file, resolve_input
 from carnac.rows.read.lines import read_bytes
-from carnac.rows.read.paths import engine_path
+from carnac.rows.read.paths import engine_look
 from carnac.rows.read.reading import ReadTask
 from carnac.rows.read.roots import local_path
 from carnac.rows.read.sources import BATCH, open_bytes, open_lines
@@ -316,14 +316,14 @@ def _json(con: duckdb.DuckDBPyConnection, heads: Sequence[InputFile], scratch_di
     }
     if not fields:
         return _Sample(table=pa.table({}), block={"type": "json"})
-    paths = ", ".join(quote_text(engine_path((name,))) for name in fields)
+    names, look = engine_look("json_extract_string", {name: (name,) for name in fields}, RAW)
     with open_lines(con, heads, scratch_dir):
         cells = con.sql(
-            f"SELECT json_extract_string({RAW}, [{paths}]) AS cells FROM {BATCH}"
-            f" WHERE TRY(json_type({RAW})) = 'OBJECT'"
+            f"SELECT {look} AS cells FROM {BATCH} WHERE TRY(json_type({RAW})) = 'OBJECT'"
         ).to_arrow_table()
     values = pc.list_flatten(cells["cells"]).combine_chunks()
-    table = pa.table({name: values[place :: len(fields)] for place, name in enumerate(fields)})
+    found_cells = {name: values[place :: len(names)] for place, name in enumerate(names)}
+    table = pa.table({name: found_cells[name] for name in fields})
     return _Sample(table=table, block={"type": "json"}, types=types)
 
 

@@ -11,7 +11,7 @@ A cell comes as text (CSV, TSV), as JSON, or typed (Parquet, ORC, Arrow). The ru
 - boolean: `true`, `false`, and numbers (not zero is true); blank text is null.
 - json: anything; a cell of CSV that is JSON is taken as JSON, other text as a JSON string.
 - array<…>: an array whose elements the element type takes; one value is an array of one; nulls stay.
-- sketches: bytes, or base64 text of them.
+- sketches: bytes of a sketch of that type, or base64 text of them.
 
 A row with a cell that its column does not take goes to quarantine. Values that lost something are counted (`changes`).
 
@@ -25,7 +25,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Literal
+from functools import partial
+from typing import TYPE_CHECKING, Literal
 
 from carnac.core.quoting import quote_text
 from carnac.core.segments.segment import ELEMENT_TYPES, NUMBER_TYPES, ColumnType
@@ -33,7 +34,10 @@ from carnac.core.segments.sql_columns import SQL_TYPE
 from carnac.errors import Invalid
 from carnac.rows.normalise.changes import Change
 from carnac.rows.normalise.shape import MultiValue
-from carnac.rows.normalise.timestamps import has_finer, without_nanoseconds
+from carnac.rows.normalise.timestamps import as_instant, has_finer
+
+if TYPE_CHECKING:
+    import duckdb
 
 FieldKind = Literal["absent", "text", "json", "typed"]
 
@@ -169,6 +173,15 @@ MACROS = (
 """Functions that the expressions call; temporary, made once per connection (after those of `timestamps`)."""
 
 
+def make_sketch_functions(con: duckdb.DuckDBPyConnection, kind: ColumnType) -> None:
+    """Make what the expressions of a type of sketch call: bytes that are none become null."""
+    from carnac import sketches
+
+    con.create_function(f"_is_{kind}", partial(sketches.is_sketch, str(kind)), ["BLOB"], "BOOLEAN")
+    macro = f"CREATE TEMP MACRO _as_{kind}(b) AS CASE WHEN _is_{kind}(b) THEN b END"
+    con.execute(macro).complete()
+
+
 def coerce_cell(field: Field, target: Target, *, list_delimiter: str | None = None) -> Cell:
     """Return the column that `target` describes, made of `field`.
 
@@ -238,7 +251,7 @@ def scalar_text(x: str, kind: ColumnType) -> str:
         case ColumnType.STRING:
             return x
         case _:
-            return f"TRY(from_base64({x}))"
+            return f"_as_{kind}(TRY(from_base64({x})))"
 
 
 def _of_json(j: str, target: Target, number: str | None = None) -> Cell:
@@ -308,14 +321,14 @@ def _typed_scalar(x: str, sql_type: str, kind: ColumnType, target: Target) -> st
     if sql_type == "VARCHAR":
         return scalar_text(x, kind)
     if kind.is_sketch and sql_type == "BLOB":
-        return x
+        return f"_as_{kind}({x})"
     if kind is ColumnType.LONG and _REAL.fullmatch(sql_type):
         return f"_double_long({x})"
     if kind in NUMBER_TYPES or kind is ColumnType.BOOLEAN:
         if is_number or sql_type == "BOOLEAN":
             return f"TRY_CAST({x} AS {SQL_TYPE[kind]})"
         if kind is ColumnType.LONG and _INSTANT.fullmatch(sql_type):
-            return f"epoch_ms(TRY_CAST({without_nanoseconds(x, sql_type)} AS TIMESTAMPTZ))"
+            return f"epoch_ms({as_instant(x, sql_type)})"
     raise _unfit(target, sql_type)
 
 
@@ -346,9 +359,10 @@ def _typed_string(x: str, sql_type: str) -> str:
             f" WHEN {x} > 0 THEN 'Infinity' WHEN {x} < 0 THEN '-Infinity' END"
         )
     if sql_type.startswith("TIMESTAMP"):
-        time = without_nanoseconds(x, sql_type)
-        instant = f"CAST(TRY_CAST({time} AS TIMESTAMPTZ) AS TIMESTAMP)"
-        return f"strftime({instant}, '%Y-%m-%dT%H:%M:%S.%gZ')"
+        instant = f"CAST({as_instant(x, sql_type)} AS TIMESTAMP)"
+        return (
+            f"CASE WHEN isfinite({instant}) THEN strftime({instant}, '%Y-%m-%dT%H:%M:%S.%gZ') END"
+        )
     return f"CAST({x} AS VARCHAR)"
 
 
@@ -360,8 +374,9 @@ def _list_cell(texts: str, target: Target, sql_type: str | None = None) -> Cell:
     reason = "NULL"
     if one not in {"e", "CAST(e AS VARCHAR)"}:
         there = "trim(e) <> ''" if sql_type is None else "e IS NOT NULL"
-        lost = f"len(list_filter({texts}, lambda e: {there})) > len(list_filter({target.out},"
-        reason = f"CASE WHEN {lost} lambda e: e IS NOT NULL)) THEN {quote_text(target.reason)} END"
+        kept = f"coalesce(len(list_filter({target.out}, lambda e: e IS NOT NULL)), 0)"
+        lost = f"len(list_filter({texts}, lambda e: {there})) > {kept}"
+        reason = f"CASE WHEN {lost} THEN {quote_text(target.reason)} END"
     match target.multi_value:
         case "sorted_array":
             values = f"list_sort({values}, 'ASC', 'NULLS FIRST')"

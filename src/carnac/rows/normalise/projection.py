@@ -31,6 +31,8 @@ REASON = "__carnac_reason"
 LOADED = "__carnac_loaded"
 """The table that holds everything read: rows without a reason are good."""
 _WITH_MACROS: WeakSet[duckdb.DuckDBPyConnection] = WeakSet()
+_SKETCHES: WeakKeyDictionary[duckdb.DuckDBPyConnection, set[ColumnType]] = WeakKeyDictionary()
+"""By connection, the types of sketches that it can tell from other bytes."""
 _MADE: WeakKeyDictionary[duckdb.DuckDBPyConnection, tuple[str, str]] = WeakKeyDictionary()
 """By connection, the statements that made its table and its view."""
 PARSED_MAX = 32
@@ -70,13 +72,13 @@ class Projection:
     @property
     def cut(self) -> str:
         """The marks of what was changed, as text, or null."""
-        marks = [f"CASE WHEN {cut} THEN {quote_text(mark)} END" for mark, cut in self.cuts]
+        marks = [f"CASE WHEN TRY({cut}) THEN {quote_text(mark)} END" for mark, cut in self.cuts]
         return f"nullif(concat_ws('{SEPARATOR}', {', '.join(marks)}), '')" if marks else "NULL"
 
     @property
     def select_list(self) -> str:
-        """The values, named."""
-        return ", ".join(f"{value} AS {name}" for name, value in self.values)
+        """The values, named; null where the engine has none, so that no cell ends a load."""
+        return ", ".join(f"TRY({value}) AS {name}" for name, value in self.values)
 
     @property
     def names(self) -> str:
@@ -226,6 +228,7 @@ def prepare(con: duckdb.DuckDBPyConnection, shape: RowShape) -> None:
     """
     check_names(shape)
     make_macros(con)
+    _make_sketch_functions(con, shape)
     columns = ", ".join(f"{quote(name)} {SQL_TYPE[kind]}" for name, kind in _columns(shape))
     table = (
         f"CREATE OR REPLACE TEMP TABLE {LOADED} ({FILE} INTEGER, {LINE} BIGINT, {OFFSET} BIGINT,"
@@ -258,6 +261,13 @@ def make_macros(con: duckdb.DuckDBPyConnection) -> None:
     for macro in (*timestamps.MACROS, *coerce.MACROS):
         run(con, macro)
     _WITH_MACROS.add(con)
+
+
+def _make_sketch_functions(con: duckdb.DuckDBPyConnection, shape: RowShape) -> None:
+    known = _SKETCHES.setdefault(con, set())
+    for kind in {kind for _, kind in _columns(shape) if kind.is_sketch} - known:
+        coerce.make_sketch_functions(con, kind)
+        known.add(kind)
 
 
 def _columns(shape: RowShape) -> Sequence[tuple[str, ColumnType]]:

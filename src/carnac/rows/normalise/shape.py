@@ -34,6 +34,14 @@ ORDER_PREFIX = HIDDEN_PREFIX
 segments always, so that states stay mergeable. Readers hide these columns."""
 ROWS_COLUMN = "__rows"
 """In part files of rolled-up rows: how many input rows went into a row."""
+_ENGINE_PREFIX = "__carnac_"
+"""Begins the names that statements give to what is no column."""
+
+
+def is_reserved(name: str) -> bool:
+    """Whether a dimension cannot be called so: the store's own columns are, on the way of rows or in segments."""
+    folded = name.lower()
+    return folded.startswith((INPUT_PREFIX, ORDER_PREFIX, _ENGINE_PREFIX)) or folded == ROWS_COLUMN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,11 +254,7 @@ def _check_names(shape: RowShape) -> None:
             f"column {', '.join(twice)} would be there more than once (SQL takes names in upper and lower case "
             f"for the same); rename one"
         )
-    reserved = [
-        name
-        for name in shape.dimension_names
-        if name.startswith((INPUT_PREFIX, ORDER_PREFIX)) or name == ROWS_COLUMN
-    ]
+    reserved = [name for name in shape.dimension_names if is_reserved(name)]
     if reserved:
         raise Invalid(
             f"dimension {', '.join(reserved)} has a name that is reserved for the store; rename it"

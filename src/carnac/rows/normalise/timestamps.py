@@ -93,11 +93,12 @@ def typed_time(sql: str, out: str, sql_type: str, spec: TimestampSpec) -> TimeCe
     base = sql_type.split("(", maxsplit=1)[0].upper()
     cut = has_finer(sql, base)
     if base == "TIMESTAMP WITH TIME ZONE" or base.startswith("TIMESTAMPTZ"):
-        instant = f"TRY_CAST({without_nanoseconds(sql, base)} AS TIMESTAMPTZ)"
-        return _cell(sql, out, spec, floor_ms(instant), None, cut=cut)
+        instant = without_nanoseconds(sql, base)
+        return _cell(sql, out, spec, _or_infinite(instant, floor_ms(instant)), None, cut=cut)
     if base in {"TIMESTAMP", "TIMESTAMP_NS", "TIMESTAMP_MS", "TIMESTAMP_S", "DATE", "DATETIME"}:
         wall = f"TRY_CAST({without_nanoseconds(sql, base)} AS TIMESTAMP)"
-        return _cell(sql, out, spec, floor_ms(_in_zone(wall, spec.time_zone)), wall, cut=cut)
+        time = _or_infinite(wall, floor_ms(_in_zone(wall, spec.time_zone)))
+        return _cell(sql, out, spec, time, wall, cut=cut)
     if base in _INTEGERS or base in {"DOUBLE", "FLOAT", "DECIMAL", "HUGEINT", "UHUGEINT"}:
         return _numeric_cell(sql, out, base, spec)
     if base in {"VARCHAR", "JSON", "ENUM"}:
@@ -130,6 +131,15 @@ def without_nanoseconds(sql: str, sql_type: str) -> str:
     if sql_type not in _NANOSECONDS:
         return sql
     return f"{_NANOSECONDS[sql_type]}({_floor_div(f'epoch_ns({sql})', 1000)})"
+
+
+def as_instant(sql: str, sql_type: str) -> str:
+    """Return a typed time, in UTC if it names no zone, as TIMESTAMPTZ.
+
+    The engine's cast of one without a zone ends the whole database where the time is out of its range.
+    """
+    time = without_nanoseconds(sql, sql_type)
+    return time if "TZ" in sql_type or "ZONE" in sql_type else f"make_timestamptz(epoch_us({time}))"
 
 
 def has_finer(sql: str, sql_type: str) -> str | None:
@@ -198,7 +208,7 @@ def _parsed_text(sql: str, spec: TimestampSpec) -> tuple[str, str | None]:
         case "posix" | "millis" | "micro":
             return f"_us_time(_text_long({sql})::HUGEINT * {_US_BY_UNIT[spec.format]})", None
         case "nano":
-            return f"_us_time({_floor_div(f'_text_long({sql})', 1000)})", None
+            return f"_us_time({_floor_div(f'_text_long({sql})::HUGEINT', 1000)})", None
         case "ruby":
             return _ruby(f"TRY_CAST({sql} AS DOUBLE)"), None
         case "auto":
@@ -301,6 +311,11 @@ def _pattern(sql: str, spec: TimestampSpec) -> tuple[str, str | None]:
 def _short_fraction(sql: str) -> str:
     """Cut digits beyond microseconds, which strptime does not take."""
     return f"regexp_replace({sql}, '([.,:]\\d{{6}})\\d+\\s*$', '\\1')"
+
+
+def _or_infinite(time: str, finite: str) -> str:
+    """Return what is made of a typed time if that is finite; else it is out of range, and no less a time."""
+    return f"CASE WHEN isinf({time}) THEN CAST({time} AS TIMESTAMPTZ) ELSE {finite} END"
 
 
 def _in_zone(wall: str, zone: str) -> str:

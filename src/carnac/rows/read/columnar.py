@@ -26,7 +26,7 @@ from carnac.rows.normalise.projection import (
 )
 from carnac.rows.normalise.shape import RowShape
 from carnac.rows.read.lines import long_array
-from carnac.rows.read.paths import FieldPaths, engine_path, engine_values, without_nulls
+from carnac.rows.read.paths import FieldPaths, engine_place, engine_values, without_nulls
 from carnac.specs.ingest.json_paths import EVERY, Step
 
 if TYPE_CHECKING:
@@ -303,7 +303,7 @@ def _within_json(sql: str, steps: tuple[Step, ...]) -> _Found:
     kind = duckdb.sqltype("JSON")
     if EVERY in steps:
         return _Found(engine_values(sql, steps), kind, is_several=True)
-    return _Found(f"TRY(json_extract({sql}, {quote_text(engine_path(steps))}))", kind)
+    return _Found(f"TRY(json_extract({engine_place(sql, steps)}))", kind)
 
 
 def _every_member(sql: str, kind: Any, steps: tuple[Step, ...]) -> _Found:

@@ -3,7 +3,8 @@
 Each task returns the fields of its files. The fields of several tasks are united, so the result is that of one look at
 all rows. All rows are looked at, not a sample: a field that only the last line has is a dimension too.
 
-A field of JSON without a name (`""`) is none: no column can be called so.
+A field of JSON without a name (`""`) is none: no column can be called so. Fields with a name that is reserved for the
+store are left out.
 
 Types, with `useSchemaDiscovery` or type `auto` (as Druid): whole numbers and booleans are long, with other numbers
 double, anything mixed with text string; arrays are arrays of that; objects, and arrays of arrays or objects, are json.
@@ -17,14 +18,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from carnac.core.quoting import quote_text
 from carnac.core.segments.segment import ELEMENT_TYPES, TIME_COLUMN, ColumnType
 from carnac.core.texts import check_keepable
 from carnac.rows.normalise.projection import FILE, OFFSET, RAW
+from carnac.rows.normalise.shape import is_reserved
 from carnac.rows.read.columnar import describe, locate, orc_batches, parquet_source
 from carnac.rows.read.csv import CsvReader, Header
 from carnac.rows.read.inputs import InputFile, local_file
-from carnac.rows.read.paths import FieldPaths, engine_path, engine_values, field_paths
+from carnac.rows.read.paths import FieldPaths, engine_look, engine_place, engine_values, field_paths
 from carnac.rows.read.sources import BATCH, open_bytes, open_lines
 from carnac.specs.ingest.inputs import CsvFormat, JsonFormat, OrcFormat, ParquetFormat, TsvFormat
 from carnac.specs.ingest.json_paths import EVERY, Step
@@ -134,12 +135,20 @@ def discovered_columns(seen: SeenFields, spec: IngestSpec) -> tuple[tuple[str, C
         if name in listed:
             if listed[name].type == "auto":
                 columns.append((name, type_of(kinds)))
-        elif dimensions.discovers and name not in taken:
+        elif dimensions.discovers and name not in taken and not is_reserved(name):
             typed = type_of(kinds)
             if not dimensions.use_schema_discovery:
                 typed = _as_text(typed, kinds)
             columns.append((name, typed))
     return tuple(columns)
+
+
+def reserved_fields(seen: SeenFields, spec: IngestSpec) -> tuple[str, ...]:
+    """Return the fields that would be dimensions if their names were not the store's own."""
+    left_out = {spec.timestamp.column, *spec.dimensions.exclusions}
+    if not spec.dimensions.discovers:
+        return ()
+    return tuple(name for name in seen.kinds if is_reserved(name) and name not in left_out)
 
 
 def type_of(kinds: frozenset[Kind]) -> ColumnType:
@@ -189,15 +198,16 @@ def _in_json(
     if not places:
         return SeenFields()
     single = {name: steps for name, steps in places.items() if EVERY not in steps}
-    expressions = ", ".join(quote_text(engine_path(steps)) for steps in single.values())
-    with open_lines(con, files, scratch_dir):
-        rows = con.execute(
-            f"SELECT DISTINCT TRY(json_type({RAW}, [{expressions}])) FROM {BATCH}"
-        ).fetchall()
+    names: list[str] = []
+    rows: list[tuple[list[str | None] | None]] = []
+    if single:
+        names, types_there = engine_look("json_type", single, RAW)
+        with open_lines(con, files, scratch_dir):
+            rows = con.execute(f"SELECT DISTINCT {types_there} FROM {BATCH}").fetchall()
     kinds: dict[str, set[Kind]] = {name: set() for name in places}
     arrays = places.keys() - single.keys()
     for (types,) in rows:
-        for name, one in zip(single, types or (), strict=False):
+        for name, one in zip(names, types or (), strict=False):
             if one == "ARRAY":
                 arrays.add(name)
             elif one is not None:
@@ -217,7 +227,7 @@ def _element_kinds(
         values = engine_values(RAW, steps)
         types = f"TRY(list_transform({values}, lambda e: json_type(e)))"
     else:
-        types = f"TRY(json_type({RAW}, {quote_text(engine_path(steps) + '[*]')}))"
+        types = f"TRY(json_type({engine_place(RAW, steps, '[*]')}))"
     with open_lines(con, files, scratch_dir):
         rows = con.execute(f"SELECT DISTINCT unnest({types}) FROM {BATCH}").fetchall()
     found = {_JSON_KINDS.get(one, "object") + "[]" for (one,) in rows if one is not None}

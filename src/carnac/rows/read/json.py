@@ -39,7 +39,14 @@ from carnac.rows.normalise.projection import (
 )
 from carnac.rows.normalise.shape import RowShape
 from carnac.rows.normalise.timestamps import text_time
-from carnac.rows.read.paths import FieldPaths, engine_array, engine_path, field_paths
+from carnac.rows.read.paths import (
+    FieldPaths,
+    engine_array,
+    engine_path,
+    engine_place,
+    field_paths,
+    has_plain_path,
+)
 from carnac.specs.ingest.json_paths import EVERY, Step
 
 if TYPE_CHECKING:
@@ -109,11 +116,14 @@ class JsonPlan:
         paths: list[str] = []
         alias: dict[str, str] = {}
         for name in names:
-            if EVERY in self._place[name]:
-                alias[name] = engine_array(RAW, self._place[name])
-                continue
-            paths.append(quote_text(engine_path(self._place[name])))
-            alias[name] = f"{_P}[{len(paths)}]"
+            steps = self._place[name]
+            if has_plain_path(steps):
+                paths.append(quote_text(engine_path(steps)))
+                alias[name] = f"{_P}[{len(paths)}]"
+            elif EVERY in steps:
+                alias[name] = engine_array(RAW, steps)
+            else:
+                alias[name] = f"TRY(json_extract({engine_place(RAW, steps)}))"
         return paths, alias
 
     def _exact_field(self, name: str) -> Field:

@@ -8,9 +8,11 @@ it can only be null.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from carnac.core.quoting import quote_text
 from carnac.specs.ingest.json_paths import EVERY, Step, parse_path
 
 if TYPE_CHECKING:
@@ -49,12 +51,52 @@ def field_paths(flatten: FlattenSpec | None) -> FieldPaths:
     return FieldPaths(listed, flatten.use_field_discovery)
 
 
+_STAR = "*"
+"""A field of which DuckDB takes the name for a wildcard, in quotes too; a JSON pointer alone finds it."""
+
+
+def has_plain_path(steps: tuple[Step, ...]) -> bool:
+    """Whether one path leads to one place."""
+    return EVERY not in steps and _STAR not in steps
+
+
+def engine_place(document: str, steps: tuple[Step, ...], ending: str = "") -> str:
+    """Return the arguments of a JSON function that looks at one place, as SQL.
+
+    Args:
+        document: SQL of JSON, or of the text of it.
+        ending: Wildcard for what is in that place.
+    """
+    while _STAR in steps:
+        at = steps.index(_STAR)
+        if at:
+            document = f"json_extract({document}, {quote_text(engine_path(steps[:at]))})"
+        document, steps = f"json_extract({document}, '/{_STAR}')", steps[at + 1 :]
+    return f"{document}, {quote_text(engine_path(steps) + ending)}"
+
+
+def engine_look(function: str, places: Mapping[str, tuple[Step, ...]], document: str) -> _Look:
+    """Return how a JSON function looks at several places without wildcards."""
+    plain = [name for name, steps in places.items() if has_plain_path(steps)]
+    paths = ", ".join(quote_text(engine_path(places[name])) for name in plain)
+    others = [name for name in places if name not in plain]
+    looks = [f"TRY({function}({document}, [{paths}]))"] if plain else []
+    looks += [f"[TRY({function}({engine_place(document, places[name])}))]" for name in others]
+    return _Look([*plain, *others], f"list_concat({', '.join(looks)})" if others else looks[0])
+
+
+class _Look(NamedTuple):
+    """The names of places, and SQL of a list of what is there, in the same order."""
+
+    names: list[str]
+    sql: str
+
+
 def engine_path(steps: tuple[Step, ...]) -> str:
-    """Return a path to one place as DuckDB's JSON functions read it."""
+    """Return a plain path as DuckDB's JSON functions read it."""
     return "$" + "".join(
         _engine_index(step) if isinstance(step, int) else "." + json.dumps(step, ensure_ascii=False)
         for step in steps
-        if step is not EVERY
     )
 
 
@@ -76,7 +118,7 @@ def engine_values(document: str, steps: tuple[Step, ...]) -> str:
         values = f"flatten(list_transform({values}, lambda e: {_children('e', piece)}))"
     if not last:
         return values
-    return f"list_transform({values}, lambda e: json_extract(e, {_quoted(last)}))"
+    return f"list_transform({values}, lambda e: json_extract({engine_place('e', last)}))"
 
 
 def engine_array(document: str, steps: tuple[Step, ...]) -> str:
@@ -93,13 +135,9 @@ def without_nulls(values: str, *, is_json: bool) -> str:
 def _children(document: str, steps: tuple[Step, ...]) -> str:
     """Return the values of what is at a path: of an array or an object; it cannot be both."""
     array, members = (
-        f"TRY(json_extract({document}, {_quoted(steps, ending)}))" for ending in ("[*]", ".*")
+        f"TRY(json_extract({engine_place(document, steps, ending)}))" for ending in ("[*]", ".*")
     )
     return f"list_concat({array}, {members})"
-
-
-def _quoted(steps: tuple[Step, ...], ending: str = "") -> str:
-    return "'" + (engine_path(steps) + ending).replace("'", "''") + "'"
 
 
 def _engine_index(index: int) -> str:

@@ -42,6 +42,7 @@ from carnac.rows.read.columnar import (
     orc_batches,
     parquet_source,
 )
+from carnac.rows.read.far_times import held_batches, held_schema
 from carnac.rows.read.inputs import InputFile, local_file
 from carnac.rows.read.json import BLANK, SUSPECT, JsonPlan
 from carnac.rows.read.lines import MAX_RAW_BYTES, Reject
@@ -161,9 +162,9 @@ def load_rows_from_arrow(
 
     prepare(con, shape)
     reader = data.to_reader(BATCH_ROWS) if isinstance(data, pa.Table) else data
-    counted = Counted(reader)
-    with registered(con, *numbered(reader.schema, counted, first_row=first_row)):
-        source = arrow_source(con, BATCH, origin, reader.schema)
+    counted, schema = Counted(reader), held_schema(reader.schema)
+    with registered(con, *numbered(schema, held_batches(counted), first_row=first_row)):
+        source = arrow_source(con, BATCH, origin, schema)
         load_typed(con, source, shape, timestamp, FieldPaths(), file=0)
     return _finish(con, shape, within=within, files=[origin], rejects=[], records=counted.rows)
 

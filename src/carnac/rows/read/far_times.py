@@ -1,0 +1,71 @@
+"""Typed times of Arrow data that the engine has no room for.
+
+DuckDB ends the statement, or the whole database, over a time of more than 290,000 years from now, before any expression
+sees it. So such a time becomes infinite, which the rules of times and values take for a time out of range. Seconds and
+milliseconds become microseconds, the unit of the engine's own type.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_US_OF_UNIT = {"s": 1_000_000, "ms": 1_000, "us": 1}
+_LEAST_US = -9_223_372_022_400_000_000
+"""The first of the engine's days."""
+_INFINITE = (1 << 63) - 1
+
+Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
+
+
+def held_schema(schema: pa.Schema) -> pa.Schema:
+    """Return the schema of rows that the engine has room for."""
+    for index, field in enumerate(schema):
+        if _is_coarse(field.type):
+            schema = schema.set(index, field.with_type(pa.timestamp("us", field.type.tz)))
+    return schema
+
+
+def held_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield the batches with far times made infinite."""
+    return map(held_rows, batches)
+
+
+def held_rows(rows: Rows) -> Rows:
+    """Return the rows with far times made infinite."""
+    for index, field in enumerate(rows.schema):
+        if pa.types.is_timestamp(field.type) and field.type.unit in _US_OF_UNIT:
+            column = rows.column(index)
+            held = _held(column) if isinstance(column, pa.Array) else _held_pieces(column)
+            if held is not column:
+                rows = rows.set_column(index, field.with_type(held.type), held)
+    return rows
+
+
+def _is_coarse(kind: pa.DataType) -> bool:
+    return pa.types.is_timestamp(kind) and kind.unit in {"s", "ms"}
+
+
+def _held_pieces(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    pieces = [_held(piece) for piece in column.chunks]
+    kind = held_schema(pa.schema([("", column.type)])).field(0).type
+    return pa.chunked_array(pieces, kind)
+
+
+def _held(column: pa.Array) -> pa.Array:
+    in_unit = _US_OF_UNIT[column.type.unit]
+    counted = column.view(pa.int64())
+    values = counted.fill_null(0).to_numpy(zero_copy_only=False)
+    low, high = values < -(-_LEAST_US // in_unit), values > _INFINITE // in_unit
+    is_far = bool(low.any() or high.any())
+    if in_unit == 1 and not is_far:
+        return column
+    within = np.where(low | high, 0, values) * in_unit
+    found = np.where(high, _INFINITE, np.where(low, -_INFINITE, within))
+    mask = counted.is_null().to_numpy(zero_copy_only=False)
+    return pa.array(found, pa.int64(), mask=mask).view(pa.timestamp("us", column.type.tz))
