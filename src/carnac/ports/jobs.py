@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from carnac.core.compaction.plan.groups import CompactionTarget
     from carnac.core.log.commits import ConservationProof, Place
-    from carnac.core.segments.segment import Segment
+    from carnac.core.segments.segment import ColumnType, Segment
     from carnac.core.time.intervals import Interval, IntervalSet
 
 
@@ -27,11 +27,14 @@ class ChunkLayout:
         segment_granularity: Canonical text; rows go to its buckets where no chunk is.
         existing: Live chunks that win over the buckets (empty for a replacement, which takes over).
         within: A replacement writes only rows inside these instants; rows outside are rejected. None: anywhere.
+        columns: Those that the datasource has: a field that shows no type has that of its column. Known where the shape
+            of the rows depends on the data.
     """
 
     segment_granularity: str
     existing: tuple[Interval, ...] = ()
     within: IntervalSet | None = None
+    columns: Mapping[str, ColumnType] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,12 +8,14 @@ import random
 import tempfile
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from carnac.clock import MarkedIds, SystemClock
+from carnac.core.segments.segment import ColumnType
 from carnac.core.time.intervals import Interval, interval_set, parse_instant, parse_interval
 from carnac.errors import Invalid, NotFound
 from carnac.jobs.pipeline import SparkPipeline
@@ -262,12 +264,16 @@ def test_dimensions_are_discovered(
     pipeline: SparkPipeline, make_spec: MakeSpec, deep_storage: Path
 ) -> None:
     spec = make_spec(
-        lines({"t": "2024-01-01", "a": "x"}, {"t": "2024-01-02", "b": 2, "a": "y"}),
+        lines(
+            {"t": "2024-01-01", "a": "x", "known": None, "unknown": None},
+            {"t": "2024-01-02", "b": 2, "a": "y", "unknown": []},
+        ),
         dimensions={"useSchemaDiscovery": True},
     )
-    result = pipeline.run_ingest(spec, DAY)
+    layout = replace(DAY, columns={"known": ColumnType.LONG})
+    result = pipeline.run_ingest(spec, layout)
     columns = {(c.name, str(c.type)) for s in result.segments for c in s.columns}
-    assert columns == {("a", "string"), ("b", "long")}
+    assert columns == {("a", "string"), ("b", "long"), ("known", "long")}
     assert rows_of(deep_storage, result.segments, "a", "b") == Counter([("x", None), ("y", 2)])
 
 

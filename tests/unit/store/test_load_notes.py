@@ -159,6 +159,44 @@ def test_a_field_with_a_name_of_the_store_is_left_out_and_told(
         assert [{**row, "__time": 0} for row in found] == [{"__time": 0, "page": "a", "n": 2}]
 
 
+KNOWN = {"n": 5, "d": 0.5, "j": {"a": 1}, "s": "x", "l": [1, 2]}
+DISCOVERY = {"useSchemaDiscovery": True}
+
+
+@pytest.mark.parametrize("way", ["rows", "file", "auto", "transform", "no spec"])
+@pytest.mark.parametrize("empty", [None, []])
+def test_a_field_without_values_keeps_the_type_of_its_column_and_makes_none(
+    store: Store, tmp_path: Path, way: str, empty: Any
+) -> None:
+    names = [*KNOWN, "late"] if empty is None else ["j", "s", "l", "late"]
+    dimensions: Any = DISCOVERY
+    if way == "auto":
+        dimensions = [{"name": name, "type": "auto"} for name in KNOWN]
+    block = spec(dimensions=dimensions, dataSource="others", tuningConfig={"allowMissing": True})
+    more: dict[str, Any] = {"spec": block}
+    if way == "transform":
+        more["spec"]["transforms"] = [{"name": "twice", "expression": "2"}]
+    if way == "no spec":
+        more = {}
+    loads = [dict.fromkeys(names, empty), KNOWN, dict.fromkeys(names, empty), {**KNOWN, "late": 7}]
+    if way == "auto":
+        loads = loads[1:]
+    for number, row in enumerate(loads):
+        rows: Any = [{"t": AT, "page": "a", **row}]
+        if way in {"file", "no spec"}:
+            rows = tmp_path / f"{number}.json"
+            rows.write_text(json.dumps({"t": AT, "page": "a", **row}))
+        time = {"time": "t"} if way == "no spec" else {}
+        done = store.append("others", rows, **more, **time)
+        assert done.report is not None
+        assert done.report.rejected.count == 0
+    found = store.sql("SELECT * FROM others WHERE n IS NOT NULL").rows()
+    expected = {**KNOWN, "j": '{"a":1}'}
+    assert [{name: row[name] for name in KNOWN} for row in found] == [expected, expected]
+    if way != "auto":
+        assert sorted(row["late"] or 0 for row in found) == [0, 7]
+
+
 def test_a_declared_column_of_nothing_but_nulls_is_told(store: Store) -> None:
     (note,) = load(store, [{"t": AT, "page": None, "n": 1}])
     assert note.startswith("nothing but nulls in page")

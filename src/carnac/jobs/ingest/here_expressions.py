@@ -303,7 +303,11 @@ def read_table_here(job: IngestJob, table: pa.Table) -> Sequence[SplitResult]:
         if needs_discovery(job.spec):
             kept = [field for field in table.schema if field.name not in plan.made]
             job.settle(discover_in_table(job, pa.schema([*kept, *_made_schema(plan)])))
-        arrays = [field.name for field in table.schema if pa.types.is_list(field.type)]
+        arrays = [
+            field.name
+            for field in table.schema
+            if pa.types.is_list(field.type) and not pa.types.is_null(field.type.value_type)
+        ]
         job.shape = widen(job.shape, arrays)
         shape = filtered_shape(job.shape, plan.transforms)
         result = plan.run(con, _FRAME, job.shape, field_names(shape, timestamp))

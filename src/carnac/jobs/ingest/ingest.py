@@ -150,12 +150,14 @@ class IngestJob:
         self.look: Callable[[], SeenFields] | None = None
         self.messages: ResolvedInput | None = None
         self.cut = ChunkPartitioner(
-            layout=layout, newest_before_ms=newest_before_ms, staging_url=self.staging_url
+            layout=replace(layout, columns={}),
+            newest_before_ms=newest_before_ms,
+            staging_url=self.staging_url,
         )
 
     def settle(self, seen: SeenFields) -> None:
         """Take the shape of the rows from what was seen of the input."""
-        self.shape = row_shape(self.spec, discovered_columns(seen, self.spec))
+        self.shape = row_shape(self.spec, discovered_columns(seen, self.spec, self.layout.columns))
         self.reserved = reserved_fields(seen, self.spec)
 
     def look_if_needed(self) -> None:

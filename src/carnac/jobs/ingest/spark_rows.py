@@ -204,8 +204,7 @@ def _read_frame(job: IngestJob, session: SparkSession, frame: DataFrame) -> Sequ
         timestamp = PARSED_TIME
     if needs_discovery(job.spec):
         job.settle(look_at(job, frame))
-    arrays = [f.name for f in frame.schema.fields if f.dataType.typeName() == "array"]
-    job.shape = widen(job.shape, arrays)
+    job.shape = widen(job.shape, arrays_of(frame))
     job.timer.lap("plan")
     return run_line(
         job,
@@ -218,6 +217,14 @@ def _read_frame(job: IngestJob, session: SparkSession, frame: DataFrame) -> Sequ
 def look_at(job: IngestJob, frame: DataFrame) -> SeenFields:
     """Return the fields that a frame has."""
     return discover_in_table(job, _arrow_schema(frame))
+
+
+def arrays_of(frame: DataFrame) -> list[str]:
+    """Return the names of the columns of arrays that may have elements."""
+    types = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
+    return [
+        name for name, kind in types.items() if kind.startswith("array<") and kind != "array<void>"
+    ]
 
 
 def _arrow_schema(frame: DataFrame) -> Any:

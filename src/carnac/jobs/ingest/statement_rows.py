@@ -27,6 +27,7 @@ from carnac.jobs.ingest.read_pass import PassOne, SplitResult, SplitTask, widen
 from carnac.jobs.ingest.readers import reads_of
 from carnac.jobs.ingest.second_half import Batches
 from carnac.jobs.ingest.spark_rows import (
+    arrays_of,
     finish,
     holder_of,
     look_at,
@@ -127,8 +128,7 @@ def _results(job: IngestJob, session: SparkSession, load: SparkLoad) -> Sequence
 
 def _shape(shape: RowShape, frame: DataFrame) -> RowShape:
     """Return the shape of rows whose arrays are kept as they are."""
-    arrays = [one.name for one in frame.schema.fields if one.dataType.typeName() == "array"]
-    wide = widen(shape, arrays)
+    wide = widen(shape, arrays_of(frame))
     return replace(
         wide, dimensions=tuple(replace(one, multi_value="array") for one in wide.dimensions)
     )

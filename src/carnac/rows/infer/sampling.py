@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from carnac.core.quoting import quote_path, quote_text
+from carnac.core.quoting import quote_path
 from carnac.core.segments.segment import ColumnType
 from carnac.errors import Invalid
 from carnac.ports.temporary import make_private
@@ -24,7 +24,7 @@ from carnac.rows.normalise.projection import RAW
 from carnac.rows.read.arrays import HEAD_BYTES, begins_array, whole_of_array
 from carnac.rows.read.columnar import orc_batches, require_own_names, unreadable
 from carnac.rows.read.csv import CsvReader, Header, distinct_names, names_of
-from carnac.rows.read.discover import discover_fields, type_of
+from carnac.rows.read.discover import discover_fields, shows_type, type_of
 from carnac.rows.read.inputs import InputFile, local_file, resolve_input
 from carnac.rows.read.lines import read_bytes
 from carnac.rows.read.paths import engine_look
@@ -313,6 +313,7 @@ def _json(con: duckdb.DuckDBPyConnection, heads: Sequence[InputFile], scratch_di
     types = {
         name: ColumnType.BOOLEAN if kinds - {"null"} == {"boolean"} else type_of(kinds)
         for name, kinds in fields.items()
+        if shows_type(kinds)
     }
     if not fields:
         return _Sample(table=pa.table({}), block={"type": "json"})
@@ -323,7 +324,8 @@ def _json(con: duckdb.DuckDBPyConnection, heads: Sequence[InputFile], scratch_di
         ).to_arrow_table()
     values = pc.list_flatten(cells["cells"]).combine_chunks()
     found_cells = {name: values[place :: len(names)] for place, name in enumerate(names)}
-    table = pa.table({name: found_cells[name] for name in fields})
+    nulls = pa.nulls(len(cells))
+    table = pa.table({name: found_cells[name] if name in types else nulls for name in fields})
     return _Sample(table=table, block={"type": "json"}, types=types)
 
 

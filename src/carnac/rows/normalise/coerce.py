@@ -57,6 +57,7 @@ _ALWAYS_FITS: dict[ColumnType, set[str]] = {
     ColumnType.BOOLEAN: {"BOOLEAN"},
 }
 """By type, those of which it takes every value as it is: nothing need be looked at."""
+_NULL = {'"NULL"', "NULL"}
 _REAL = re.compile(r"DOUBLE|FLOAT|DECIMAL.*")
 _LIST = re.compile(r"(.*)\[\d*\]", re.DOTALL)
 _NESTED = re.compile(r"(STRUCT|MAP|UNION)\(.*", re.DOTALL)
@@ -287,7 +288,7 @@ def _of_typed(field: Field, target: Target) -> Cell:
         return _of_text(f"CAST({x} AS VARCHAR)", target, None)
     if sql_type == "JSON":
         return _of_json(x, target)
-    if sql_type in {'"NULL"', "NULL"}:
+    if sql_type in _NULL:
         return Cell(value=f"CAST(NULL AS {SQL_TYPE[kind]})")
     listed = _LIST.fullmatch(sql_type)
     if listed is not None:
@@ -306,6 +307,9 @@ def _of_list(x: str, element_type: str, target: Target) -> Cell:
     kind = target.type
     if kind is ColumnType.JSON or (kind is ColumnType.STRING and not target.may_split):
         return Cell(value=f"CASE WHEN {x} IS NOT NULL THEN CAST(to_json({x}) AS VARCHAR) END")
+    if element_type in _NULL and kind not in ELEMENT_TYPES:
+        is_there = "false" if kind is ColumnType.STRING else f"{x} IS NOT NULL"
+        return _checked(f"CAST(NULL AS {SQL_TYPE[kind]})", is_there, target)
     if kind is ColumnType.STRING:
         raise SeveralValues([target.field])
     if kind not in ELEMENT_TYPES:
@@ -316,6 +320,8 @@ def _of_list(x: str, element_type: str, target: Target) -> Cell:
 def _typed_scalar(x: str, sql_type: str, kind: ColumnType, target: Target) -> str:
     """Return the value of a typed expression for a type of one value; null if there is none."""
     is_number = _WHOLE.fullmatch(sql_type) is not None or _REAL.fullmatch(sql_type) is not None
+    if sql_type in _NULL:
+        return f"CAST(NULL AS {SQL_TYPE[kind]})"
     if kind is ColumnType.STRING:
         return _typed_string(x, sql_type)
     if sql_type == "VARCHAR":

@@ -8,8 +8,11 @@ store are left out.
 
 Types, with `useSchemaDiscovery` or type `auto` (as Druid): whole numbers and booleans are long, with other numbers
 double, anything mixed with text string; arrays are arrays of that; objects, and arrays of arrays or objects, are json.
-A field that is null everywhere is string. Without `useSchemaDiscovery`, discovered dimensions are string
-(`array<string>` where a row has an array, json where one has an object).
+A field that is null everywhere, or an array without elements, shows no type. It has that of the datasource's column,
+and is no dimension as long as there is none; one that the spec lists is string.
+
+Without `useSchemaDiscovery`, discovered dimensions are string (`array<string>` where a row has an array, json where one
+has an object).
 """
 
 from __future__ import annotations
@@ -85,8 +88,7 @@ class SeenFields:
 
 def needs_discovery(spec: IngestSpec) -> bool:
     """Whether the shape of a job's rows depends on its data."""
-    dimensions = spec.dimensions
-    return dimensions.discovers or any(one.type == "auto" for one in dimensions.dimensions)
+    return spec.dimensions.needs_data
 
 
 def discover_fields(con: duckdb.DuckDBPyConnection, task: ReadTask) -> SeenFields:
@@ -123,22 +125,34 @@ def unite_seen(seen: Iterable[SeenFields]) -> SeenFields:
     return SeenFields(united)
 
 
-def discovered_columns(seen: SeenFields, spec: IngestSpec) -> tuple[tuple[str, ColumnType], ...]:
-    """Return name and type of the dimensions that the data showed, as `row_shape` takes them."""
+def discovered_columns(
+    seen: SeenFields, spec: IngestSpec, known: Mapping[str, ColumnType] | None = None
+) -> tuple[tuple[str, ColumnType], ...]:
+    """Return name and type of the dimensions that the data showed, as `row_shape` takes them.
+
+    Args:
+        known: Columns of the datasource, of which fields that show no type have theirs.
+    """
     dimensions = spec.dimensions
     listed = {one.name: one for one in dimensions.dimensions}
     taken = {spec.timestamp.column, TIME_COLUMN, *dimensions.exclusions}
     taken |= {metric.name for metric in spec.metrics}
     taken |= {metric.input for metric in spec.metrics if metric.input is not None}
+    known = known or {}
     columns: list[tuple[str, ColumnType]] = []
-    for name, kinds in seen.kinds.items():
+    kinds_of = {name: seen.kinds.get(name, frozenset()) for name in (*seen.kinds, *listed)}
+    for name, kinds in kinds_of.items():
         if name in listed:
-            if listed[name].type == "auto":
-                columns.append((name, type_of(kinds)))
-        elif dimensions.discovers and name not in taken and not is_reserved(name):
-            typed = type_of(kinds)
-            if not dimensions.use_schema_discovery:
-                typed = _as_text(typed, kinds)
+            if listed[name].type != "auto":
+                continue
+        elif not dimensions.discovers or name in taken or is_reserved(name):
+            continue
+        typed: ColumnType | None = type_of(kinds)
+        if not shows_type(kinds):
+            typed = known.get(name)
+        elif not dimensions.use_schema_discovery and name not in listed:
+            typed = _as_text(type_of(kinds), kinds)
+        if typed is not None and not typed.is_sketch:
             columns.append((name, typed))
     return tuple(columns)
 
@@ -162,6 +176,11 @@ def type_of(kinds: frozenset[Kind]) -> ColumnType:
     else:
         scalar = ColumnType.DOUBLE if "number" in elements else ColumnType.LONG
     return _LISTS[scalar] if is_array else scalar
+
+
+def shows_type(kinds: frozenset[Kind]) -> bool:
+    """Whether there is a value, or an element of an array, among these kinds."""
+    return not kinds <= {"null", "null[]", EMPTY_ARRAY}
 
 
 def _as_text(typed: ColumnType, kinds: frozenset[Kind]) -> ColumnType:

@@ -39,6 +39,7 @@ class SeenColumn:
         is_number: Its values are numbers.
         may_count_time: Its numbers are large enough to count from 1970 in some unit.
         formats: Those of `timestampSpec` in which its values are times; several: each would read them otherwise.
+        is_empty: It has no values, and a type that says so.
         has_nulls: Not every row has a value.
         example: One of its values.
         becomes: Form, in words, of values that the type does not keep as they are; None: all are kept.
@@ -51,6 +52,7 @@ class SeenColumn:
     may_count_time: bool = False
     formats: tuple[str, ...] = ()
     has_nulls: bool = False
+    is_empty: bool = False
     example: str = ""
     becomes: str | None = None
 
@@ -178,7 +180,7 @@ def make_spec(
             "dimensions": [
                 one.name if one.type == "string" else {"name": one.name, "type": one.type}
                 for one in columns
-                if one.name not in {timestamp["column"], "__time"}
+                if one.name not in {timestamp["column"], "__time"} and not one.is_empty
             ],
             "useSchemaDiscovery": True,
             "includeAllDimensions": True,

@@ -210,6 +210,11 @@ class DimensionsSpec(SpecModel):
         return not self.dimensions or self.include_all_dimensions or self.use_schema_discovery
 
     @property
+    def needs_data(self) -> bool:
+        """Whether names or types of dimensions depend on the data."""
+        return self.discovers or any(one.type == "auto" for one in self.dimensions)
+
+    @property
     def names(self) -> tuple[str, ...]:
         """Names of the listed dimensions, in order."""
         return tuple(dimension.name for dimension in self.dimensions)

@@ -72,7 +72,7 @@ def load_met(metadata: MetadataStore, spec: IngestSpec, base: int | None) -> Met
         return Met(
             base=base,
             settings=metadata.settings(),
-            columns=_columns_before(metadata, spec, base),
+            columns=columns_before(metadata, spec, base),
         )
 
 
@@ -156,7 +156,7 @@ def _missing(spec: IngestSpec, result: JobResult) -> list[str]:
     return sentences
 
 
-def _columns_before(
+def columns_before(
     metadata: MetadataStore, spec: IngestSpec, base: int
 ) -> Mapping[str, ColumnType]:
     """Return the columns that a load meets; none where it replaces all that there is."""
