@@ -91,6 +91,10 @@ INNER: dict[str, tuple[dict[str, Any], str]] = {
         {"type": "doubleLast", "fieldName": "x", "timeColumn": "at"},
         "(max({'at': \"at\", 'n': x IS NOT NULL, 'v': x}) FILTER).v",
     ),
+    "latest": (
+        {"type": "longMax", "fieldName": "__time"},
+        "max(epoch_ms(CAST(t AS TIMESTAMPTZ))) FILTER",
+    ),
     "users": (
         {"type": "thetaSketch", "fieldName": "d"},
         "CASE WHEN count(d) FILTER > 0 THEN " + "count(DISTINCT nullif(d, '')) FILTER END",

@@ -385,6 +385,7 @@ def test_raw_rows_are_rolled_up_if_that_is_allowed(tmp_path: Path) -> None:
             Metric(name="count", kind=MetricKind.COUNT, input=None, type=ColumnType.LONG),
             Metric(name="n", kind=MetricKind.SUM, input="n", type=ColumnType.LONG),
             Metric(name="first", kind=MetricKind.FIRST, input="x", type=ColumnType.DOUBLE),
+            Metric(name="latest", kind=MetricKind.MAX, input="__time", type=ColumnType.LONG),
         ),
     }
     with pytest.raises(Invalid, match="leaves out column tags and rolls raw rows up"):
@@ -394,7 +395,10 @@ def test_raw_rows_are_rolled_up_if_that_is_allowed(tmp_path: Path) -> None:
     shape = RowShape(
         dimensions=dimensions(d="string"), metrics=target["metrics"], query_granularity="HOUR"
     )
-    fed = [{**row, "__in_n": row["n"], "__in_first": row["x"]} for row in rows]
+    fed = [
+        {**row, "__in_n": row["n"], "__in_first": row["x"], "__in_latest": row["__time"]}
+        for row in rows
+    ]
     expected = naive_rollup(shape, fed)
     found = {(row["__time"], row["d"]): row for row in read(tmp_path, written[0].segments)}
     assert found.keys() == expected.keys()

@@ -19,6 +19,7 @@ from carnac import Store
 from carnac.core.segments.segment import Segment
 from carnac.errors import Invalid, NotFound
 from carnac.ports import jobs
+from carnac.sketches import estimate_hll
 from tests.support.frames import polars
 
 SPEC = {
@@ -176,6 +177,35 @@ def test_rolled_up_rows_are_one_row(store: Store) -> None:
     assert done.report is not None
     assert (done.report.rows_read, done.report.rows_written) == (2, 1)
     assert pages(store) == [("Menhir", 240)]
+
+
+FIRST, LAST = 1_704_067_200_000, 1_704_067_201_000
+
+
+@pytest.mark.parametrize("column", ["t", "__time"])
+@pytest.mark.parametrize("more", [{}, {"filter": "page = 'Menhir'"}])
+@pytest.mark.parametrize("condition", [None, "page = 'Menhir'"])
+def test_a_metric_over_the_time_is_made_of_what_was_parsed(
+    store: Store, tmp_path: Path, column: str, more: Any, condition: str | None
+) -> None:
+    kinds = ["longMax", "doubleMin", "stringLast", "HLLSketchBuild"]
+    spec = {
+        "timestampSpec": {"column": column, "format": "millis"},
+        "dimensions": ["page"],
+        "transformSpec": more,
+        "metrics": [
+            {"type": kind, "name": kind, "fieldName": "__time", "filter": condition}
+            for kind in kinds
+        ],
+        "granularitySpec": {"segmentGranularity": "day", "queryGranularity": "day"},
+    }
+    rows = [{column: at, "page": "Menhir"} for at in (FIRST, LAST)]
+    (tmp_path / "rows.json").write_text("\n".join(map(json.dumps, rows)))
+    for name, source in (("rows", rows), ("file", tmp_path / "rows.json")):
+        store.append(name, source, spec={"dataSource": name, **spec})
+        [found] = store.sql(f"SELECT * FROM {name}").rows()
+        assert [found[kind] for kind in kinds[:3]] == [LAST, float(FIRST), str(LAST)]
+        assert round(estimate_hll(found["HLLSketchBuild"])) == 2
 
 
 def test_late_rows_are_in_the_ledger(store: Store) -> None:

@@ -73,7 +73,7 @@ class ReadUnit:
         if self.raw_shape is None:
             return self.shape.segment_columns
         own = dict(self.input_columns)
-        fed = (column.field for column in self.raw_shape.input_columns)
+        fed = (one.field for one in self.raw_shape.input_columns if one.field != TIME_COLUMN)
         return tuple(
             (name, own[name]) for name in dict.fromkeys([*self.raw_shape.dimension_names, *fed])
         )
@@ -269,9 +269,8 @@ def _dropped(datasource: str, unit: ReadUnit) -> set[str]:
         kept = {name for name, _ in unit.shape.segment_columns}
         return {name for name in known if name not in kept}
     metrics = unit.raw_shape.metrics
-    missing = sorted(
-        metric.input for metric in metrics if metric.input is not None and metric.input not in known
-    )
+    inputs = {metric.input for metric in metrics if metric.input is not None} - {TIME_COLUMN}
+    missing = sorted(inputs - known.keys())
     if missing:
         raise Invalid(f"metrics need column {', '.join(missing)}, which {datasource} does not have")
     _check_numbers(metrics, known)
@@ -282,7 +281,7 @@ def _dropped(datasource: str, unit: ReadUnit) -> set[str]:
 def _check_numbers(metrics: Sequence[Metric], known: Mapping[str, ColumnType]) -> None:
     """Refuse to calculate with columns of another kind: the largest of texts is not the largest number."""
     for metric in metrics:
-        if metric.input is None:
+        if metric.input is None or metric.input == TIME_COLUMN:
             continue
         held = known[metric.input]
         needs = metric.type in NUMBER_TYPES or metric.kind is MetricKind.QUANTILES

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from carnac.core.quoting import quote
-from carnac.core.segments.segment import ColumnType, Metric, MetricKind
+from carnac.core.segments.segment import TIME_COLUMN, ColumnType, Metric, MetricKind
 from carnac.core.segments.sql_columns import SQL_TYPE
 from carnac.errors import Corrupt, Invalid, InvariantError
 from carnac.jobs.compact.read import EXACT_COLUMN, ReadPlan, conformed
@@ -109,6 +109,10 @@ def _as_raw_states(shape: RowShape, table: pa.Table) -> pa.Table:
                 columns.append(f"{quote(column.field)} AS {quote(column.name)}")
                 continue
             metric = next(one for one in shape.metrics if one.name == column.metric)
+            if column.field == TIME_COLUMN:
+                millis = f"{quote(EXACT_COLUMN)} // 1000"
+                columns.append(f"CAST({millis} AS {SQL_TYPE[column.type]}) AS {quote(column.name)}")
+                continue
             value = _value(metric, column, table.schema.field(column.field).type)
             _check_fits(con, metric, column, value)
             columns.append(f"{value} AS {quote(column.name)}")

@@ -107,7 +107,7 @@ class Plan:
         """
         import duckdb
 
-        inputs = filtered_inputs(shape, self.conditions, self.kinds, quote)
+        inputs = filtered_inputs(shape, self.conditions, self.kinds, quote, "epoch_ms")
         columns = [
             f"{inputs[name]} AS {quote(name)}" if name in inputs else quote(name)
             for name in wanted

@@ -26,6 +26,7 @@ def filtered_inputs(
     conditions: Mapping[str, str],
     columns: Container[str],
     quoted: Callable[[str], str],
+    millis: str,
 ) -> dict[str, str]:
     """Return the inputs of metrics that have a filter as SQL, by the names that `filtered_shape` gives them.
 
@@ -34,6 +35,7 @@ def filtered_inputs(
         columns: Columns of the rows with the transforms. Rows of files have inputs of metrics already, under the same
             names, for all rows.
         quoted: Quotes a name as that SQL does.
+        millis: Its function from a time to epoch milliseconds, which are what a metric over `__time` is made of.
     """
     orders = dict(shape.order_fields)
     inputs: dict[str, str] = {}
@@ -50,7 +52,9 @@ def filtered_inputs(
         for made, field in pairs:
             there = made if made in columns else field
             if there in columns:
-                inputs[made] = f"CASE WHEN {is_true} THEN {quoted(there)} END"
+                is_time = there == TIME_COLUMN and made == name
+                value = f"{millis}({quoted(there)})" if is_time else quoted(there)
+                inputs[made] = f"CASE WHEN {is_true} THEN {value} END"
     return inputs
 
 

@@ -290,7 +290,9 @@ def finish(
     """
     from pyspark.sql import functions as F  # noqa: N812  # Spark's own name for it
 
-    inputs = filtered_inputs(job.shape, dict(transforms.conditions), frame.columns, quote_for_spark)
+    inputs = filtered_inputs(
+        job.shape, dict(transforms.conditions), frame.columns, quote_for_spark, "unix_millis"
+    )
     if inputs:  # Spark Connect refuses none
         frame = frame.withColumns({name: F.expr(sql) for name, sql in inputs.items()})
     shape = filtered_shape(shape, transforms)

@@ -46,6 +46,8 @@ _TIME_TEXT = {
     "text": "{}",
     "absent": "CAST(NULL AS VARCHAR)",
 }
+PARSED = Field(kind="typed", sql=f"epoch_ms({quote(TIME_COLUMN)})", sql_type="BIGINT")
+"""The time of a row as the input of a metric: epoch milliseconds, as Druid's expressions see it."""
 _AUTO = TimestampSpec(column="?", format="auto")
 
 
@@ -88,8 +90,8 @@ class Projection:
 
 def field_names(shape: RowShape, timestamp: TimestampSpec) -> tuple[str, ...]:
     """Return the input fields that a shape needs, none twice."""
-    names = [timestamp.column, *shape.dimension_names, *(c.field for c in shape.input_columns)]
-    return tuple(dict.fromkeys(names))
+    inputs = [column.field for column in shape.input_columns if column.field != TIME_COLUMN]
+    return tuple(dict.fromkeys([timestamp.column, *shape.dimension_names, *inputs]))
 
 
 def targets(shape: RowShape) -> list[Target]:
@@ -109,6 +111,11 @@ def targets(shape: RowShape) -> list[Target]:
         for column in shape.input_columns
     ]
     return wanted
+
+
+def reads_time(target: Target) -> bool:
+    """Whether the column is made of the time of the row, not of a field of the input."""
+    return target.field == TIME_COLUMN
 
 
 def is_instant(target: Target) -> bool:
@@ -139,7 +146,7 @@ def make_projection(
     cuts = time_cuts(time, timestamp)
     several: set[str] = set()
     for target in targets(shape):
-        source = resolve(target.field)
+        source = PARSED if reads_time(target) else resolve(target.field)
         try:
             cell = (
                 instant_cell(source, target)

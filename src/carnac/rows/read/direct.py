@@ -108,7 +108,12 @@ def _metric(columns: dict[str, pa.Array], metric: Metric, rows: int) -> pa.Array
     """Return the metric of each row alone."""
     if metric.kind is MetricKind.COUNT and metric.input is None:
         return pa.array(np.ones(rows, np.int64))
-    if metric.input is None or metric.params or metric.type.is_sketch:
+    if (
+        metric.input is None
+        or metric.input == TIME_COLUMN
+        or metric.params
+        or metric.type.is_sketch
+    ):
         raise _Engine
     return _column(columns.get(metric.input), metric.type, rows, None)
 

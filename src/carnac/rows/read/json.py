@@ -24,6 +24,7 @@ from carnac.rows.normalise.projection import (
     LINE,
     LOADED,
     OFFSET,
+    PARSED,
     RAW,
     REASON,
     Projection,
@@ -33,6 +34,7 @@ from carnac.rows.normalise.projection import (
     instant_cell,
     is_instant,
     make_projection,
+    reads_time,
     run,
     targets,
     time_cuts,
@@ -140,7 +142,7 @@ class JsonPlan:
         if self._timestamp.column in wanted:
             wanted[self._timestamp.column].add("text")
         for target in targets(self._shape):
-            if target.field in wanted:
+            if target.field in wanted and not reads_time(target):
                 wanted[target.field].add(_fast_kind(target))
         return {
             name: next(iter(kinds)) if len(kinds) == 1 and self._is_root(name) else "json"
@@ -191,7 +193,7 @@ class JsonPlan:
         keys = {str(self._place[name][0]): "VARCHAR" for name in numbers}
         exact: dict[str, int] = {}
         for target in targets(self._shape):
-            if target.type in EXACT:
+            if target.type in EXACT and not reads_time(target):
                 most = EXACT[target.type]
                 exact[target.field] = min(exact.get(target.field, most), most)
         unsure = " OR ".join(_unsure(alias[name], exact.get(name)) for name in numbers)
@@ -237,8 +239,9 @@ class JsonPlan:
 
     def _fast_cell(self, target: Target) -> Cell:
         """Return a column whose `reason` is a condition here: whether to look closer."""
-        source = self._fast_field(target.field)
-        kind = self._kinds.get(target.field)
+        is_time = reads_time(target)
+        source = PARSED if is_time else self._fast_field(target.field)
+        kind = None if is_time else self._kinds.get(target.field)
         if kind == "number":
             return _fast_number(source.sql, target, self._number_text(target.field))
         if kind == "text" and target.type is ColumnType.STRING:

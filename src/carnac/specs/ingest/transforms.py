@@ -97,7 +97,8 @@ def compile_transforms(spec: IngestSpec, types: Mapping[str, str] | None = None)
         if own is not None:
             conditions.append((metric.name, own.sql))
             inputs |= own.inputs - made.keys()
-            if metric.kind in ("first", "last") and metric.time_column is None:
+            is_ordered = metric.kind in ("first", "last") and metric.time_column is None
+            if is_ordered or metric.input == TIME_COLUMN:
                 inputs |= {TIME_COLUMN} - made.keys()
     return Transforms(
         columns=tuple(columns),
