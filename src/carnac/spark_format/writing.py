@@ -21,6 +21,7 @@ from carnac.errors import Invalid
 from carnac.jobs.ingest.apart import PartOfLoad, segments_of
 from carnac.jobs.pipeline import default_task_memory_bytes
 from carnac.ports import JobResult
+from carnac.spark.variants import refuse_variants
 from carnac.spark_format.failures import in_one_sentence
 from carnac.specs.load import as_replacement, with_input
 from carnac.store.writing.apart import LoadApart
@@ -95,6 +96,7 @@ def begin(store: str | None, options: Options, schema: StructType, *, is_overwri
     datasource = options.datasource
     allowed = options.flag("allowTypeChange"), options.flag("allowMissing")
     lease_ms = options.lease_ms
+    refuse_variants(schema)
     arrow = to_arrow_schema(schema, timezone="UTC")
     with opened_apart(store) as opened, opened.loads() as loads:
         plan = plan_load(

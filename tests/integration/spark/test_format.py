@@ -132,6 +132,11 @@ def test_mistakes_are_told_in_a_few_lines(spark: SparkSession, spark_store: Stor
         "name the datasource": lambda: reader(spark, spark_store).load(),
         "go together": lambda: writer(frame, spark_store, writer="w").mode("append").save("events"),
         '"ErrorIfExists" mode': lambda: writer(frame, spark_store).save("events"),
+        "Spark's type variant": lambda: (
+            writer(frame.withColumn("v", F.expr("parse_json('1')")), spark_store)
+            .mode("append")
+            .save("events")
+        ),
         "would break": lambda: (
             writer(
                 frame.withColumn("n", F.lit("x")),

@@ -357,6 +357,20 @@ def test_expressions_over_a_data_frame_see_its_time(
     )
 
 
+@pytest.mark.parametrize(
+    "value",
+    ["parse_json('{}')", "array(parse_json('1'))", "map('k', named_struct('v', parse_json('1')))"],
+)
+def test_a_data_frame_with_variants_is_refused_in_a_sentence(
+    spark: SparkSession, spark_store: Store, value: str
+) -> None:
+    sql = f"SELECT timestamp'2024-01-01 00:00:00' AS time, 1 AS n, {value} AS v"
+    with pytest.raises(Invalid, match=r"'v' holds values of Spark's type variant.*to_json"):
+        spark_store.ingest("variants", spark.sql(sql))
+    spark_store.ingest("variants", spark.sql(f"SELECT time, n, to_json(v) AS v FROM ({sql})"))
+    assert [row["n"] for row in spark_store.sql("SELECT n FROM variants").rows()] == [1]
+
+
 def test_an_empty_data_frame_makes_no_segment(
     pipeline: SparkPipeline, make_spec: MakeSpec, spark: SparkSession
 ) -> None:

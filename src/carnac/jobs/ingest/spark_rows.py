@@ -48,6 +48,7 @@ from carnac.spark.interrupts import hold_signals
 from carnac.spark.progress import Watch, classic_context
 from carnac.spark.session import SparkHolder, own_session, reason_of
 from carnac.spark.tasks import RESULT_SCHEMA, batches_of, collect
+from carnac.spark.variants import refuse_variants
 from carnac.specs.ingest.transforms import Transforms, compile_transforms
 
 if TYPE_CHECKING:
@@ -306,6 +307,7 @@ def finish(
         is_parsed=is_parsed,
     )
     frame = frame.select(*(F.col(quote_for_spark(name)) for name in wanted))
+    refuse_variants(frame.schema)
     return _Line(
         frame=map_batches(frame, second_half(work, watch.tally), RESULT_SCHEMA), watch=watch
     )
