@@ -142,10 +142,8 @@ class Groups:
         query = self.query
         said = ", ".join(f"{one.value.text} AS {one.alias}" for one in self.columns) or "1 AS c0"
         rows = f"{query.source.sql}{query.where()}"
-        for (
-            alias,
-            text,
-        ) in self._unnested:  # one by one: lists that are taken apart at once are zipped
+        # one by one: lists that are taken apart at once are zipped
+        for alias, text in self._unnested:
             each_of = f"unnest(CASE WHEN len({text}) > 0 THEN {text} ELSE [NULL] END)"
             rows = f"(SELECT *, {each_of} AS {alias} FROM {rows})"
         by = ", ".join(str(place) for place in range(1, self.groups + 1))
