@@ -226,6 +226,15 @@ class TestTrim:
         clock.advance_ms(1000)
         assert store.trim(keep=keep(), dry_run=False).revisions_kept == 1
 
+    def test_the_told_revision_stays_until_a_later_one_is_told(
+        self, store: Store, clock: FakeClock
+    ) -> None:
+        write_history(store, clock)
+        for told in (2, 4):
+            store.tell(told, fence=1)
+            store.trim(keep=keep(4), dry_run=False)
+            assert [one.revision for one in store.log()] == sorted({5, 4, told}, reverse=True)
+
     def test_wanting_what_is_gone_is_an_error(self, store: Store, clock: FakeClock) -> None:
         write_history(store, clock)
         with pytest.raises(Invalid, match="9"):

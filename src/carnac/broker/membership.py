@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from carnac.core.rollout.model import BrokerRevisions
 from carnac.core.time.leases import is_over
-from carnac.errors import Unavailable
+from carnac.errors import NotFound, Unavailable
 from carnac.ports.loops import Loop, safely
 
 if TYPE_CHECKING:
@@ -94,7 +94,10 @@ class Membership:
             before = self._revisions
             after = before.follow(None if told is None else told.revision, head)
         if after.planning > before.planning:
-            self._move(after.planning)
+            try:
+                self._move(after.planning)
+            except NotFound:  # trimmed before it was told, or since it was read here
+                self._move(head)
         with self._lock:
             now = self._revisions
         spoken = (now.planning, now.oldest)

@@ -431,7 +431,7 @@ class MetadataStore(
     ) -> TrimReport:
         """Forget revisions that are not kept, and mark as trash the segments that only they named.
 
-        The newest revision, tagged revisions, and those from the oldest live reader lease on are always kept.
+        The newest revision, tagged ones, the told one, and those from the oldest live reader lease on are always kept.
 
         Args:
             keep: Given all retained revisions, oldest first, returns those that the retention rules keep.

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from carnac.broker import Broker, scatter
-from carnac.errors import Cancelled, Corrupt, TimedOut, Unavailable
+from carnac.errors import Cancelled, Corrupt, NotFound, TimedOut, Unavailable
 from carnac.ports.answers import AnswerFacts, Engine, OnMissing
 from carnac.ports.queries import KEEP, READ_ALL, Keeping, LeafReport, LeafRequest
 from carnac.ports.serving import Role
@@ -444,6 +444,18 @@ def test_a_broker_plans_on_what_it_is_told(served: ServedStore) -> None:
         lambda: rows_of(queries.run(statement(sql))) == [{"c": 4 * 29 + 24}],
         "the told revision",
     )
+
+
+def test_a_broker_starts_where_what_it_is_told_was_trimmed(served: ServedStore) -> None:
+    head = served.store.head().revision
+    append_day(served.store, 9)
+    served.metadata.trim(keep=lambda heads: {heads[-1].revision}, dry_run=False)
+    with pytest.raises(NotFound):
+        served.metadata.resolve(head)
+    served.metadata.tell(head, fence=1)
+    queries = served.open_broker().queries
+    sql = "SELECT count(*) AS c FROM events"
+    assert rows_of(queries.run(statement(sql))) == [{"c": 4 * 29 + 24}]
 
 
 @pytest.mark.slow

@@ -75,9 +75,12 @@ def plan_kept(
     wanted: set[int],
     *,
     tagged: set[int],
+    told: int | None,
     oldest_lease: int | None,
 ) -> Kept:
-    """Return the revisions to keep: the wanted, the newest, the tagged, and all from the oldest lease on.
+    """Return the revisions to keep: the wanted, newest, tagged and told ones, and all from the oldest lease on.
+
+    A broker that starts plans on the told revision, so it is kept although nobody reads it now.
 
     Raises:
         Invalid: A wanted revision is not retained.
@@ -87,6 +90,8 @@ def plan_kept(
     if unknown:
         raise Invalid(f"revisions {unknown[:5]} cannot be kept: they are not retained")
     kept = (wanted | tagged) & known
+    if told in known:
+        kept.add(told)
     if retained:
         kept.add(retained[-1].revision)
     if oldest_lease is not None:

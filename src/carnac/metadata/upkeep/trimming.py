@@ -25,6 +25,7 @@ from carnac.metadata.read.history import load_commit
 from carnac.metadata.read.retention import Kept, RetainedRevision
 from carnac.metadata.session import Row, Session
 from carnac.metadata.sql import queries as q
+from carnac.metadata.sql import serving
 from carnac.metadata.sql import statements as s
 from carnac.metadata.sql import trimming as sql
 from carnac.ports import Head, TrimReport
@@ -47,10 +48,12 @@ def trim(
     retained = [RetainedRevision(*row) for row in session.rows(q.RETAINED)]
     heads = [one.head() for one in retained]
     oldest_lease = session.row(sql.OLDEST_READER, now_ms=now_ms)
+    told = session.row(serving.TOLD)
     kept = keeping.plan_kept(
         heads,
         keep(heads),
         tagged={row[1] for row in session.rows(s.TAGS)},
+        told=None if told is None else told[0],
         oldest_lease=None if oldest_lease is None else oldest_lease[0],
     )
     forgotten = [one.revision for one in retained if one.revision not in kept]
