@@ -113,7 +113,7 @@ def test_a_coordinator_of_the_past_is_refused(served: Served) -> None:
     served.server.assign([], fence=5, number=0)
     with pytest.raises(Revoked, match="fence 5 leads") as caught:
         served.server.assign(segments, fence=4, number=0)
-    assert caught.value.ids == {"fence": 4}
+    assert caught.value.ids == {"fence": 4, "leading": 5}
     with pytest.raises(Revoked):
         served.server.unassign([], fence=4, number=0)
 

@@ -169,7 +169,10 @@ class HandHistorical:
     def _hear(self, fence: int, number: int) -> None:
         self._answer()
         if fence < self.order[0]:
-            raise Revoked(f"{self.server_id} has heard fence {self.order[0]}, and not {fence}")
+            raise Revoked(
+                f"{self.server_id} has heard fence {self.order[0]}, and not {fence}",
+                leading=self.order[0],
+            )
         if (fence, number) < self.order:
             raise Conflict(f"{self.server_id} has taken order {self.order[1]} since order {number}")
         self.order = (fence, number)

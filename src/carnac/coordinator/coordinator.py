@@ -201,8 +201,12 @@ class Coordinator:
         every = (*self._duties.values(), self._drop_loop)
         return {duty.name: duty.failure for duty in every if duty.failure}
 
-    def lead(self) -> None:
-        """Become or remain the leader, if nobody else is."""
+    def lead(self, *, above: int = 0) -> None:
+        """Become or remain the leader, if nobody else is.
+
+        Args:
+            above: See `Candidacy`.
+        """
         with self._leading:
             asked_at_ms = self._clock.now_ms()
             leader = self._metadata.lead(
@@ -212,6 +216,7 @@ class Coordinator:
                     holder=self._holder,
                     url=self._settings.url,
                     lease_ms=self._settings.lease_ms,
+                    above=above,
                 )
             )
             is_ours = leader.leader_id == self.leader_id
@@ -281,11 +286,26 @@ class Coordinator:
     def _follow_servers(self) -> None:
         self.fleet.follow(self._metadata.servers(Role.HISTORICAL))
         self.fleet.exchange()
+        if self._fence_in_use() is not None:
+            self._ask_who_leads()
         fence = self.fence
         if fence is not None and fence != self._fence:
             self._begin(fence)  # newer than any coordinator's fence that revoked the one before
-        elif self.fleet.is_revoked:
-            self._led = None
+
+    def _ask_who_leads(self) -> None:
+        """Where a server has refused its fence: order nothing any more, or go on with a fence above the heard one."""
+        heard = self.fleet.revoked_by
+        if heard is None:
+            return
+        self._led = None
+        self.lead(above=heard)
+        if self.is_leader:
+            _log.warning(
+                "a historical has heard fence %s of a coordinator that the store does not know, as after a restore of "
+                "the metadata; %s still leads, and takes a higher one",
+                heard,
+                self._holder,
+            )
 
     def _begin(self, fence: int) -> None:
         """Begin to lead, or again: nothing that was known of orders counts."""

@@ -195,9 +195,10 @@ class Fleet:
                     self.number += 1
 
     @property
-    def is_revoked(self) -> bool:
-        """Whether a server has heard a higher fence than ours."""
-        return any(link.revoked_by_other for link in self)
+    def revoked_by(self) -> int | None:
+        """The highest fence for which a server has refused ours; None: none has."""
+        heard = [link.revoked_by for link in self if link.revoked_by is not None]
+        return max(heard, default=None)
 
     @property
     def has_silent(self) -> bool:

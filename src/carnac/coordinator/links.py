@@ -30,6 +30,8 @@ ASK_PAUSE_MS = 10
 ASK_AGAIN_MS = 500
 """After a question that was not answered."""
 SEND_AGAIN_MS = 500
+HEARD_MAX = 1 << 53
+"""A higher fence was made up: no leadership gets so far. To go above it would use fences up."""
 RATE_WINDOW_MS = 60_000
 """The speed of a server is what it loaded within this time, while it was loading."""
 
@@ -95,7 +97,7 @@ class Link:
         self.is_known = False
         self.heard_fence = 0
         self.reported_fence = 0
-        self.revoked_by_other = False
+        self.revoked_by: int | None = None
         self._greeted = 0
         self.holds: dict[str, Holding] = {}
         self.asked: dict[str, Asked] = {}
@@ -213,7 +215,7 @@ class Link:
         with self._mutex:
             self._outbox.clear()
             self._sent.clear()
-        self.revoked_by_other, self._greeted = False, fence
+        self.revoked_by, self._greeted = None, fence
         self.asked = {key: one for key, one in self.asked.items() if one.is_seen}
         self.unloading.clear()
         self._order(Order(fence))
@@ -260,7 +262,8 @@ class Link:
 
     def _note_sent(self, order: Order, question: int, error: CarnacError | None) -> None:
         if isinstance(error, Revoked):
-            self.revoked_by_other |= order.fence >= self._greeted
+            if order.fence >= self._greeted:
+                self._note_revoked(order.fence, error)
             return
         if error is not None:
             _log.warning("telling %s what to load failed: %s", self.record.server_id, error.message)
@@ -277,6 +280,12 @@ class Link:
         for segment_id in order.unloads:
             if segment_id in self.unloading:
                 self.unloading[segment_id] = question
+
+    def _note_revoked(self, fence: int, error: Revoked) -> None:
+        _log.warning("%s refuses orders: %s", self.record.server_id, error.message)
+        leading = error.ids.get("leading")
+        heard = leading if isinstance(leading, int) else fence
+        self.revoked_by = heard if heard <= HEARD_MAX else None
 
     def _again(self, order: Order) -> None:
         left = [one for one in order.unloads if one in self.unloading]

@@ -404,6 +404,7 @@ class Shelf:
             raise Revoked(
                 f"a coordinator with fence {self.fence} leads; the one with fence {fence} does not any more",
                 fence=fence,
+                leading=self.fence,
             )
         if (fence, number) < newest:
             raise Conflict(

@@ -185,7 +185,7 @@ class SegmentServer(Protocol):
         """Let it load segments in this order; those that it has already are left as they are. Returns at once.
 
         Raises:
-            Revoked: A coordinator with a higher fence has spoken.
+            Revoked: A coordinator with a higher fence has spoken; `leading` among the ids is that fence.
             Conflict: An order of this fence with a higher number was taken.
         """
         ...
@@ -194,7 +194,7 @@ class SegmentServer(Protocol):
         """Let it forget segments; files go when no running query reads them. Loads that wait are cancelled.
 
         Raises:
-            Revoked: A coordinator with a higher fence has spoken.
+            Revoked: A coordinator with a higher fence has spoken; `leading` among the ids is that fence.
             Conflict: An order of this fence with a higher number was taken.
         """
         ...

@@ -372,7 +372,8 @@ class TestLeaders:
             first.planner.restart()
             first.fleet.lead(first._fence)  # it wakes, and gives orders under its old fence
             cluster.turn(first)
-        assert first.fleet.is_revoked
+        assert first.fleet.revoked_by == second.fence
+        assert not first.is_leader
         second.resign()
         revision = cluster.publish("e3")
         cluster.settle(first)

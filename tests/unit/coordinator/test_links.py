@@ -82,7 +82,7 @@ def test_what_is_refused_as_overtaken_is_decided_anew() -> None:
     link.load([(wanted, "wanted")], fence=1)
     exchange(link)
     assert "e1" not in link.asked
-    assert not link.revoked_by_other
+    assert link.revoked_by is None
 
 
 def test_a_link_that_has_ended_sends_nothing_more() -> None:
@@ -124,3 +124,17 @@ def test_a_new_leader_tells_a_revision_when_it_counts_on_the_servers() -> None:
         assert cluster.told in (revision - 1, revision)
         cluster.settle()
         assert cluster.told == revision
+
+
+def test_a_fence_that_a_restored_store_has_forgotten_keeps_nobody_from_leading() -> None:
+    with live_cluster("h1", "h2", "h3") as cluster:
+        cluster.publish("e1")
+        cluster.servers["h2"].order = (7, 1)
+        cluster.servers["h3"].order = (
+            2**63 - 1,
+            1,
+        )  # a stranger's, of which there is no higher one
+        cluster.settle()
+        assert cluster.coordinator.fence == 8
+        assert cluster.copies() == {"e1": ["h1", "h2"]}
+        assert cluster.told == 1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from carnac.core.tasks.events import (
     CancelTask,
     ClaimAttempt,
@@ -90,3 +92,17 @@ def test_a_leader_that_resigned_and_comes_back_leads_under_a_new_fence() -> None
     assert (again.fence, again.since_ms) == (2, 1)
     assert decide_leader(again, candidacy("two"), at_ms=LEASE_MS).leader_id == "one"
     assert decide_leader(again, candidacy("two"), at_ms=LEASE_MS + 1).fence == 3
+
+
+def test_who_leads_gets_a_fence_above_one_that_was_heard_and_nobody_else_does() -> None:
+    first = decide_leader(None, candidacy("one"), at_ms=0)
+    for at_ms, leader_id, above, fence in (
+        (1, "one", 0, 1),
+        (1, "one", 7, 8),
+        (1, "two", 7, 1),
+        (LEASE_MS, "two", 0, 2),
+        (LEASE_MS, "two", 7, 8),
+    ):
+        asked = replace(candidacy(leader_id), above=above)
+        leader = decide_leader(first, asked, at_ms=at_ms)
+        assert leader.fence == fence, (at_ms, leader_id, above)

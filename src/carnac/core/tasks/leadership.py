@@ -43,6 +43,8 @@ class Candidacy:
 
     Attributes:
         lease_ms: How long it leads without another sign of life; > 0.
+        above: A fence that somebody has heard; one that leads gets a higher one. A database that was restored to an
+            earlier time has forgotten it.
     """
 
     role: str
@@ -50,6 +52,7 @@ class Candidacy:
     holder: str
     url: str = ""
     lease_ms: int
+    above: int = 0
 
     def __post_init__(self) -> None:
         """Refuse texts that cannot be shown or kept."""
@@ -62,6 +65,7 @@ def decide_leader(now: Leadership | None, candidacy: Candidacy, *, at_ms: int) -
     if now is not None and now.leader_id == candidacy.leader_id and now.lease_ms > 0:
         return replace(
             now,
+            fence=now.fence if now.fence > candidacy.above else candidacy.above + 1,
             url=candidacy.url,
             heartbeat_at_ms=at_ms,
             lease_ms=candidacy.lease_ms,
@@ -71,7 +75,7 @@ def decide_leader(now: Leadership | None, candidacy: Candidacy, *, at_ms: int) -
     return Leadership(
         role=candidacy.role,
         leader_id=candidacy.leader_id,
-        fence=1 if now is None else now.fence + 1,
+        fence=max(0 if now is None else now.fence, candidacy.above) + 1,
         holder=candidacy.holder,
         url=candidacy.url,
         since_ms=at_ms,
