@@ -2,6 +2,8 @@
 
 The broker announces itself before it reads the told revision. Each heartbeat says which revisions its queries read, so
 a coordinator knows what may be unloaded. A broker without a heartbeat for a whole lease answers nothing until the next.
+One whose log was replaced by an earlier one (a restore) answers nothing any more: what it keeps of revisions, by their
+numbers, may be of commits that are gone.
 """
 
 from __future__ import annotations
@@ -20,13 +22,14 @@ from carnac.ports.loops import Loop, safely
 
 if TYPE_CHECKING:
     from carnac.metadata.store import MetadataStore
-    from carnac.ports import Clock
+    from carnac.ports import Clock, Head
     from carnac.ports.serving import ServerRecord
     from carnac.store.leases import Reading
 
 FOLLOW_PERIOD_MS = 100
 """Pause between two looks at the told revision; a new revision waits about so long for its first query."""
 RENEWALS_IN_LEASE = 3
+RESTORED = "the metadata was restored to an earlier time beneath this broker; start it again, or ask another one"
 
 _log = logging.getLogger(__name__)
 
@@ -57,6 +60,8 @@ class Membership:
         self._lock = threading.Lock()
         self._revisions = BrokerRevisions(planning=0)
         self._pinned = ExitStack()
+        self._head: Head | None = None
+        self._is_restored = False
         self._said: tuple[int, int] | None = None
         self._said_at_ms: int | None = None
         self.loop = Loop(
@@ -66,6 +71,16 @@ class Membership:
             period_ms=FOLLOW_PERIOD_MS,
             clock=clock,
         )
+
+    def reading(self, at: int | str | None) -> AbstractContextManager[Reading]:
+        """Keep a revision readable until the block ends, for a query that asks no historical.
+
+        Raises:
+            NotFound: There is no such revision.
+            Unavailable: The metadata was restored since the broker was started.
+        """
+        self._require_same_log()
+        return self._reading(at)
 
     def planning(self) -> int:
         """Return the revision that new queries are planned on."""
@@ -86,10 +101,10 @@ class Membership:
         """Read the told revision, plan on it from now on, and send a heartbeat if that is a change, or if one is due.
 
         Raises:
-            Unavailable: The metadata store does not answer.
+            Unavailable: The metadata store does not answer, or was restored since.
         """
         told = self._metadata.told()
-        head = self._metadata.head().revision
+        head = self._follow_head()
         with self._lock:
             before = self._revisions
             after = before.follow(None if told is None else told.revision, head)
@@ -110,6 +125,25 @@ class Membership:
         ):
             self._say(replace(self._record, planning_revision=spoken[0], oldest_revision=spoken[1]))
             self._said = spoken
+
+    def _follow_head(self) -> int:
+        """Return the newest revision, of a log that has the one of the last time as it was then."""
+        seen, head = self._head, self._metadata.head()
+        if seen is not None and head != seen and not self._is_restored:
+            self._is_restored = head.revision <= seen.revision or not self._is_there(seen)
+        self._require_same_log()
+        self._head = head
+        return head.revision
+
+    def _is_there(self, seen: Head) -> bool:
+        try:
+            return self._metadata.resolve(seen.revision) == seen
+        except NotFound:  # trimmed
+            return True
+
+    def _require_same_log(self) -> None:
+        if self._is_restored:
+            raise Unavailable(RESTORED)
 
     def _move(self, revision: int) -> None:
         """Plan on a revision from now on, and keep it readable for queries that will."""
@@ -136,8 +170,10 @@ class Membership:
 
         Raises:
             NotFound: There is no such revision.
-            Unavailable: The broker was not heard for a whole lease, so the files that it would read may be gone.
+            Unavailable: The broker was not heard for a whole lease, so the files that it would read may be gone; or
+                the metadata was restored since it was started.
         """
+        self._require_same_log()
         said_at_ms = self._said_at_ms
         if said_at_ms is None or is_over(said_at_ms, self._record.lease_ms, self._clock.now_ms()):
             raise Unavailable(

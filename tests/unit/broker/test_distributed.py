@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from carnac.broker import Broker, scatter
-from carnac.errors import Cancelled, Corrupt, NotFound, TimedOut, Unavailable
+from carnac.errors import Cancelled, Corrupt, TimedOut, Unavailable
 from carnac.ports.answers import AnswerFacts, Engine, OnMissing
 from carnac.ports.queries import KEEP, READ_ALL, Keeping, LeafReport, LeafRequest
 from carnac.ports.serving import Role
@@ -429,33 +429,6 @@ def test_a_broker_says_what_it_plans_on(served: ServedStore) -> None:
     running.close()
     handle.close()
     assert not served.metadata.servers(Role.BROKER)
-
-
-def test_a_broker_plans_on_what_it_is_told(served: ServedStore) -> None:
-    head = served.store.head().revision
-    served.metadata.tell(head, fence=1)
-    queries = served.open_broker().queries
-    append_day(served.store, 9)
-    sql = "SELECT count(*) AS c FROM events"
-    assert rows_of(queries.run(statement(sql))) == [{"c": 4 * 29}]
-    assert rows_of(queries.run(statement(sql, at=head + 1))) == [{"c": 4 * 29 + 24}]
-    served.metadata.tell(head + 1, fence=1)
-    until(
-        lambda: rows_of(queries.run(statement(sql))) == [{"c": 4 * 29 + 24}],
-        "the told revision",
-    )
-
-
-def test_a_broker_starts_where_what_it_is_told_was_trimmed(served: ServedStore) -> None:
-    head = served.store.head().revision
-    append_day(served.store, 9)
-    served.metadata.trim(keep=lambda heads: {heads[-1].revision}, dry_run=False)
-    with pytest.raises(NotFound):
-        served.metadata.resolve(head)
-    served.metadata.tell(head, fence=1)
-    queries = served.open_broker().queries
-    sql = "SELECT count(*) AS c FROM events"
-    assert rows_of(queries.run(statement(sql))) == [{"c": 4 * 29 + 24}]
 
 
 @pytest.mark.slow

@@ -204,8 +204,8 @@ def open_broker(
             show_kept(registry, Role.BROKER, engine.kept.counts)
         loops: list[Loop] = []
         planning, planned = _head_of(metadata), _planned(leases)
-        embedded = partial(EmbeddedExecutor, lambda: engine, leases.reading, why=WHY_EMBEDDED)
-        executor: Executor = embedded(catalog=partial(RevisionCatalog, metadata))
+        embedded = partial(EmbeddedExecutor, lambda: engine, why=WHY_EMBEDDED)
+        executor: Executor = embedded(leases.reading, catalog=partial(RevisionCatalog, metadata))
         if host is not None:
             record = _record_of(host, settings, clock)
             membership = Membership(metadata, leases.reading, record, clock)
@@ -217,7 +217,8 @@ def open_broker(
             steps.callback(cluster.close)
             cluster.start()
             tools = tools_of(engine, metadata, membership, cluster, settings.query_part_bytes)
-            alone = embedded(catalog=partial(RevisionCatalog, metadata, held=cluster.held))
+            catalog = partial(RevisionCatalog, metadata, held=cluster.held)
+            alone = embedded(membership.reading, catalog=catalog)
             executor = Either(DistributedExecutor(tools), alone, _asks_historicals(host, cluster))
             loops = [membership.loop, cluster.loop]
             planning, planned = membership.planning, membership.planned

@@ -1,0 +1,80 @@
+"""The revision that a broker plans on: as it is told, and as the log of the store has it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from carnac.errors import NotFound, Unavailable
+from carnac.metadata.sql import dialects
+from tests.support.historicals import settled
+from tests.support.served import ServedStore
+from tests.unit.broker.conftest import append_day, rows_of, statement
+from tests.waiting import until
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[ServedStore]:
+    """Give a store of two days over a historical."""
+    served = ServedStore(tmp_path, 1)
+    for day in (1, 2):
+        append_day(served.store, day)
+    served.assign_all()
+    for line in served.lines:
+        settled(line)
+    yield served
+    served.close()
+
+
+def test_a_broker_plans_on_what_it_is_told(served: ServedStore) -> None:
+    head = served.store.head().revision
+    served.metadata.tell(head, fence=1)
+    queries = served.open_broker().queries
+    append_day(served.store, 9)
+    sql = "SELECT count(*) AS c FROM events"
+    assert rows_of(queries.run(statement(sql))) == [{"c": 2 * 24}]
+    assert rows_of(queries.run(statement(sql, at=head + 1))) == [{"c": 3 * 24}]
+    served.metadata.tell(head + 1, fence=1)
+    until(
+        lambda: rows_of(queries.run(statement(sql))) == [{"c": 3 * 24}],
+        "the told revision",
+    )
+
+
+def test_a_broker_starts_where_what_it_is_told_was_trimmed(served: ServedStore) -> None:
+    head = served.store.head().revision
+    append_day(served.store, 9)
+    served.metadata.trim(keep=lambda heads: {heads[-1].revision}, dry_run=False)
+    with pytest.raises(NotFound):
+        served.metadata.resolve(head)
+    served.metadata.tell(head, fence=1)
+    queries = served.open_broker().queries
+    sql = "SELECT count(*) AS c FROM events"
+    assert rows_of(queries.run(statement(sql))) == [{"c": 3 * 24}]
+
+
+@pytest.mark.parametrize("has_historicals", [True, False])
+def test_a_broker_beneath_which_the_metadata_were_restored_answers_nothing(
+    served: ServedStore, has_historicals: bool
+) -> None:
+    if not has_historicals:
+        for line in served.lines:
+            served.kill(line)
+    queries = served.open_broker().queries
+    ask = statement("SELECT count(*) AS c FROM events")
+    append_day(served.store, 9)
+    until(lambda: rows_of(queries.run(ask)) == [{"c": 3 * 24}], "the newest revision")
+    other = dialects.statement("UPDATE commits SET at_ms = at_ms - 1")
+    served.metadata._write(lambda session: session.run(other))
+
+    def is_refused() -> bool:
+        try:
+            rows_of(queries.run(ask))
+        except Unavailable as error:
+            return "restored" in error.message
+        return False
+
+    until(is_refused, "the refusal")
+    assert rows_of(served.open_broker().queries.run(ask)) == [{"c": 3 * 24}]
