@@ -7,6 +7,7 @@ again, since it compares the segments that are held with those that are wanted.
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import zlib
@@ -20,10 +21,12 @@ from msgspec import MsgspecError, Struct
 from msgspec.json import Decoder, Encoder
 
 from carnac.durable import sync
-from carnac.errors import Corrupt, Invalid, Unavailable
+from carnac.errors import Corrupt, DiskFull, Invalid, Unavailable
 
 FORMAT: Final = 1
 """Raised when a line changes so that an older reader would misread it."""
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+"""Numbers of errors that say that there is no room."""
 SLACK_LINES = 1_000
 """The journal is written anew when it has as many lines more than twice those that are needed."""
 
@@ -216,9 +219,10 @@ class Journal:
 
 
 def cannot(action: str, path: Path, error: OSError) -> Unavailable:
-    """Return what to raise where a historical's folder does not do its part."""
+    """Return what to raise where a historical's folder does not do its part: DiskFull if it has no room."""
     reason = (error.strerror or str(error)).lower()
-    return Unavailable(f"cannot {action} {path} of this historical: {reason}")
+    kind = DiskFull if error.errno in FULL else Unavailable
+    return kind(f"cannot {action} {path} of this historical: {reason}")
 
 
 def _has_slack(contents: Contents) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import heapq
 import logging
 import os
@@ -16,7 +15,7 @@ from typing import BinaryIO
 
 from carnac.durable import make_folders
 from carnac.errors import CarnacError, DiskFull, Unavailable
-from carnac.historical.journal import cannot
+from carnac.historical.journal import FULL, cannot
 from carnac.historical.shelf import Item, Shelf, status_of_own
 from carnac.ports import Clock, DeepStorage
 from carnac.ports.loops import log_failure, reason_of
@@ -28,7 +27,6 @@ BACK_OFF_MS = 200
 """Before the second attempt; twice as long before each that follows."""
 BACK_OFF_MAX_MS = 30_000
 
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 _log = logging.getLogger(__name__)
 
@@ -230,7 +228,7 @@ def _source_blocks(source: BinaryIO, item: Item) -> Iterator[bytes]:
 
 
 def _local_error(folder: Path, error: OSError) -> CarnacError:
-    if error.errno in _FULL:
+    if error.errno in FULL:
         return DiskFull(
             f"the disk of {folder} of this historical is full; make room, or give it a smaller capacity"
         )

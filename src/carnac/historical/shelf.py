@@ -9,7 +9,7 @@ import stat
 import threading
 from bisect import bisect_right
 from collections import Counter, OrderedDict, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,7 +18,7 @@ from pathlib import Path
 
 from carnac.core.words import counted
 from carnac.durable import make_folders, sync
-from carnac.errors import Conflict, Revoked
+from carnac.errors import Conflict, DiskFull, Revoked
 from carnac.historical.journal import Assigned, Fenced, Journal, Line, Loaded, Unassigned
 from carnac.ports.segment_files import Recorded, local_name
 from carnac.ports.serving import Holding, HoldState, Inventory
@@ -197,6 +197,8 @@ class Shelf:
     def unassign(self, segment_ids: Iterable[str], *, fence: int, number: int) -> None:
         """Forget segments; files go when nobody reads them.
 
+        On a full disk, which has no room for the journal's lines, files go before their lines are written.
+
         Raises:
             Revoked, Conflict, Unavailable: As `assign`.
         """
@@ -205,12 +207,36 @@ class Shelf:
             gone = [one for one in dict.fromkeys(segment_ids) if one in self._items]
             lines += map(Unassigned, gone)
             if lines:
-                self._journal.append(lines)
+                self._append_with_room_of(gone, lines)
             with self._changed:
                 files = [item.record for item in map(self._take, gone) if item is not None]
                 self._changed.notify_all()
             for record in files:
                 self._remove_file(record)
+
+    def _append_with_room_of(self, gone: Sequence[str], lines: Sequence[Line]) -> None:
+        """Write lines that let segments go. If there is no room, let those fail whose files nobody reads, and retry.
+
+        A file that goes without a line is missed by the next start, which loads it again; the coordinator has it
+        forgotten again.
+        """
+        try:
+            self._journal.append(lines)
+        except DiskFull:
+            with self._changed:
+                unread = [self._items[one] for one in gone if not self._readers[one]]
+                for item in unread:
+                    if item.state is not HoldState.FAILED:
+                        item.state, item.error = (
+                            HoldState.FAILED,
+                            "its file made room on a full disk",
+                        )
+                        self._used_bytes -= item.record.size_bytes
+                        self._note(item.record.segment_id)
+                self._changed.notify_all()
+            for item in unread:
+                self._remove_file(item.record)
+            self._journal.append(lines)
 
     def _take(self, segment_id: str) -> Item | None:
         """Forget a segment; return it if its file is to go now."""

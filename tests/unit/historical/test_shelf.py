@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -38,3 +39,33 @@ def test_what_went_while_it_was_read_comes_back_as_it_was(tmp_path: Path, is_dam
     held = shelf.inventory(epoch="e", since=-1, wait_ms=0, running=0).holdings
     assert HoldState.FAILED not in {one.state for one in held}
     shelf.close()
+
+
+def test_what_is_unassigned_makes_room_on_a_full_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The journal could not be written, so no file went, and the disk stayed full."""
+    read, unread, kept = write_hours(MemoryDeepStorage(), 3)
+    journal = Journal(tmp_path / "journal", STORE_ID)
+    shelf = Shelf(tmp_path / "segments", journal, capacity_bytes=1 << 30, server_id="h", epoch="e")
+    for item in shelf.assign([read, unread, kept], fence=1, number=0):
+        shelf.place_of(item.record.segment_id).touch()
+        assert shelf.commit_load(item, None)
+    shelf.hold(read.segment_id)
+    real = os.write
+
+    def full(file: int, text: bytes) -> int:
+        if shelf.place_of(unread.segment_id).exists():
+            raise OSError(28, "No space left on device")
+        return real(file, text)
+
+    monkeypatch.setattr("carnac.historical.journal.os.write", full)
+    shelf.unassign([read.segment_id, unread.segment_id], fence=1, number=1)
+    found = shelf.inventory(epoch="e", since=-1, wait_ms=0, running=0)
+    assert [one.segment_id for one in found.holdings] == [kept.segment_id]
+    assert found.used_bytes == read.size_bytes + kept.size_bytes
+    assert shelf.place_of(read.segment_id).exists(), "somebody reads it"
+    shelf.let_go([read.segment_id])
+    assert shelf.used_bytes == kept.size_bytes
+    shelf.close()
+    assert set(Journal(tmp_path / "journal", STORE_ID).contents.assigned) == {kept.segment_id}
