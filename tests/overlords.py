@@ -61,6 +61,7 @@ class Bench:
         start_lease_ms: int = LEASE_MS,
         wait: Callable[[float], bool] | None = None,
         clear_up: Callable[[Attempt], None] | None = None,
+        upkeep: Callable[[Callable[[], bool]], None] = lambda _: None,
     ) -> OverlordLoop:
         """Return another overlord."""
         return OverlordLoop(
@@ -78,6 +79,7 @@ class Bench:
                 upkeep_period_ms=10 * LEASE_MS,
             ),
             clear_up=clear_up,
+            upkeep=upkeep,
             wait=wait,
         )
 

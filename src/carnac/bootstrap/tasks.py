@@ -145,6 +145,7 @@ def open_loop(
 
 def keep_up(
     settings: Settings,
+    is_stopping: Callable[[], bool],
     *,
     open_tasks: Callable[[], TaskService],
     open_lockbox: Callable[[], Lockbox],
@@ -162,7 +163,7 @@ def keep_up(
 
     def collect_garbage() -> None:
         with open_store() as opened:
-            opened.gc()
+            opened.gc(is_stopping=is_stopping)
 
     safely(_log, "forgetting old tasks", forget_tasks)
     safely(_log, "ending the locks of the dead", end_locks)

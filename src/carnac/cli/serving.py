@@ -90,7 +90,7 @@ def run_until_told(
     has_access_log: bool,
     logs_json: bool,
 ) -> None:
-    """Serve until Ctrl-C, SIGTERM or SIGHUP; then answer what was asked.
+    """Serve until Ctrl-C, SIGTERM or SIGHUP; then answer what was asked, and end at once if told again meanwhile.
 
     Args:
         tls: Files of a certificate and its key; both or neither.
@@ -122,6 +122,7 @@ def run_until_told(
                 if opened.is_open:
                     session.output.warning(OPEN)
             told.wait()
+            told.end_at_once_when_told_again()
         finally:
             opened.close()
         logging.getLogger("carnac.serving").info("stopped")

@@ -129,6 +129,14 @@ class Told:
             pass
         return number
 
+    def end_at_once_when_told_again(self) -> None:
+        """Let the next Ctrl-C or SIGTERM end the process, with the exit code of a command that it interrupts.
+
+        SIGHUP does not: a terminal that is closed, and the shell in it, send one each.
+        """
+        for number in {signal.SIGINT, signal.SIGTERM}.intersection(self._numbers):
+            signal.signal(number, _end_at_once)
+
 
 @contextmanager
 def hearing() -> Iterator[Told]:
@@ -154,6 +162,10 @@ def hearing() -> Iterator[Told]:
             signal.signal(number, handler)
         os.close(sender)
         os.close(arrivals)
+
+
+def _end_at_once(number: int, _frame: FrameType | None) -> None:
+    os._exit(EXIT_OF_SIGNALS + number)
 
 
 def _note(_number: int, _frame: FrameType | None) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from carnac.core.tasks.events import FinishAttempt, SettleAttempt
 from carnac.core.tasks.model import Attempt
 from carnac.ports import Clock
-from carnac.ports.loops import Loop, safely
+from carnac.ports.loops import LEAVING_S, Loop, safely
 
 if TYPE_CHECKING:
     from carnac.metadata.store import MetadataStore
@@ -78,6 +78,7 @@ class Clearing:
             period_ms=period_ms,
             clock=clock,
             stale_ms=STALE_MS,
+            on_end=self._work_off,
             is_eager=True,
         )
 
@@ -92,9 +93,8 @@ class Clearing:
         self.loop.wake()
 
     def close(self) -> None:
-        """Do what there is to do, and end the thread."""
-        self.loop.stop()
-        self._work_off()
+        """Do what there is to do, and end the thread; what takes too long is left to the next leader."""
+        self.loop.stop(wait_s=LEAVING_S)
 
     def _work_off(self) -> None:
         """Clear up after waiting attempts and settle them; a round of the overlord asks again for those that fail."""

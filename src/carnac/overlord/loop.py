@@ -31,7 +31,15 @@ from carnac.core.time.leases import is_over
 from carnac.errors import CarnacError, Unavailable
 from carnac.overlord.clearing import Clearing
 from carnac.ports import Clock, TaskRunner
-from carnac.ports.loops import STALE_PERIODS, Loop, Wait, is_bug, log_failure, reason_of
+from carnac.ports.loops import (
+    LEAVING_S,
+    STALE_PERIODS,
+    Loop,
+    Wait,
+    is_bug,
+    log_failure,
+    reason_of,
+)
 
 if TYPE_CHECKING:
     from carnac.metadata.store import MetadataStore
@@ -75,7 +83,8 @@ class OverlordLoop:
         runners: Runners by name; attempts of other runners are judged by their leases alone.
         clear_up: Removes leftovers of an attempt that was cancelled or given up and whose process is gone. None:
             nothing.
-        upkeep: Other work of the leader, now and then, in a thread of its own: trimming, garbage collection.
+        upkeep: Other work of the leader, now and then, in a thread of its own: trimming, garbage collection. It may be
+            broken off anywhere, and is given what says whether it is to end.
         wait: In place of waiting on the machine's clock, for tests; None: real time.
     """
 
@@ -89,7 +98,7 @@ class OverlordLoop:
         runners: Mapping[str, TaskRunner],
         settings: LoopSettings,
         clear_up: Callable[[Attempt], None] | None = None,
-        upkeep: Callable[[], None] = lambda: None,
+        upkeep: Callable[[Callable[[], bool]], None] = lambda _: None,
         wait: Wait | None = None,
     ) -> None:
         self._metadata = metadata
@@ -154,7 +163,7 @@ class OverlordLoop:
     def close(self) -> None:
         """Stop, and release connections. Idempotent."""
         self.stop()
-        self._upkeep_loop.stop()
+        self._upkeep_loop.stop(wait_s=LEAVING_S)
         self._clearing.close()
         self._metadata.close()
 
@@ -364,7 +373,7 @@ class OverlordLoop:
         is_due = last_ms is None or is_over(last_ms, self._settings.upkeep_period_ms, now_ms)
         if self.is_leader and is_due:
             self._kept_up_at_ms = now_ms
-            self._upkeep()
+            self._upkeep(self._upkeep_loop.is_stopping)
 
     def _resign(self) -> None:
         self._led = None

@@ -4,19 +4,31 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import takewhile
+from typing import TypeVar
 
 from carnac.errors import CarnacError, InvariantError
 from carnac.ports.ambient import Clock
 
+Thing = TypeVar("Thing")
 Wait = Callable[[float], bool]
 """Waits for so many seconds; True: the loop is to end."""
 STALE_PERIODS = 10
 """A loop that has not turned for so many periods counts as one that does not turn."""
 STALE_MIN_MS = 120_000
 """However short its period: a round may wait for a lease, or as long for a writer that keeps the others out."""
+LEAVING_S = 5.0
+"""How long a process that ends waits for a round that may be broken off anywhere."""
 SAID_AGAIN_ROUNDS = 600
 """A failure that comes again round after round is logged the first time, and then so seldom."""
+
+
+def until_stopped(
+    things: Iterable[Thing], is_stopping: Callable[[], bool] | None
+) -> Iterator[Thing]:
+    """Yield things one by one, until it is said before one of them that no more are wanted; None: all."""
+    return takewhile(lambda _: is_stopping is None or not is_stopping(), things)
 
 
 def safely(log: logging.Logger, what: str, do: Callable[[], object]) -> Exception | None:
@@ -135,13 +147,23 @@ class Loop:
         """End the pause that it is in; or if it is in a round, have another one at once."""
         self._bell.set()
 
-    def stop(self) -> None:
-        """Let it end after the round that it is in, and wait for that. From any thread. Idempotent."""
+    def stop(self, *, wait_s: float | None = None) -> None:
+        """Let it end after the round that it is in, and wait for that. From any thread. Idempotent.
+
+        Args:
+            wait_s: How long to wait at most; a round that takes longer ends with the process. None: until it ends.
+        """
         self._is_stopping = True
         self._bell.set()
         thread = self._thread
         if thread is not None and thread is not threading.current_thread():
-            thread.join()
+            thread.join(wait_s)
+            if thread.is_alive():
+                self._log.warning("a round of the loop '%s' is broken off", self.name)
+
+    def is_stopping(self) -> bool:
+        """Say whether it is to end: a round that takes long asks, and leaves the rest to the next process."""
+        return self._is_stopping
 
     @property
     def trouble(self) -> str | None:

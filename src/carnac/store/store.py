@@ -408,13 +408,18 @@ class Store(StoreServices, Closing):
         """Return the leases of readers and writers that are alive, in any process."""
         return self._metadata.leases()
 
-    def gc(self, *, dry_run: bool = False) -> GcReport:
+    def gc(
+        self, *, dry_run: bool = False, is_stopping: Callable[[], bool] | None = None
+    ) -> GcReport:
         """Trim history by the retention rules and delete files that nothing names; a dry run says what would go.
 
         May run beside readers, writers and another of its kind; may be interrupted anywhere.
+
+        Args:
+            is_stopping: Asked before each file; None: never. Once it says so, the rest is left to the next time.
         """
         self._leases.release_idle()
-        return self._maintenance.collect_garbage(dry_run=dry_run)
+        return self._maintenance.collect_garbage(dry_run=dry_run, is_stopping=is_stopping)
 
     def kill(self, datasource: str, *, interval: Interval | str | None = None) -> GcReport:
         """Delete the files of unused segments for good: those that no retained revision, tag or reader names.

@@ -71,6 +71,22 @@ def test_an_overlord_is_told_to_stop_and_interrupted_nowhere(number: int) -> Non
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_overlord_that_is_told_again_ends_at_once(
+    number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ends: list[int] = []
+    monkeypatch.setattr(os, "_exit", ends.append)
+    with hearing() as told:
+        signal.raise_signal(signal.SIGTERM)
+        told.wait()
+        told.end_at_once_when_told_again()
+        signal.raise_signal(signal.SIGHUP)
+        assert not ends
+        signal.raise_signal(number)
+        assert ends == [128 + number]
+
+
 def test_an_overlord_under_nohup_outlives_its_terminal() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     with hearing() as told:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 
 import pytest
@@ -17,6 +17,7 @@ from carnac.overlord.loop import LEAVING_MS
 from tests.overlords import DELETE, LEASE_MS, Bench
 from tests.support.faulty import Crash, Faults, faulty_metadata, unavailable
 from tests.support.tasks import FakeRunner
+from tests.waiting import until
 
 GONE = "the process of attempt 1 ended without a word; carnac task log says what it wrote"
 
@@ -148,6 +149,20 @@ class TestLoop:
         loop.close()
         assert cleared == ["a/1", "b/1"]
         assert bench.metadata.live_attempts() == ()
+
+    def test_upkeep_that_takes_long_is_told_when_the_overlord_ends(self, bench: Bench) -> None:
+        begun, ended = threading.Event(), threading.Event()
+
+        def upkeep(is_stopping: Callable[[], bool]) -> None:
+            begun.set()
+            until(is_stopping, "the end of the overlord")
+            ended.set()
+
+        loop = bench.make_loop("keeping", upkeep=upkeep)
+        loop.start()
+        assert begun.wait(30)
+        loop.close()
+        assert ended.is_set()
 
     def test_what_a_killed_compaction_had_written_is_in_its_report(self, bench: Bench) -> None:
         loop = bench.make_loop(

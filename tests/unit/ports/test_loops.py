@@ -182,3 +182,22 @@ def test_it_is_woken_and_stopped_in_the_middle_of_a_pause() -> None:
     loop.stop()
     loop.start()
     assert ended == ["end"]
+
+
+def test_a_round_may_ask_whether_to_end_and_is_waited_for_no_longer_than_said() -> None:
+    begun, go_on, seen = threading.Event(), threading.Event(), []
+
+    def run_round() -> None:
+        begun.set()
+        assert go_on.wait(30)
+        seen.append(loop.is_stopping())
+
+    loop = Loop("test", run_round, log=LOG, period_ms=1, is_eager=True)
+    assert not loop.is_stopping()
+    loop.start()
+    assert begun.wait(30)
+    loop.stop(wait_s=0.01)
+    assert not seen, "it is in its round still"
+    go_on.set()
+    loop.stop()
+    assert seen == [True]

@@ -109,6 +109,18 @@ class TestWhatGoesAndWhatStays:
         assert files_of(folder) == before
         assert ids(store, 1) == [1]
 
+    def test_one_that_is_told_to_stop_leaves_the_rest_to_the_next_time(
+        self, store: Store, folder: Path, clock: FakeClock
+    ) -> None:
+        append(store, (1, 1))
+        orphans = sorted(leave_orphan(folder, f"lost-{number}") for number in range(3))
+        clock.advance_ms(TTL_MS + 1)
+        asked = iter([False, True])
+        first = store.gc(is_stopping=lambda: next(asked, True))
+        assert [*actions(first, "delete")] == orphans[:1]
+        assert files_of(folder).isdisjoint(orphans[:1])
+        assert [*actions(store.gc(), "delete")] == orphans[1:]
+
     def test_a_tag_keeps_its_revision_and_says_so(
         self, store: Store, folder: Path, clock: FakeClock
     ) -> None:

@@ -106,3 +106,12 @@ def test_what_is_gone_is_forgotten_with_the_round(
     store.gc()
     scrubber(store, clock, 1 << 30).run_round(SECOND_MS)
     assert not store.scrub_status().faults
+
+
+def test_a_round_ends_between_two_files_when_it_is_told_to(
+    store: Store, segments: list[Segment], clock: FakeClock
+) -> None:
+    one, asked = scrubber(store, clock, 1 << 30), iter([False, False, True])
+    one.run_round(SECOND_MS, is_stopping=lambda: next(asked))
+    assert store.scrub_status().after == segments[1].segment_id
+    assert store.scrub_status().ended_at_ms is None

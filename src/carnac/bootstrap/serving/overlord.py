@@ -36,7 +36,7 @@ from carnac.overlord.compactor.service import CompactionService
 from carnac.overlord.runners import InProcessRunner
 from carnac.overlord.supervisors.rounds import SupervisorRounds
 from carnac.overlord.supervisors.service import SupervisorService
-from carnac.ports.loops import Loop
+from carnac.ports.loops import LEAVING_S, Loop
 from carnac.store.upkeep.verifying import Scrubber
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def add(assembly: Assembly) -> None:
     )
     steps.callback(supervising.stop)
     scrub = _scrub_loop(metadata, settings, clock, is_leader=lambda: loop.is_leader)
-    steps.callback(scrub.stop)
+    steps.callback(scrub.stop, wait_s=LEAVING_S)
     services = Services(
         tasks=tasks,
         locks=lockbox,
@@ -155,9 +155,9 @@ def _scrub_loop(
 
     def run_round() -> None:
         if is_leader():
-            scrubber.run_round(SCRUB_PERIOD_MS)
+            scrubber.run_round(SCRUB_PERIOD_MS, is_stopping=loop.is_stopping)
 
-    return Loop(
+    loop = Loop(
         "scrub",
         run_round,
         log=_log,
@@ -165,6 +165,7 @@ def _scrub_loop(
         clock=clock,
         stale_ms=SCRUB_STALE_MS,
     )
+    return loop
 
 
 def _attempts_here(settings: Settings, spark: SparkHolder) -> Callable[[str, int], object] | None:

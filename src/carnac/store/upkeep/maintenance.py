@@ -17,6 +17,7 @@ from carnac.core.timeline import find_disagreements
 from carnac.core.words import counted
 from carnac.errors import DiskFull
 from carnac.ports import Clock, DeepStorage, Head, LeaseKind, StoredFile, TrashedSegment, TrimReport
+from carnac.ports.loops import until_stopped
 from carnac.store.upkeep.owner import require_own
 from carnac.store.upkeep.tables import table_garbage
 from carnac.store.upkeep.verifying import VERIFY_PAGE, Finding, find_fault
@@ -90,7 +91,9 @@ class Maintenance:
         self._clock = clock
         self._settings = settings
 
-    def collect_garbage(self, *, dry_run: bool) -> GcReport:
+    def collect_garbage(
+        self, *, dry_run: bool, is_stopping: Callable[[], bool] | None = None
+    ) -> GcReport:
         """Trim history by the retention rules, and delete files that nothing names.
 
         A file goes in two phases: first its record is marked as trash, and only after the trash period is the file
@@ -100,6 +103,9 @@ class Maintenance:
         revision when they are older than the safety period. It may stop anywhere, run twice at once, and
         run beside readers and writers. On a full disk, where the metadata store cannot write, it deletes first what
         is due already.
+
+        Args:
+            is_stopping: Asked before each file; None: never. Once it says so, the rest is left to the next time.
 
         Raises:
             DiskFull: And nothing was due yet.
@@ -125,24 +131,19 @@ class Maintenance:
             return len(due)
 
         report = self._trim(now_ms, dry_run=dry_run, make_room=delete_what_is_doomed)
-        told = {one.path: one for one in self._kept_actions(report.reasons)}
-        emptied = self._empty_trash(now_ms, dry_run=dry_run)
-        told.update((one.path, one) for one in emptied if one.action == "keep")
-        told.update(
-            (segment.path, _action(segment, "trash", "no retained revision, tag or lease names it"))
-            for segment in report.trashed
-        )
-        told.update((one.path, one) for one in emptied if one.action == "delete")
+        emptied = self._empty_trash(now_ms, dry_run=dry_run, is_stopping=is_stopping)
+        told = self._told_of(report, emptied)
         orphans = [file for file in self._without_record(suspects) if file.path not in told]
         unneeded = list(table_garbage(self._metadata, self._deep_storage, old_ms=old_ms))
         self._require_own([*orphans, *old_quarantine, *old_rows, *unneeded])
-        actions = [*told.values(), *self.delete_erased(dry_run=dry_run)]
-        actions += self._delete(orphans, "no record names it since", dry_run=dry_run)
-        actions += self._delete(old_quarantine, "rejected rows of", dry_run=dry_run)
-        actions += self._delete(old_rows, "rows of a statement, kept since", dry_run=dry_run)
-        actions += self._delete(
-            unneeded, "no kept revision needs this part of a table, of", dry_run=dry_run
-        )
+        actions = [*told.values(), *self.delete_erased(dry_run=dry_run, is_stopping=is_stopping)]
+        for files, reason in (
+            (orphans, "no record names it since"),
+            (old_quarantine, "rejected rows of"),
+            (old_rows, "rows of a statement, kept since"),
+            (unneeded, "no kept revision needs this part of a table, of"),
+        ):
+            actions += self._delete(until_stopped(files, is_stopping), reason, dry_run=dry_run)
         return GcReport(
             is_dry_run=dry_run,
             revisions_kept=report.revisions_kept,
@@ -151,12 +152,25 @@ class Maintenance:
             batches_forgotten=report.batches_forgotten,
         )
 
+    def _told_of(self, report: TrimReport, emptied: Sequence[GcAction]) -> dict[str, GcAction]:
+        """Return what becomes of segments that are not visible now, by path: the last of what is true of each."""
+        told = {one.path: one for one in self._kept_actions(report.reasons)}
+        told.update((one.path, one) for one in emptied if one.action == "keep")
+        told.update(
+            (segment.path, _action(segment, "trash", "no retained revision, tag or lease names it"))
+            for segment in report.trashed
+        )
+        told.update((one.path, one) for one in emptied if one.action == "delete")
+        return told
+
     def _require_own(self, strays: Sequence[StoredFile]) -> None:
         """Refuse to delete what this store has no record of where another store may have one."""
         if strays:
             require_own(self._deep_storage, self._metadata.store_id)
 
-    def delete_erased(self, *, dry_run: bool) -> list[GcAction]:
+    def delete_erased(
+        self, *, dry_run: bool, is_stopping: Callable[[], bool] | None = None
+    ) -> list[GcAction]:
         """Delete the files of erased segments that no reader holds who came before the erasure.
 
         One who stays for longer than the trash period is waited for no longer: the file is missing then, and what it
@@ -165,7 +179,7 @@ class Maintenance:
         now_ms, gone = self._clock.now_ms(), []
         readers = [one for one in self._metadata.leases() if one.kind is LeaseKind.READER]
         actions: list[GcAction] = []
-        for file in self._metadata.erased_files():
+        for file in until_stopped(self._metadata.erased_files(), is_stopping):
             since = f"erased by commit {file.revision} {format_ms(file.at_ms)}"
             holders = [
                 one.holder
@@ -302,10 +316,12 @@ class Maintenance:
             if segment is not None:
                 yield _action(segment, "keep", reason)
 
-    def _empty_trash(self, now_ms: int, *, dry_run: bool) -> list[GcAction]:
+    def _empty_trash(
+        self, now_ms: int, *, dry_run: bool, is_stopping: Callable[[], bool] | None
+    ) -> list[GcAction]:
         actions: list[GcAction] = []
         gone: list[str] = []
-        for trashed in self._metadata.trashed():
+        for trashed in until_stopped(self._metadata.trashed(), is_stopping):
             since = format_ms(trashed.trashed_at_ms)
             if trashed.trashed_at_ms > now_ms - self._settings.trash_period_ms:
                 actions.append(_action(trashed.segment, "keep", f"in the trash since {since}"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from carnac.core.time.leases import is_over
 from carnac.core.words import counted
 from carnac.errors import CarnacError, Unavailable
 from carnac.ports import Clock, DeepStorage
+from carnac.ports.loops import until_stopped
 from carnac.ports.segment_files import blocks_of, find_damage
 
 if TYPE_CHECKING:
@@ -100,8 +101,11 @@ class Scrubber:
         self._bytes_per_s = bytes_per_s
         self._read_at_ms = self._rest_ms = 0
 
-    def run_round(self, period_ms: int) -> None:
+    def run_round(self, period_ms: int, *, is_stopping: Callable[[], bool] | None = None) -> None:
         """Read what a period's share of the rate is, or one segment if that is larger, unless earlier ones were.
+
+        Args:
+            is_stopping: Asked before each file; None: never. Once it says so, the rest is left to the next process.
 
         Raises:
             Unavailable: The metadata store does not answer.
@@ -115,7 +119,7 @@ class Scrubber:
         most_bytes = self._bytes_per_s * period_ms // 1000
         faults, after, size_bytes, done = dict(status.faults), status.after, 0, 0
         page = self._metadata.segments(after=after, limit=VERIFY_PAGE)
-        for segment in page:
+        for segment in until_stopped(page, is_stopping):
             self._look_at(segment, faults)
             after, done, size_bytes = segment.segment_id, done + 1, size_bytes + segment.size_bytes
             if size_bytes >= most_bytes:
