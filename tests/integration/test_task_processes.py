@@ -160,7 +160,8 @@ def test_whoever_dies_the_task_is_done_once(
     assert (task.state, task.error) == (TaskState.SUCCEEDED, None)
     with open_store(settings=settings) as store:
         assert [str(commit.kind) for commit in store.log()] == ["delete", "append"]
-        assert (store.show().writer, store.show().batch) == ("task", task_id)
+        batch = f"{task_id}#{task.number}"
+        assert (store.show().writer, store.show().batch) == ("task", batch)
         assert store.datasources() == ()
     assert lockbox.explain() == ()
     until(lambda: not tasks.live_attempts(), "all processes settled")

@@ -1,7 +1,8 @@
 """The work of each type of task on a store. It is done once, however often it is tried.
 
-A task publishes as batch `task id` of the writer `task`, unless its spec names its own. If an attempt dies after its
-publication, the next one finds the work done.
+A task publishes as batch `task id#arrival number` of the writer `task`, unless its spec names its own. If an attempt
+dies after its publication, the next one finds the work done. Another task does not, even if it has the id of one that
+was forgotten.
 """
 
 from __future__ import annotations
@@ -119,7 +120,7 @@ class StoreJobs:
         guard: WriteGuard,
         on_progress: Callable[[JobProgress], None],
     ) -> Mapping[str, object]:
-        message, batch = f"task {task.task_id}", (WRITER, task.task_id)
+        message, batch = f"task {task.task_id}", (WRITER, f"{task.task_id}#{task.number}")
         match spec:
             case IngestTask():
                 return outcome_report(

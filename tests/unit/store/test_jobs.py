@@ -126,7 +126,7 @@ def test_an_ingestion_publishes_under_the_name_of_its_task(office: Office) -> No
     assert report["revision"] == 1
     assert report["rowStats"]["written"] == 2
     commit = office.store.show(1)
-    assert (commit.writer, commit.batch) == ("task", task.task_id)
+    assert (commit.writer, commit.batch) == ("task", f"{task.task_id}#{task.number}")
     assert commit.message == f"task {task.task_id}"
     assert office.tasks.report(task.task_id) == report
 
@@ -155,6 +155,15 @@ def test_an_attempt_that_dies_after_its_publish_is_not_done_again(office: Office
     assert office.run(task)["isReplay"]
     assert ids(office.store) == [1]
     assert office.tasks.get(task.task_id).state is TaskState.SUCCEEDED
+
+
+def test_a_task_with_the_id_of_a_forgotten_one_does_its_work(office: Office) -> None:
+    """Batches are remembered for longer than tasks."""
+    for number in (1, 2):
+        task = office.submit(type="index_parallel", id="weekly", spec=ingestion((number, number)))
+        assert not office.run(task)["isReplay"]
+        assert [one.task_id for one in office.tasks.trim(retention_ms=0)] == ["weekly"]
+    assert ids(office.store) == [1, 2]
 
 
 def _run_and_die(office: Office, task: Task) -> None:

@@ -17,7 +17,7 @@ OP = "op "
 """The prefix of a commit's message; the number of the wanted change follows."""
 TASK = "op-"
 """The prefix of a task's id, and so of the batch that it publishes; the same number follows."""
-_BATCH = re.compile(rf"(?:{TASK})?(\d+)")
+_BATCH = re.compile(rf"(?:{TASK})?(\d+)(?:#\d+)?")
 _MESSAGE = re.compile(rf"{OP}(\d+)")
 _REVERTED = re.compile(r"revert of commit (\d+)")
 
