@@ -1,7 +1,8 @@
 """Authentication of clients: the credentials of a request are checked against the users of the store.
 
-The users are read again after a while, so that all processes soon know a user that was added, changed or removed. A
-password that was right is not hashed again while its user stays as it is.
+The users are read again after a while, so that all processes soon know a user that was added, changed or removed. They
+are read beside the requests: a database that hangs delays a moment those that are under way, and no more. A password
+that was right is not hashed again while its user stays as it is.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import asyncio
 import hmac
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import ContextVar
 from hashlib import sha256
 from http import HTTPStatus
@@ -32,12 +33,17 @@ from carnac.core.access import (
 from carnac.core.texts import short
 from carnac.errors import CarnacError, Unavailable
 from carnac.ports.memo import Memo
+from carnac.ports.threads import DaemonThreads
 
 if TYPE_CHECKING:
     from carnac.ports import Clock
 
 FRESH_MS = 2_000
 """How long users are believed to be as they were read."""
+FIRST_WAIT_S = 10.0
+"""How long users that were never read are waited for."""
+WAIT_S = 1.0
+"""How long users that were read before are waited for; who asks after that gets those at once."""
 RIGHT_MAX = 1_000
 """Passwords that were right and are not hashed again."""
 TRIES_AT_ONCE = 2
@@ -49,6 +55,8 @@ _NOBODY = User(
     password=f"scrypt$16384$8$1${'00' * 16}${'00' * 32}",
 )
 """User in place of an unknown one: refusing an unknown name takes as long as refusing a wrong password."""
+
+_threads = DaemonThreads("accounts")
 
 ASKING: ContextVar[User | None] = ContextVar("asking", default=None)
 """User whose request is answered; None: there are no users."""
@@ -68,7 +76,9 @@ class Access:
         self._salt = salt
         self._accounts: Accounts | None = None
         self._read_at_ms = 0
-        self._reading = threading.Lock()
+        self._mutex = threading.Lock()
+        self._reading: Future[None] | None = None  # on its way
+        self._late: Future[None] | None = None  # waited for in vain
         self._trying = threading.Semaphore(TRIES_AT_ONCE)
         self._threads = ThreadPoolExecutor(TRIES_AT_ONCE, "carnac-passwords")
         self._right: Memo[tuple[bytes, str], bool] = Memo(
@@ -81,19 +91,17 @@ class Access:
         Raises:
             Unavailable: They could never be read.
         """
-        if self._is_fresh():
+        if self._is_at_hand():
             return self._known()
-        with self._reading:
-            if not self._is_fresh():
-                try:
-                    self._accounts = self._load()
-                except CarnacError as error:
-                    if self._accounts is None:
-                        raise Unavailable(
-                            f"cannot tell who may ask: {error.message}; ask again later"
-                        ) from error
-                self._read_at_ms = self._clock.now_ms()
-            return self._known()
+        reading = self._begin_reading()
+        wait([reading], FIRST_WAIT_S if self._accounts is None else WAIT_S)
+        if not reading.done():
+            self._late = reading
+        elif not isinstance(error := reading.exception(), CarnacError | None):
+            raise error
+        if self._accounts is None:
+            raise Unavailable(f"cannot tell who may ask: {_reason(reading)}; ask again later")
+        return self._known()
 
     def user(self, authorization: str | None) -> User | None:
         """Return who asks; None: there are no users.
@@ -121,7 +129,8 @@ class Access:
         needed = needed_permission(method, path)
         if needed is None:
             return None
-        accounts = self._known() if self._is_fresh() else await asyncio.to_thread(self.accounts)
+        is_at_hand = self._is_at_hand()
+        accounts = self._known() if is_at_hand else await asyncio.to_thread(self.accounts)
         if not accounts.users:
             return None
         said = _read(authorization)
@@ -149,11 +158,30 @@ class Access:
         accounts = self.accounts()
         return not accounts.users or is_server_token(token, accounts.key)
 
-    def _is_fresh(self) -> bool:
-        return (
-            self._accounts is not None
-            and abs(self._clock.now_ms() - self._read_at_ms) < FRESH_MS  # clocks may be set back
-        )
+    def _is_at_hand(self) -> bool:
+        """Whether users are known that are fresh, or that nobody need wait for to be read again."""
+        if self._accounts is None:
+            return False
+        age_ms = abs(self._clock.now_ms() - self._read_at_ms)  # clocks may be set back
+        if age_ms < FRESH_MS:
+            return True
+        reading = self._reading
+        return reading is not None and reading is self._late
+
+    def _begin_reading(self) -> Future[None]:
+        """Return the one reading that is on its way."""
+        with self._mutex:
+            if self._reading is None:
+                self._reading = _threads.submit(self._read)
+            return self._reading
+
+    def _read(self) -> None:
+        try:
+            self._accounts = self._load()
+        finally:
+            self._read_at_ms = self._clock.now_ms()
+            with self._mutex:
+                self._reading = None
 
     def _known(self) -> Accounts:
         assert self._accounts is not None  # noqa: S101 - read before
@@ -181,6 +209,11 @@ class Access:
     def _mark(self, password: str) -> bytes:
         """Return by what a password is remembered."""
         return hmac.digest(self._salt, password.encode(errors="surrogatepass"), sha256)
+
+
+def _reason(reading: Future[None]) -> str:
+    error = reading.exception() if reading.done() else None
+    return error.message if isinstance(error, CarnacError) else "the metadata store hangs"
 
 
 def _read(authorization: str | None) -> Credentials:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import ExitStack
+from threading import Event
 from typing import Any
 
 import httpx
@@ -27,6 +28,7 @@ from carnac.core.access import (
 from carnac.errors import Unavailable
 from tests.support.clock import FakeClock
 from tests.unit.api.test_fuzz import ROUTES
+from tests.waiting import until
 
 KEY = bytes(range(32))
 PASSWORDS = {"ana": "reads alone", "etl": "writes too", "root": "does it all"}
@@ -96,6 +98,8 @@ class House:
         self.clock = FakeClock()
         self.users = {one.name: one for one in users}
         self.failure: Unavailable | None = None
+        self.answers = Event()
+        self.answers.set()
         self.reads = 0
         self.access = Access(self._load, self.clock, b"salt")
         app = FastAPI()
@@ -117,6 +121,7 @@ class House:
 
     def _load(self) -> Accounts:
         self.reads += 1
+        assert self.answers.wait(60)
         if self.failure is not None:
             raise self.failure
         return Accounts(users=dict(self.users), key=KEY)
@@ -222,6 +227,27 @@ def test_users_that_cannot_be_read_stay_as_they_were(house: House) -> None:
     house.failure = Unavailable("the database does not answer")
     house.clock.advance_ms(FRESH_MS)
     assert (house.post("/druid/v2/sql", "ana")).status_code == 200
+
+
+def test_whoever_asks_does_not_wait_for_a_database_that_hangs(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("carnac.api.access.FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr("carnac.api.access.WAIT_S", 0.01)
+    house.answers.clear()
+    answer = house.post("/druid/v2/sql", "ana")
+    assert (answer.status_code, "hangs" in answer.json()["error"]) == (503, True)
+    house.answers.set()
+    until(lambda: house.post("/druid/v2/sql", "ana").status_code == 200, "users that are known")
+    house.answers.clear()
+    house.clock.advance_ms(FRESH_MS)
+    reads = house.reads
+    for name in ("ana", "etl", "ana"):
+        assert house.post("/druid/v2/sql", name).status_code == 200
+    assert house.reads == reads + 1, "one asks in the stead of all"
+    del house.users["ana"]
+    house.answers.set()
+    until(lambda: house.post("/druid/v2/sql", "ana").status_code == 401, "users that are read")
 
 
 def test_health_is_asked_by_everybody(house: House) -> None:
