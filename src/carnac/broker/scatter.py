@@ -39,6 +39,10 @@ LOOK_S = 0.1
 """Between two looks whether servers that are asked still live."""
 CHUNK_BYTES = 64 << 20
 """Size of the files that one request of a scan covers."""
+SLICES_AT_ONCE = 50_000
+"""Segments of one request. A server refuses a request that has twice as many."""
+COLUMNS_AT_ONCE = 500_000
+"""Columns of the segments of one request, with 500 bytes for each at most: their records are sent along."""
 AHEAD_MAX = 16
 """Requests that are on their way, or whose rows wait to be taken."""
 PATIENCE_ROUNDS = 10
@@ -238,6 +242,8 @@ class Scatter:
         """
         if self._plan.whole_sql is None or left:
             return False
+        if _is_too_much(len(slices), sum(len(one.segment.columns) for one in slices)):
+            return False
         keeping = self._plan.leaves[0].keeping
         if not (keeping.use or keeping.populate):
             return True
@@ -291,17 +297,17 @@ class Scatter:
         return rest
 
     def _chunks(self, pieces: Sequence[LeafSlice]) -> Iterator[Sequence[LeafSlice]]:
-        if not self._plan.is_union:
-            yield pieces
-            return
+        """Yield what is asked for at once: no more than can be sent, and of a scan what is soon read."""
         chunk: list[LeafSlice] = []
-        size = 0
+        size = columns = 0
         for piece in pieces:
-            if chunk and size + piece.segment.size_bytes > CHUNK_BYTES:
+            segment = piece.segment
+            size, columns = size + segment.size_bytes, columns + len(segment.columns)
+            is_long = self._plan.is_union and size > CHUNK_BYTES
+            if chunk and (is_long or _is_too_much(len(chunk) + 1, columns)):
                 yield chunk
-                chunk, size = [], 0
+                chunk, size, columns = [], segment.size_bytes, len(segment.columns)
             chunk.append(piece)
-            size += piece.segment.size_bytes
         yield chunk
 
     def _reopen(self, request: LeafRequest, member: Member | None, error: CarnacError) -> None:
@@ -462,3 +468,8 @@ class Scatter:
                 _log, "stopping a leaf statement", lambda: task.member.server.cancel(task.leaf_id)
             )
         )
+
+
+def _is_too_much(slices: int, columns: int) -> bool:
+    """Whether a request would have more segments, or more columns of segments, than can be sent."""
+    return slices > SLICES_AT_ONCE or columns > COLUMNS_AT_ONCE

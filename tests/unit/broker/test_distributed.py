@@ -187,6 +187,21 @@ def test_a_scan_is_asked_part_by_part(served: ServedStore, monkeypatch: pytest.M
     assert max(len(one.slices) for line in served.lines for one in line.asked) == 1
 
 
+@pytest.mark.parametrize("limit", ["SLICES_AT_ONCE", "COLUMNS_AT_ONCE"])
+@pytest.mark.parametrize("dead", [0, 2])
+def test_no_request_has_more_segments_than_can_be_sent(
+    served: ServedStore, monkeypatch: pytest.MonkeyPatch, limit: str, dead: int
+) -> None:
+    monkeypatch.setattr(scatter, limit, 1)
+    for line in served.lines[:dead]:
+        served.kill(line)
+    queries = served.open_broker().queries
+    for sql in STATEMENTS:
+        rows = rows_of(queries.run(statement(sql)))
+        assert in_order(rows) == in_order(served.store.sql(sql).rows())
+    assert max(len(one.slices) for line in served.lines for one in line.asked) == 1
+
+
 def test_a_server_whose_report_is_not_what_was_asked_does_not_count(served: ServedStore) -> None:
     served.lines[0].lies = True
     answer = served.open_broker().queries.run(statement(STATEMENTS[0]))
