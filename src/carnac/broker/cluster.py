@@ -23,6 +23,8 @@ ASK_WAIT_MS = 500
 ASK_PAUSE_MS = 10
 FIRST_WAIT_S = 1.0
 """How long a broker that starts waits to hear what a server holds; it may be asked before that."""
+LAST_WAIT_S = 1.0
+"""How long a broker that ends waits for the last answer of each."""
 ASK_AGAIN_MS = 500
 """After a question that was not answered."""
 
@@ -207,7 +209,7 @@ class Cluster:
                 if self._members.get(member.record.server_id) is member:
                     del self._members[member.record.server_id]
         for member in gone:
-            member.close()
+            _leave(member)
 
     def _join(self, record: ServerRecord) -> None:
         member = Member(record, self._connect(record))
@@ -265,10 +267,18 @@ class Cluster:
         self.loop.stop()
         with self._lock:
             members, self._members = self._members, {}
-        for member in members.values():
-            member.close()
+        for thread in [_leave(member) for member in members.values()]:
+            thread.join(LAST_WAIT_S)
 
 
 def _is_other(was: ServerRecord, now: ServerRecord) -> bool:
     """Whether a server was started anew, maybe elsewhere."""
     return (was.url, was.started_at_ms) != (now.url, now.started_at_ms)
+
+
+def _leave(member: Member) -> threading.Thread:
+    """Close a member in a thread of its own, which is returned: one that hangs keeps nobody waiting."""
+    name = f"carnac-leave-{member.record.server_id}"
+    thread = threading.Thread(target=member.close, name=name, daemon=True)
+    thread.start()
+    return thread

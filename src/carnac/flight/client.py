@@ -78,7 +78,7 @@ class FlightSegmentServer:
             Unavailable: The server cannot be reached.
         """
         if not self._server_id:
-            self.inventory(epoch="none")
+            self.inventory()
         return self._server_id
 
     def assign(self, segments: Sequence[Segment], *, fence: int, number: int) -> None:
@@ -119,7 +119,7 @@ class FlightSegmentServer:
         found = wire.load(
             Inventory,
             self._do("inventory", asked, wait_ms)
-            if self._clock is None or not since
+            if self._clock is None or not epoch  # the first one is whole, and may be long
             else self._do_soon(self._clock, "inventory", asked, wait_ms),
         )
         self._server_id = found.server_id

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from queue import SimpleQueue
-from typing import cast
+from threading import Thread
+from typing import TYPE_CHECKING, cast
 
-from carnac.broker.cluster import Member
+from carnac.broker.cluster import Cluster, Member
 from carnac.ports.serving import Inventory, Role, SegmentServer, ServerRecord
-from tests.waiting import until
+from tests.waiting import PATIENCE_S, until
+
+if TYPE_CHECKING:
+    from carnac.metadata.records.server_records import ServerRecords
 
 RECORD = ServerRecord(
     server_id="h",
@@ -39,6 +43,32 @@ class Teller:
             capacity_bytes=0,
             running=self.said.get(),
         )
+
+
+class Records:
+    """Historicals that live, as a test says."""
+
+    def __init__(self) -> None:
+        self.records = [RECORD]
+
+    def servers(self, role: Role) -> list[ServerRecord]:
+        """Return them."""
+        del role
+        return self.records
+
+
+def test_a_server_that_hangs_keeps_nobody_waiting_when_it_is_left() -> None:
+    teller, records = Teller(), Records()
+    cluster = Cluster(cast("ServerRecords", records), lambda _: cast("SegmentServer", teller))
+    cluster.follow()
+    records.records = []
+    following = Thread(target=cluster.follow, daemon=True)
+    following.start()
+    following.join(PATIENCE_S)
+    assert not following.is_alive(), "it waits for the answer of the one that is gone"
+    assert not cluster.known()
+    teller.said.put(0)
+    cluster.close()
 
 
 def test_a_query_of_this_broker_counts_once_and_only_while_it_runs() -> None:

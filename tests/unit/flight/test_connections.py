@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.flight as fl
 import pytest
 
+from carnac.clock import SystemClock
 from carnac.errors import Invalid, TimedOut, Unavailable
 from carnac.flight import FlightSegmentServer, FlightServer, wire
 from carnac.historical import Historical
@@ -76,12 +77,16 @@ def test_nobody_there_is_unavailable_in_a_sentence() -> None:
         FlightSegmentServer("no such:url").inventory()
 
 
-def test_whoever_does_not_answer_in_time_is_given_up() -> None:
+@pytest.mark.parametrize(
+    ("limit_ms", "epoch"),
+    [pytest.param(300, "", id="first"), pytest.param(60_000, "e", id="nothing held so far")],
+)
+def test_whoever_does_not_answer_in_time_is_given_up(limit_ms: int, epoch: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"grpc+tcp://127.0.0.1:{silent.getsockname()[1]}"
-        client = FlightSegmentServer(url, "s1", call_timeout_ms=300)
-        with pytest.raises(Unavailable):
-            client.inventory()
+        client = FlightSegmentServer(url, "s1", clock=SystemClock(), call_timeout_ms=limit_ms)
+        with pytest.raises(TimedOut, match=r"did not answer within (0\.3|1) s"):
+            client.inventory(epoch=epoch)
         client.close()
 
 
