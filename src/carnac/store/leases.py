@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -46,6 +46,7 @@ class LeaseKeeper:
     All readers of a handle share one lease, on the oldest revision that any of them reads. It is released when the
     last reader is done and the handle is closed, or it was idle for a third of a ttl. So do appends, of which one
     follows another within milliseconds, but for no longer than a ttl: younger files than their lease are no garbage.
+    Whoever reads what is being read already waits for no answer of the database.
 
     Args:
         wait: In place of waiting on the machine's clock, for tests; None: real time.
@@ -64,7 +65,12 @@ class LeaseKeeper:
         self._clock = clock
         self._holder = holder
         self._ttl_ms = ttl_ms
-        self._mutex = threading.Lock()
+        self._asking = (
+            threading.Lock()
+        )  # held while the database is asked, and for what is known of writers
+        self._mutex = (
+            threading.Lock()
+        )  # for what is known of readers; never held while the database is asked
         self._reading: Counter[int] = Counter()
         self._heads: dict[int, Head] = {}  # of what is being read
         self._reader: Lease | None = None
@@ -108,24 +114,24 @@ class LeaseKeeper:
         with self._mutex:
             self._require_open()
             self._drop_expired_reader()
+            known = self._find_known(at)
+            if known is not None:
+                return self._count_in(known)
+        with self._asking:
+            self._require_open()
             head = self._protect(at)
-            self._reading[head.revision] += 1
-            self._heads[head.revision] = head
-            is_protected = self._reader is not None
-            if is_protected:
-                self._loop.start()
-            gaps = self._gaps
-        return Reading(head, lambda: is_protected and self._has_no_gap_since(gaps))
+            with self._mutex:
+                return self._count_in(head)
 
     @contextmanager
     def writing(self) -> Iterator[Lease]:
         """Yield a writer lease that protects files written until the block ends, or until it is published with."""
-        with self._mutex:
+        with self._asking:
             lease = self._acquire_writer()
         try:
             yield lease
         finally:
-            with self._mutex:
+            with self._asking:
                 is_held = lease.lease_id in self._writers
                 self._writers.pop(lease.lease_id, None)
             if is_held:
@@ -136,7 +142,7 @@ class LeaseKeeper:
     @contextmanager
     def appending(self) -> Iterator[Lease]:
         """Yield a writer lease as `writing` does, which this handle's appends share; no publish is to return it."""
-        with self._mutex:
+        with self._asking:
             shared, now_ms = self._shared, self._clock.now_ms()
             if shared is None or is_over(shared.acquired_at_ms, self._ttl_ms, now_ms):
                 shared = self._shared = self._acquire_writer()
@@ -145,11 +151,11 @@ class LeaseKeeper:
         try:
             yield shared
         except Revoked:
-            with self._mutex:
+            with self._asking:
                 self._drop_shared(shared.lease_id)
             raise
         finally:
-            with self._mutex:
+            with self._asking:
                 self._appends[shared.lease_id] -= 1
                 if self._is_closed:
                     self._release_appends()
@@ -164,15 +170,17 @@ class LeaseKeeper:
 
     def forget_writer(self, lease: Lease) -> None:
         """Take note that a publish has released the lease."""
-        with self._mutex:
+        with self._asking:
             self._writers.pop(lease.lease_id, None)
 
     def release_idle(self) -> None:
         """Release now what nobody uses: leases are kept for a while because the next query or append comes soon."""
-        with self._mutex:
+        with self._asking:
             self._release_appends()
-            if self._reader is not None and not self._reading:
-                reader, self._reader = self._reader, None
+            with self._mutex:
+                reader = None if self._reading else self._reader
+            if reader is not None:
+                self._hold(None)
                 self._metadata.release_lease(reader.lease_id)
 
     def close(self) -> None:
@@ -183,17 +191,19 @@ class LeaseKeeper:
         """
         self._is_closed = True
         self._loop.stop()
-        with self._mutex:
+        with self._asking:
             self._release_appends()
-            reader, self._reader = self._reader, None
+            with self._mutex:
+                reader = self._reader
+                if reader is not None:
+                    self._lose_reader()
             if reader is not None:
-                self._gaps += 1
                 with suppress(DiskFull):  # the rows were read whole, and the lease ends by itself
                     self._metadata.release_lease(reader.lease_id)
 
     def _renew(self) -> None:
         """Renew what is held, and let go of what has become idle."""
-        with self._mutex:
+        with self._asking:
             self._release_appends(has_next=self._has_appended)
             self._has_appended = False
             self._renew_writers()
@@ -202,6 +212,19 @@ class LeaseKeeper:
     def _require_open(self) -> None:
         if self._is_closed:
             raise Invalid("the store is closed; open it again")
+
+    def _find_known(self, at: int | str | None) -> Head | None:
+        """Return a revision that somebody reads, and that the lease protects; None: the database is to be asked."""
+        known, reader = self._heads.get(at) if isinstance(at, int) else None, self._reader
+        if known is None or reader is None or known.revision < reader.revision:
+            return None
+        return known
+
+    def _count_in(self, head: Head) -> Reading:
+        self._reading[head.revision] += 1
+        self._heads[head.revision] = head
+        is_protected, gaps = self._reader is not None, self._gaps
+        return Reading(head, lambda: is_protected and self._has_no_gap_since(gaps))
 
     def _has_no_gap_since(self, gaps: int) -> bool:
         with self._mutex:
@@ -213,40 +236,46 @@ class LeaseKeeper:
         if reader is not None and is_over(reader.heartbeat_at_ms, reader.ttl_ms, now_ms):
             self._lose_reader()
 
+    def _hold(self, reader: Lease | None) -> None:
+        with self._mutex:
+            self._reader = reader
+
     def _lose_reader(self) -> None:
         self._reader = None
         self._gaps += 1
 
     def _protect(self, at: int | str | None) -> Head:
         """Return the revision that `at` means, once a lease protects it, if one can be written."""
-        reader = self._reader
+        with self._mutex:
+            self._drop_expired_reader()
+            reader = self._reader
         if reader is None:
             try:
                 return self._protect_first(at)
             except (ReadOnly, DiskFull):
                 return self._metadata.resolve(at)
-        known = self._heads.get(at) if isinstance(at, int) else None
-        if known is not None and known.revision >= reader.revision:
-            return known  # nobody has to be asked again what somebody else reads
         head = self._metadata.resolve(at)
         if head.revision < reader.revision:
-            self._reader = self._acquire_reader(head.revision)
+            self._acquire_reader(head.revision)
             with suppress(CarnacError):  # it ends by itself
                 self._metadata.release_lease(reader.lease_id)
         return head
 
     def _protect_first(self, at: int | str | None) -> Head:
         if at is None:  # one transaction: no collector comes between the question and the lease
-            self._reader = self._acquire_reader(None)
-            return self._metadata.resolve(self._reader.revision)
+            return self._metadata.resolve(self._acquire_reader(None).revision)
         head = self._metadata.resolve(at)
-        self._reader = self._acquire_reader(head.revision)
+        self._acquire_reader(head.revision)
         return head
 
     def _acquire_reader(self, revision: int | None) -> Lease:
-        return self._metadata.acquire_lease(
+        """Hold a lease on a revision, in place of the one that is held, and keep it."""
+        reader = self._metadata.acquire_lease(
             LeaseKind.READER, holder=self._holder, ttl_ms=self._ttl_ms, revision=revision
         )
+        self._hold(reader)
+        self._loop.start()
+        return reader
 
     def _acquire_writer(self) -> Lease:
         self._require_open()
@@ -288,32 +317,38 @@ class LeaseKeeper:
                 continue  # the database does not answer now: the lease may live until the next try
 
     def _renew_reader(self) -> None:
-        if self._reader is None:
-            if self._reading:
-                self._regain_reader()
+        with self._mutex:
+            reader, read = (
+                self._reader,
+                sorted(self._reading),
+            )  # meanwhile nothing is read that is not read now
+        if reader is None:
+            self._regain_reader(read)
             return
         try:
-            if self._reading:
-                oldest = max(self._reader.revision, min(self._reading))
-                self._reader = self._metadata.renew_lease(
-                    self._reader.lease_id, ttl_ms=self._ttl_ms, revision=oldest
+            if read:
+                oldest = max(reader.revision, read[0])
+                self._hold(
+                    self._metadata.renew_lease(
+                        reader.lease_id, ttl_ms=self._ttl_ms, revision=oldest
+                    )
                 )
-                self._metadata.see_erasures()  # `_protect` may not ask for a revision that is read all the time
+                self._metadata.see_erasures()  # `pin` may not ask for a revision that is read all the time
             else:
-                self._metadata.release_lease(self._reader.lease_id)
-                self._reader = None
+                self._metadata.release_lease(reader.lease_id)
+                self._hold(None)
         except (Revoked, NotFound):
-            self._lose_reader()
-            if self._reading:
-                self._regain_reader()
+            with self._mutex:
+                self._lose_reader()
+            self._regain_reader(read)
         except CarnacError:
             return  # the database does not answer now: the lease may live until the next try
 
-    def _regain_reader(self) -> None:
+    def _regain_reader(self, read: Sequence[int]) -> None:
         """Protect again what is being read, as far as it is still there."""
-        for revision in sorted(self._reading):
+        for revision in read:
             try:
-                self._reader = self._acquire_reader(revision)
+                self._acquire_reader(revision)
             except NotFound:
                 continue
             except CarnacError:

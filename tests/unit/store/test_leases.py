@@ -127,6 +127,34 @@ class TestReaders:
                 keeper.pin(2)
             faults.disarm()
 
+    def test_what_somebody_reads_can_be_read_while_a_renewal_hangs(
+        self,
+        keeper: LeaseKeeper,
+        faults: Faults,
+        ticker: Ticker,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        hangs, goes_on, over = threading.Event(), threading.Event(), threading.Event()
+
+        def hang(name: str) -> BaseException:
+            hangs.set()
+            goes_on.wait(PATIENCE_S)
+            over.set()
+            return unavailable(name)
+
+        monkeypatch.setattr(faults, "_make", hang)
+        with keeper.reading(2) as first:
+            faults.arm(1, only={"renew_lease"})
+            ticking = threading.Thread(target=ticker.tick, daemon=True)
+            ticking.start()
+            assert hangs.wait(PATIENCE_S)
+            with keeper.reading(2) as second:
+                assert (second.head, second.is_held()) == (first.head, True)
+            assert first.is_held()
+            assert not over.is_set(), "it waited for the renewal"
+            goes_on.set()
+            ticking.join()
+
     def test_the_lease_follows_the_oldest_reader_and_ends_when_nobody_reads(
         self, metadata: MetadataStore, keeper: LeaseKeeper, ticker: Ticker
     ) -> None:
