@@ -1,7 +1,8 @@
-"""PostgreSQL that is away for a while: brokers answer what they read before, and all go on when it is back."""
+"""PostgreSQL that is away for a while or hangs: brokers answer what they read before, and all go on when it is back."""
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,8 @@ import httpx
 import pytest
 
 import carnac
+from carnac.api.access import FRESH_MS
+from carnac.errors import Unavailable
 from tests.support.postgresql import run_postgresql
 from tests.support.serve_process import serving
 from tests.waiting import until
@@ -20,8 +23,8 @@ LEASE_MS = 600_000
 ROWS = [{"__time": f"2013-01-0{day}T10:00:00Z", "n": day} for day in (1, 2, 3)]
 
 
-def ask(url: str, statement: str) -> Any:
-    answer = httpx.post(f"{url}/druid/v2/sql", json={"query": statement}, timeout=120)
+def ask(url: str, statement: str, timeout_s: float = 120) -> Any:
+    answer = httpx.post(f"{url}/druid/v2/sql", json={"query": statement}, timeout=timeout_s)
     assert answer.status_code == 200, answer.text
     return answer.json()
 
@@ -42,3 +45,34 @@ def test_a_broker_answers_while_postgresql_is_away_and_follows_when_it_is_back(
                 store.append("events", ROWS[2:])
             statement = "SELECT sum(n) AS n FROM events"
             until(lambda: ask(broker.url, statement) == [{"n": 6}], "what was published after")
+
+
+def test_a_broker_answers_while_postgresql_hangs(tmp_path: Path) -> None:
+    with run_postgresql() as server:
+        url = f"{server.create_database()}&tcp_user_timeout=1000&connect_timeout=2"
+        with carnac.open(url, create=True, deep_storage=str(tmp_path / "deep")) as store:
+            for name in ("events", "others"):
+                store.append(name, ROWS)
+        with serving(url, "--role", "broker", CARNAC_LEASE_TTL_MS=str(LEASE_MS)) as broker:
+            assert ask(broker.url, "SELECT sum(n) AS n FROM events") == [{"n": 6}]
+            with server.hanging():
+                end = time.monotonic() + 2 * FRESH_MS / 1000
+                while time.monotonic() < end:
+                    statement = "SELECT sum(n) AS n FROM events WHERE n > 1"
+                    assert ask(broker.url, statement, timeout_s=10) == [{"n": 5}]
+                body = {"query": "SELECT sum(n) AS n FROM others"}
+                answer = httpx.post(f"{broker.url}/druid/v2/sql", json=body, timeout=60)
+                assert (answer.status_code, "Retry-After" in answer.headers) == (503, True)
+            statement = "SELECT sum(n) AS n FROM others"
+            assert ask(broker.url, statement) == [{"n": 6}]
+
+
+def test_a_server_that_hangs_is_given_up_and_asked_again(tmp_path: Path) -> None:
+    with run_postgresql() as server:
+        url = f"{server.create_database()}&tcp_user_timeout=300&connect_timeout=2"
+        with carnac.open(url, create=True, deep_storage=str(tmp_path / "deep")) as store:
+            store.append("events", ROWS)
+            with server.hanging(), pytest.raises(Unavailable, match=r"does not answer"):
+                store.log()
+            assert len(store.log()) == 1
+            store.append("events", ROWS)

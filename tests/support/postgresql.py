@@ -16,6 +16,7 @@ import itertools
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -65,6 +66,21 @@ class PostgreSQLServer:
     def stop(self) -> None:
         """Stop it at once, as a crash would."""
         self.run("pg_ctl", "stop", "-D", self._data, "-m", "immediate")
+
+    @contextlib.contextmanager
+    def hanging(self) -> Iterator[None]:
+        """Stop all its processes (SIGSTOP) until the block ends: it refuses nothing, and says nothing."""
+        main = int((Path(self._data) / "postmaster.pid").read_text().split()[0])
+        os.kill(main, signal.SIGSTOP)
+        children = Path(f"/proc/{main}/task/{main}/children").read_text().split()
+        pids = [main, *map(int, children)]
+        try:
+            for pid in pids[1:]:
+                os.kill(pid, signal.SIGSTOP)
+            yield
+        finally:
+            for pid in pids:
+                os.kill(pid, signal.SIGCONT)
 
     @property
     def _data(self) -> str:

@@ -24,7 +24,6 @@ from carnac.metadata.session import POSTGRESQL, Session
 
 LOCK_KEY = 0x0CA2_AC00
 """One writer at a time in a database, whatever schema its store is in."""
-CONNECT_TIMEOUT_S = 10
 
 _LOCK = f"SELECT pg_advisory_xact_lock({LOCK_KEY})"
 _END_SILENT = """
@@ -65,7 +64,8 @@ class PostgresqlDatabase:
     """A store in a PostgreSQL database.
 
     Args:
-        url: `postgresql://user@host/database`; parameters after `?` go to libpq.
+        url: `postgresql://user@host/database`; parameters after `?` go to libpq. A server that says nothing for
+            `tcp_user_timeout`, by default 30 s, is given up.
         patience_ms: Time that a write waits for those of other processes.
         on_statement: Called with each statement before it is sent; tests inject faults with it.
 
@@ -86,7 +86,7 @@ class PostgresqlDatabase:
         self._patience_ms = patience_ms
         self._on_statement = on_statement
         self._readers: ReaderPool[Any] = ReaderPool(
-            self._connect_reader, _reset, is_alive=_is_alive
+            self._connect_reader, _reset, is_alive=lambda one: one.is_alive()
         )
         self._writer: Any = None
         self._obstacle: str | None = None
@@ -159,6 +159,7 @@ class PostgresqlDatabase:
             contextlib.closing(self._connect()) as connection,
             connection.transaction(),
         ):
+            connection.patience_ms = None
             connection.execute(_LOCK)
             yield Session(connection, POSTGRESQL)
 
@@ -217,14 +218,15 @@ class PostgresqlDatabase:
             if self._obstacle is not None:
                 connection.close()
                 self.check_writable()
+            connection.patience_ms = int(self._patience_ms)
             connection.execute(f"SET lock_timeout = {int(self._patience_ms)}")
             self._writer = connection
         return self._writer
 
     def _connect(self) -> Any:
-        import psycopg
+        from carnac.metadata.backends.answering import AnsweringConnection
 
-        connection = psycopg.connect(self._url, autocommit=True, connect_timeout=CONNECT_TIMEOUT_S)
+        connection = AnsweringConnection.open(self._url)
         _adapt(connection)
         return connection
 
@@ -291,16 +293,6 @@ def _reset(connection: Any) -> None:
 
     with contextlib.suppress(Error):
         connection.rollback()
-
-
-def _is_alive(connection: Any) -> bool:
-    from psycopg import Error
-    from psycopg.pq import ExecStatus
-
-    try:
-        return connection.pgconn.exec_(b"").status == ExecStatus.EMPTY_QUERY  # type: ignore[no-any-return]
-    except Error:
-        return False
 
 
 def _adapt(connection: Any) -> None:
