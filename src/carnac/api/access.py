@@ -42,7 +42,7 @@ FRESH_MS = 2_000
 """How long users are believed to be as they were read."""
 FIRST_WAIT_S = 10.0
 """How long users that were never read are waited for."""
-WAIT_S = 1.0
+WAIT_S = 0.5
 """How long users that were read before are waited for; who asks after that gets those at once."""
 RIGHT_MAX = 1_000
 """Passwords that were right and are not hashed again."""

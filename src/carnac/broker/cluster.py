@@ -164,6 +164,7 @@ class Cluster:
         self.leaf_numbers = itertools.count(1)
         self._lock = threading.Lock()
         self._following = threading.Lock()
+        self._making = threading.Lock()
         self._members: dict[str, Member] = {}
         self.loop = Loop(
             "historicals", self.follow, log=_log, period_ms=FOLLOW_PERIOD_MS, is_eager=False
@@ -237,7 +238,7 @@ class Cluster:
         Raises:
             Unavailable: There is no room for its folder.
         """
-        with self._following:
+        with self._making:  # `_following` is held while the database is asked
             if self._own is None and self._make_own is not None:
                 self._own = self._make_own()
             return self._own

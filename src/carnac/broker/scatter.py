@@ -265,8 +265,8 @@ class Scatter:
         later = [one for one in left if one.failed or not members]
         if later and self._patience and (members or own is None):
             self._patience -= 1
+            self._cluster.loop.wake()  # in its thread: the database may hang
             self._is_stopped.wait(LOOK_S)
-            safely(_log, "looking for historicals", self._cluster.follow)
             for one in later:
                 one.failed.intersection_update({own})
             kept = set(later)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from queue import SimpleQueue
-from threading import Thread
+from threading import Event, Thread
 from typing import TYPE_CHECKING, cast
 
 from carnac.broker.cluster import Cluster, Member
@@ -50,10 +50,14 @@ class Records:
 
     def __init__(self) -> None:
         self.records = [RECORD]
+        self.answers, self.was_asked = Event(), Event()
+        self.answers.set()
 
     def servers(self, role: Role) -> list[ServerRecord]:
         """Return them."""
         del role
+        self.was_asked.set()
+        self.answers.wait(PATIENCE_S)
         return self.records
 
 
@@ -67,6 +71,24 @@ def test_a_server_that_hangs_keeps_nobody_waiting_when_it_is_left() -> None:
     following.join(PATIENCE_S)
     assert not following.is_alive(), "it waits for the answer of the one that is gone"
     assert not cluster.known()
+    teller.said.put(0)
+    cluster.close()
+
+
+def test_a_database_that_hangs_keeps_nobody_from_reading_deep_storage() -> None:
+    teller, records = Teller(), Records()
+    server = cast("SegmentServer", teller)
+    own = Member(RECORD, server)
+    cluster = Cluster(cast("ServerRecords", records), lambda _: server, lambda: own)
+    records.answers.clear()
+    following = Thread(target=cluster.follow, daemon=True)
+    following.start()
+    assert records.was_asked.wait(PATIENCE_S)
+    found: SimpleQueue[Member | None] = SimpleQueue()
+    Thread(target=lambda: found.put(cluster.own()), daemon=True).start()
+    assert found.get(timeout=PATIENCE_S / 2) is own
+    records.answers.set()
+    following.join()
     teller.said.put(0)
     cluster.close()
 
