@@ -65,12 +65,10 @@ class LeaseKeeper:
         self._clock = clock
         self._holder = holder
         self._ttl_ms = ttl_ms
-        self._asking = (
-            threading.Lock()
-        )  # held while the database is asked, and for what is known of writers
-        self._mutex = (
-            threading.Lock()
-        )  # for what is known of readers; never held while the database is asked
+        # for what is known of writers, and held while the database is asked
+        self._asking = threading.Lock()
+        # for what is known of readers, and never held while the database is asked
+        self._mutex = threading.Lock()
         self._reading: Counter[int] = Counter()
         self._heads: dict[int, Head] = {}  # of what is being read
         self._reader: Lease | None = None
@@ -317,11 +315,8 @@ class LeaseKeeper:
                 continue  # the database does not answer now: the lease may live until the next try
 
     def _renew_reader(self) -> None:
-        with self._mutex:
-            reader, read = (
-                self._reader,
-                sorted(self._reading),
-            )  # meanwhile nothing is read that is not read now
+        with self._mutex:  # until this ends, nothing is read that is not read now
+            reader, read = self._reader, sorted(self._reading)
         if reader is None:
             self._regain_reader(read)
             return
