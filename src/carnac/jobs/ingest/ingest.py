@@ -73,7 +73,6 @@ def find_missing(
     """Return the fields that the spec declares and no row has; without a row nothing is missing.
 
     Args:
-        reserved: Fields that are left out, since the store has columns of these names.
         look: Finds the fields of the input; None: nobody can.
     """
     declared = spec.declared_fields
