@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -73,7 +74,11 @@ def test_what_may_be_another_stores_is_no_garbage(tmp_path: Path) -> None:
     owner = tmp_path / "a" / "deep-storage" / "carnac-store"
     mine = owner.read_text()
     with carnac.open(tmp_path / "a", safety_period_ms=0) as store:
-        store.deep_storage.write("segments/events/append/theirs.parquet", b"rows")
+        theirs = (
+            tmp_path / "a" / "deep-storage" / "segments" / "events" / "append" / "theirs.parquet"
+        )
+        theirs.write_bytes(b"rows")
+        os.utime(theirs, (0, 0))
         owner.write_text("another")
         for dry_run in (True, False):
             with pytest.raises(Invalid, match="belongs to store another"):

@@ -54,7 +54,7 @@ def test_a_store_is_made_over_a_bucket_that_is_there(bucket: str, tmp_path: Path
     with pytest.raises(NotFound, match="there is no store"):
         carnac.open(place)
     with carnac.open(place, deep_storage=f"{bucket}/x", **options) as store:
-        assert list(store.deep_storage.list_files("")) == []
+        assert [one.path for one in store.deep_storage.list_files("")] == ["carnac-store"]
 
 
 def test_nothing_there(bucket: str) -> None:
