@@ -74,10 +74,9 @@ def test_what_may_be_another_stores_is_no_garbage(tmp_path: Path) -> None:
     owner = tmp_path / "a" / "deep-storage" / "carnac-store"
     mine = owner.read_text()
     with carnac.open(tmp_path / "a", safety_period_ms=0) as store:
-        theirs = (
-            tmp_path / "a" / "deep-storage" / "segments" / "events" / "append" / "theirs.parquet"
-        )
-        theirs.write_bytes(b"rows")
+        store.deep_storage.write("segments/events/append/theirs.parquet", b"rows")
+        theirs = store.deep_storage.local_path("segments/events/append/theirs.parquet")
+        assert theirs is not None
         os.utime(theirs, (0, 0))
         owner.write_text("another")
         for dry_run in (True, False):
