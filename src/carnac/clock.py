@@ -9,14 +9,18 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 from carnac.core.ids import COUNT_DIGITS, MARK_DIGITS, TIME_DIGITS, digits
 from carnac.core.time.leases import CLOCKS_AGREE_MS, is_over
 from carnac.errors import CarnacError
 from carnac.ports.ambient import Clock
+from carnac.ports.threads import Beside
 
 ASK_PERIOD_MS = 10_000
 """How often a store's clock is compared with its database server's."""
+WAIT_S = 1.0
+"""How long the server is waited for, but for the first time. One that hangs is waited for once."""
 
 _log = logging.getLogger(__name__)
 
@@ -47,6 +51,7 @@ class StoreClock:
         self._machine = machine or SystemClock()
         self._ask: Callable[[], int | None] | None = None
         self._asked_at_ms: int | None = None
+        self._comparing = Beside()
         self.ahead_ms = 0  # of the server's; negative: behind; 0: they agree
 
     def follow(self, ask: Callable[[], int | None]) -> None:
@@ -60,7 +65,13 @@ class StoreClock:
         if self._ask is not None and (
             asked_at_ms is None or is_over(asked_at_ms, ASK_PERIOD_MS, now_ms)
         ):
-            self._compare(self._ask)
+            compare = partial(self._compare, self._ask)
+            if asked_at_ms is None:
+                compare()
+            elif not self._comparing.is_late:
+                compared = self._comparing.run(compare, wait_s=WAIT_S)
+                if compared.done():
+                    compared.result()  # raises what it raised
             now_ms = self._machine.now_ms()
         return now_ms - self.ahead_ms
 

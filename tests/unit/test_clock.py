@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 import time
 
 import pytest
@@ -142,3 +143,23 @@ class TestStoreClock:
         machine.advance_ms(10 * ASK_PERIOD_MS)
         assert clock.now_ms() == clock.now_ms() == machine.now_ms()
         assert len(asked) == 1
+
+    def test_a_server_that_hangs_is_waited_for_once(self) -> None:
+        machine, hangs, asked = FakeClock(), threading.Event(), list[int]()
+
+        def ask() -> int:
+            asked.append(machine.now_ms())
+            assert len(asked) == 1 or hangs.wait(60)
+            return machine.now_ms() - 3_600_000
+
+        clock = StoreClock(machine)
+        clock.follow(ask)
+        assert clock.now_ms() == machine.now_ms() - 3_600_000
+        for _ in range(3):
+            machine.advance_ms(ASK_PERIOD_MS + 1)
+            assert clock.now_ms() == machine.now_ms() - 3_600_000, "as it was known before"
+        assert len(asked) == 2
+        hangs.set()
+        while len(asked) < 3:  # its answer came, and it is asked again when that is due
+            machine.advance_ms(ASK_PERIOD_MS + 1)
+            clock.now_ms()

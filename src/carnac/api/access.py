@@ -11,7 +11,7 @@ import asyncio
 import hmac
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import ContextVar
 from hashlib import sha256
 from http import HTTPStatus
@@ -33,7 +33,7 @@ from carnac.core.access import (
 from carnac.core.texts import short
 from carnac.errors import CarnacError, Unavailable
 from carnac.ports.memo import Memo
-from carnac.ports.threads import DaemonThreads
+from carnac.ports.threads import Beside
 
 if TYPE_CHECKING:
     from carnac.ports import Clock
@@ -56,8 +56,6 @@ _NOBODY = User(
 )
 """User in place of an unknown one: refusing an unknown name takes as long as refusing a wrong password."""
 
-_threads = DaemonThreads("accounts")
-
 ASKING: ContextVar[User | None] = ContextVar("asking", default=None)
 """User whose request is answered; None: there are no users."""
 
@@ -76,9 +74,7 @@ class Access:
         self._salt = salt
         self._accounts: Accounts | None = None
         self._read_at_ms = 0
-        self._mutex = threading.Lock()
-        self._reading: Future[None] | None = None  # on its way
-        self._late: Future[None] | None = None  # waited for in vain
+        self._reading = Beside()
         self._trying = threading.Semaphore(TRIES_AT_ONCE)
         self._threads = ThreadPoolExecutor(TRIES_AT_ONCE, "carnac-passwords")
         self._right: Memo[tuple[bytes, str], bool] = Memo(
@@ -93,11 +89,9 @@ class Access:
         """
         if self._is_at_hand():
             return self._known()
-        reading = self._begin_reading()
-        wait([reading], FIRST_WAIT_S if self._accounts is None else WAIT_S)
-        if not reading.done():
-            self._late = reading
-        elif not isinstance(error := reading.exception(), CarnacError | None):
+        wait_s = FIRST_WAIT_S if self._accounts is None else WAIT_S
+        reading = self._reading.run(self._read, wait_s=wait_s)
+        if reading.done() and not isinstance(error := reading.exception(), CarnacError | None):
             raise error
         if self._accounts is None:
             raise Unavailable(f"cannot tell who may ask: {_reason(reading)}; ask again later")
@@ -165,23 +159,13 @@ class Access:
         age_ms = abs(self._clock.now_ms() - self._read_at_ms)  # clocks may be set back
         if age_ms < FRESH_MS:
             return True
-        reading = self._reading
-        return reading is not None and reading is self._late
-
-    def _begin_reading(self) -> Future[None]:
-        """Return the one reading that is on its way."""
-        with self._mutex:
-            if self._reading is None:
-                self._reading = _threads.submit(self._read)
-            return self._reading
+        return self._reading.is_late
 
     def _read(self) -> None:
         try:
             self._accounts = self._load()
         finally:
             self._read_at_ms = self._clock.now_ms()
-            with self._mutex:
-                self._reading = None
 
     def _known(self) -> Accounts:
         assert self._accounts is not None  # noqa: S101 - read before

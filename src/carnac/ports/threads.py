@@ -111,6 +111,45 @@ class DaemonThreads:
                 self._free += 1
 
 
+class Beside:
+    """Work that is done now and then in a thread beside those who need its outcome. Safe for threads.
+
+    One round of it is under way at a time. One that hangs is waited for once, by those who came in time.
+    """
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._under_way: Future[None] | None = None
+        self._late: Future[None] | None = None
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the round that is under way was waited for in vain."""
+        under_way = self._under_way
+        return under_way is not None and under_way is self._late
+
+    def run(self, do: Callable[[], None], *, wait_s: float) -> Future[None]:
+        """Begin a round unless one is under way, and wait for it; return it, done or not."""
+        with self._mutex:
+            if self._under_way is None:
+                self._under_way = _rounds.submit(lambda: self._do(do))
+            under_way = self._under_way
+        wait([under_way], wait_s)
+        if not under_way.done():
+            self._late = under_way
+        return under_way
+
+    def _do(self, do: Callable[[], None]) -> None:
+        try:
+            do()
+        finally:
+            with self._mutex:
+                self._under_way = None
+
+
+_rounds = DaemonThreads("beside")
+
+
 class _Watch:
     """Something that may take so many looks."""
 

@@ -86,7 +86,7 @@ def server(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Iterator[Server]
     left = {one.name for one in set(threading.enumerate()) - before}
     # gRPC's own threads have no names of ours, and are gone; the others are the process's, used again
     assert {one for one in left if not one.startswith("Dummy-")} <= {
-        "carnac-accounts",
+        "carnac-beside",
         "carnac-limits",
         "carnac-query",
     }

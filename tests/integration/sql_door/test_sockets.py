@@ -43,7 +43,7 @@ def url(tmp_path: Path) -> Iterator[str]:
     process.close()
     left = set(threading.enumerate()) - before
     # they are the process's, used again, and end by themselves
-    assert {one.name for one in left} <= {"carnac-accounts", "carnac-limits", "carnac-query"}
+    assert {one.name for one in left} <= {"carnac-beside", "carnac-limits", "carnac-query"}
 
 
 def body(query: str, query_id: str = "q", **more: object) -> dict[str, Any]:
