@@ -20,7 +20,7 @@ from carnac.ports.threads import Beside
 ASK_PERIOD_MS = 10_000
 """How often a store's clock is compared with its database server's."""
 WAIT_S = 1.0
-"""How long the server is waited for, but for the first time. One that hangs is waited for once."""
+"""How long a server's clock is waited for."""
 
 _log = logging.getLogger(__name__)
 
@@ -45,12 +45,15 @@ class StoreClock:
 
     Args:
         machine: Clock in place of the machine's, for tests.
+        wait_s: How long the server is waited for, but for the first time; one that hangs is waited for once. None: as
+            long as it takes, in the thread that wants to know the time.
     """
 
-    def __init__(self, machine: Clock | None = None) -> None:
+    def __init__(self, machine: Clock | None = None, *, wait_s: float | None = WAIT_S) -> None:
         self._machine = machine or SystemClock()
         self._ask: Callable[[], int | None] | None = None
         self._asked_at_ms: int | None = None
+        self._wait_s = wait_s
         self._comparing = Beside()
         self.ahead_ms = 0  # of the server's; negative: behind; 0: they agree
 
@@ -66,10 +69,10 @@ class StoreClock:
             asked_at_ms is None or is_over(asked_at_ms, ASK_PERIOD_MS, now_ms)
         ):
             compare = partial(self._compare, self._ask)
-            if asked_at_ms is None:
+            if asked_at_ms is None or self._wait_s is None:
                 compare()
             elif not self._comparing.is_late:
-                compared = self._comparing.run(compare, wait_s=WAIT_S)
+                compared = self._comparing.run(compare, wait_s=self._wait_s)
                 if compared.done():
                     compared.result()  # raises what it raised
             now_ms = self._machine.now_ms()

@@ -88,7 +88,7 @@ class Host:
     def __init__(self, world: World, process: Process, number: int) -> None:
         self.world, self.process, self.kernel = world, process, world.kernel
         self.number = number
-        self.clock = StoreClock(MachineClock(world, process))
+        self.clock = StoreClock(MachineClock(world, process), wait_s=None)
         self.clock.follow(lambda: None if world.swarm.is_one_machine else world.kernel.now_ms)
         self.ids: IdSource = SeededIds(world.kernel, process)
         self.metadata: MetadataStore = world.open_metadata(self.clock, self.ids)
