@@ -43,7 +43,7 @@ def test_tasks_run_as_threads_and_all_threads_end_with_it(settings: Settings) ->
             assert (done.state, done.error) == (TaskState.SUCCEEDED, None)
     log = httpx.get(f"{overlord.url}/druid/indexer/v1/task/d1/log").text
     assert "task d1 succeeded" in log
-    assert "d2" not in log
+    assert "task d2" not in log
     overlord.close()
     overlord.close()
     assert set(threading.enumerate()) - before == set()

@@ -30,6 +30,8 @@ from tests.unit.store.test_erasing import (
     write_history,
 )
 
+CYD = "cyd@example.org"
+
 
 @pytest.fixture
 def store(folder: Path, clock: FakeClock) -> Iterator[Store]:
@@ -200,20 +202,20 @@ class TestOthersBesideIt:
         self, folder: Path, clock: FakeClock, search: int, is_hidden: bool
     ) -> None:
         with meddling(folder, clock) as (store, job), open_at(folder, clock) as other:
-            append(store, (1, ADA, 1), (2, "bob", 2), (3, "cyd", 3), (4, "dan", 4))
-            append(store, (5, ADA, 5), (6, "cyd", 6))
+            append(store, (1, ADA, 1), (2, "bob", 2), (3, CYD, 3), (4, "dan", 4))
+            append(store, (5, ADA, 5), (6, CYD, 6))
             store.delete("events", interval=hours(0, 24 if is_hidden else 2))
             if is_hidden:
-                append(store, (7, ADA, 30), (8, "cyd", 31))
+                append(store, (7, ADA, 30), (8, CYD, 31))
 
             def meddle(run: int) -> None:
                 if run == search:
-                    other.erase("events", where="mail = 'cyd'")
+                    other.erase("events", where=f"mail = '{CYD}'")
 
             job.meddle = meddle
             store.erase("events", where=WHERE)
             other.gc()
-            assert bytes_with(folder, ADA) == bytes_with(folder, "cyd") == []
+            assert bytes_with(folder, ADA) == bytes_with(folder, CYD) == []
             assert read(store, 1) == Counter([(2, "bob"), (4, "dan")])
             assert store.check() == ()
 
