@@ -17,7 +17,7 @@ from carnac.specs import load_spec
 from carnac.specs.druid.expressions import compile_expression
 from carnac.specs.druid.expressions.syntax import Binary, Identifier, Literal, Node, Unary, parse
 from carnac.specs.druid.expressions.values import quote_text
-from carnac.specs.druid.filters import compile_filter
+from carnac.specs.druid.spark_filters import compile_filter
 from carnac.specs.ingest.schema import MEANING_BY_TYPE
 from carnac.specs.ingest.transforms import words_of
 

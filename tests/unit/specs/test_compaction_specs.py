@@ -88,7 +88,7 @@ def test_a_spec_survives_being_written_down() -> None:
         ({"allowLossy": False}, "queryGranularity and dimensionsSpec and metricsSpec may lose"),
         ({"transformSpec": {"filter": "n > 0"}, "allowLossy": False}, "transformSpec.filter may"),
         ({"transformSpec": {"filter": " "}}, "a filter is a condition"),
-        ({"transformSpec": {"filter": {"type": "selektor"}}}, "filter type 'selektor'"),
+        ({"transformSpec": {"filter": {"type": "selektor"}}}, "there is no filter 'selektor'"),
         (
             {"transformSpec": {"transforms": [{"name": "a"}]}},
             r"transformSpec\.transforms: are for ingestion",

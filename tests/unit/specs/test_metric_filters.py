@@ -77,7 +77,7 @@ def test_a_spec_with_filters_is_the_same_after_json() -> None:
     [
         (filtered(IS_A, None), "metricsSpec[0].aggregator: is required, as an object"),
         (filtered("d = 'a'", COUNT), "metricsSpec[0].filter: is required, as an object"),
-        (filtered({"type": "odd"}, COUNT), "metricsSpec[0].filter: filter type 'odd' is not known"),
+        (filtered({"type": "odd"}, COUNT), "metricsSpec[0].filter: there is no filter 'odd'"),
         (
             filtered(IS_A, COUNT, colour=1),
             "metricsSpec[0].colour: is no field of a filtered metric",

@@ -95,7 +95,7 @@ class TestCompact:
         spec = compact(transformSpec={"filter": {"type": "null", "column": "page"}})
         target = spec.compaction_target()
         assert (target.filter, target.allow_lossy) == ('{"column":"page","type":"null"}', True)
-        with pytest.raises(Invalid, match=r"transformSpec\.filter: filter type 'nul' is not known"):
+        with pytest.raises(Invalid, match=r"transformSpec\.filter: there is no filter 'nul'"):
             compact(transformSpec={"filter": {"type": "nul", "column": "page"}})
 
     def test_what_would_change_the_rows_is_refused_with_everything_else_at_once(self) -> None:

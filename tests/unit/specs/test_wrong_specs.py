@@ -176,7 +176,7 @@ NATIVE: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"transformSpec": {"filter": {"type": "selectr", "dimension": "a"}}},
-        "wrong spec: transformSpec.filter: filter type 'selectr' is not known; did you mean 'selector'?",
+        "wrong spec: transformSpec.filter: there is no filter 'selectr'; did you mean 'selector'?",
     ),
 ]
 

@@ -14,33 +14,31 @@ from carnac.api.native.terms.dimensions import Dimension, read_dimension
 from carnac.api.native.terms.having import compile_having
 from carnac.api.native.terms.ordering import sort_key
 from carnac.api.native.terms.posts import Results
-from carnac.api.native.terms.reading import (
-    Block,
-    NotHere,
-    block_of,
-    flag_of,
-    list_of,
-    refused,
-    text_of,
-    whole_of,
-)
 from carnac.api.native.terms.times import bucket_ms
 from carnac.api.native.terms.values import (
     TIME,
     Sql,
     literal,
-    said,
     sql_type,
     to_text,
     to_value,
 )
-from carnac.api.sql.requests import Unreadable
 from carnac.core.quoting import quote
 from carnac.core.segments.segment import TIME_COLUMN
 from carnac.core.texts import short
 from carnac.core.time.granularity import ALL
 from carnac.core.time.intervals import Interval, interval_set
 from carnac.errors import Invalid
+from carnac.specs.druid.blocks import (
+    Block,
+    block_of,
+    flag_of,
+    list_of,
+    refused,
+    said,
+    text_of,
+    whole_of,
+)
 
 BUCKETS_MAX = 500_000
 """Buckets of a timeseries, those without rows included."""
@@ -97,9 +95,9 @@ class Groups:
         self.columns: list[Column] = []
         if query.has_buckets:
             if not scope.has_time:
-                raise Unreadable("a granularity needs a data source whose rows have a time")
+                raise Invalid("a granularity needs a data source whose rows have a time")
             if query.source.may_lack_time:
-                raise NotHere(
+                raise Invalid(
                     "rows of the right side of a RIGHT or FULL join may have no time: ask for granularity all"
                 )
             self._add("", Sql(bucket_ms(query.granularity, TIME), "long"))
@@ -173,7 +171,7 @@ def _null(value: Sql) -> Sql:
 def _check_names(names: Sequence[str]) -> None:
     for place, name in enumerate(names):
         if name in names[:place]:
-            raise Unreadable(
+            raise Invalid(
                 f"[{name}] already defined: every dimension and aggregator needs a name of its own"
             )
 
@@ -201,7 +199,7 @@ def plan_timeseries(query: Query) -> Plan:
     sql = groups.sql(having="count(*) > 0" if is_all and skips else None)
     if query.is_inner:
         if query.flag("grandTotal"):
-            raise NotHere("a timeseries that is a data source has no grandTotal")
+            raise Invalid("a timeseries that is a data source has no grandTotal")
         sql = _with_empty(sql, groups, starts) if starts else sql
     ordered = sql if is_all else f"{sql} ORDER BY c0{' DESC' if descending else ''}"
     ordered += f" LIMIT {limit}" if query.is_inner and limit else ""
@@ -285,11 +283,11 @@ def plan_topn(query: Query) -> Plan:
     """Return a topN: of each bucket, the values of a dimension that have the largest of a metric."""
     block = query.block
     if block.get("dimension") is None:
-        raise Unreadable("topN needs dimension, and one alone")
+        raise Invalid("topN needs dimension, and one alone")
     groups = Groups(query, [block["dimension"]])
     threshold = whole_of(block, "threshold", None, least=1)
     if threshold is None:
-        raise Unreadable("topN needs threshold, a whole number")
+        raise Invalid("topN needs threshold, a whole number")
     [dimension] = groups.dimensions
     order, stop = _metric(block.get("metric"), groups)
     having = None
@@ -345,7 +343,7 @@ def _metric(value: object, groups: Groups) -> tuple[str, tuple[str, str, object]
         column = groups.find(metric)
         if column is None or column.alias == dimension.text:
             there_are = f"; there are {', '.join(groups.names[1:])}" if groups.names[1:] else ""
-            raise Unreadable(f"topN has no aggregator {short(metric)} for its metric{there_are}")
+            raise Invalid(f"topN has no aggregator {short(metric)} for its metric{there_are}")
         way = "ASC NULLS FIRST" if inverted else "DESC NULLS LAST"
         return f"{column.key.text} {way}, {dimension.text} NULLS FIRST", None
     block = block_of(metric, "metric")
@@ -428,12 +426,10 @@ def _subtotals(block: Block, names: Sequence[str]) -> list[list[str]] | None:
         return None
     found = list_of(block, "subtotalsSpec")
     if len(found) > SUBTOTALS_MAX or not all(isinstance(one, list) for one in found) or not found:
-        raise Unreadable(
-            f"subtotalsSpec must be a list of 1 to {SUBTOTALS_MAX} lists of dimensions"
-        )
+        raise Invalid(f"subtotalsSpec must be a list of 1 to {SUBTOTALS_MAX} lists of dimensions")
     unknown = [one for kept in found for one in kept if one not in names]
     if unknown:
-        raise Unreadable(
+        raise Invalid(
             f"subtotalsSpec names {short(unknown[0])}, which is the output name of no dimension;"
             f" there are {', '.join(names)}"
         )
@@ -450,7 +446,7 @@ def _limit_order(spec: Block, groups: Groups) -> list[str]:
         name = text_of(said, "dimension")
         column = groups.find(name)
         if column is None:
-            raise Unreadable(
+            raise Invalid(
                 f"Unknown column in order clause: {short(name)}; there are {', '.join(groups.names)}"
             )
         descends = str(said.get("direction", "")).lower() in _DESCENDING

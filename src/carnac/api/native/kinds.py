@@ -15,7 +15,9 @@ from carnac.api.native.scans import (
 )
 from carnac.api.native.segments import plan_segment_metadata
 from carnac.api.native.sources import Sources
-from carnac.api.native.terms.reading import Block, NotHere, refused
+from carnac.api.sql.requests import as_unreadable
+from carnac.errors import Invalid
+from carnac.specs.druid.blocks import Block, refused
 
 if TYPE_CHECKING:
     from carnac.api.native.terms.values import Sql
@@ -44,7 +46,8 @@ def plan_query(block: Block, catalog: Catalog) -> Plan:
     Raises:
         Unreadable: It is wrong, or has a part that is not supported.
     """
-    return _plan(block, Sources(catalog, _as_source))
+    with as_unreadable():
+        return _plan(block, Sources(catalog, _as_source))
 
 
 def _plan(block: Block, sources: Sources, *, is_inner: bool = False) -> Plan:
@@ -53,12 +56,12 @@ def _plan(block: Block, sources: Sources, *, is_inner: bool = False) -> Plan:
         raise refused(block.get("queryType"), "queryType", KINDS, ABSENT)
     query = Query(block, sources, is_inner=is_inner)
     if query.flag("bySegment"):
-        raise NotHere("bySegment is not supported; sys.segments lists the segments in SQL")
+        raise Invalid("bySegment is not supported; sys.segments lists the segments in SQL")
     return plan(query)
 
 
 def _as_source(block: Block, sources: Sources) -> tuple[str, Mapping[str, Sql]]:
     found = _plan(block, sources, is_inner=True)
     if not found.inner:
-        raise NotHere(f"a query of type {block.get('queryType')} cannot be a data source")
+        raise Invalid(f"a query of type {block.get('queryType')} cannot be a data source")
     return found.inner, found.columns

@@ -9,19 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from carnac.api.native.sources import Source, Sources
 from carnac.api.native.terms.filters import compile_filter
-from carnac.api.native.terms.reading import (
-    Block,
-    NotHere,
-    block_of,
-    blocks_of,
-    flag_of,
-    text_of,
-    whole_of,
-)
 from carnac.api.native.terms.scopes import Scope
 from carnac.api.native.terms.times import read_granularity, written
 from carnac.api.native.terms.values import TIME_SQL, Sql, at_ms
-from carnac.api.sql.requests import Unreadable
 from carnac.core.log.identifiers import version_text
 from carnac.core.texts import short
 from carnac.core.time.granularity import ALL
@@ -36,6 +26,14 @@ from carnac.core.time.intervals import (
     parse_interval,
 )
 from carnac.errors import Invalid
+from carnac.specs.druid.blocks import (
+    Block,
+    block_of,
+    blocks_of,
+    flag_of,
+    text_of,
+    whole_of,
+)
 
 if TYPE_CHECKING:
     from carnac.ports.queries import Catalog
@@ -75,7 +73,7 @@ class Query:
         is_inner: Whether it is the data source of another query.
 
     Raises:
-        Unreadable: One of them is wrong, or not supported.
+        Invalid: One of them is wrong, or not supported.
     """
 
     def __init__(self, block: Block, sources: Sources, *, is_inner: bool = False) -> None:
@@ -84,7 +82,7 @@ class Query:
         context = block.get("context")
         self.context: Block = {} if context is None else block_of(context, "context")
         if block.get("dataSource") is None:
-            raise Unreadable("dataSource must be said: the name of a datasource")
+            raise Invalid("dataSource must be said: the name of a datasource")
         self.source: Source = sources.read(block["dataSource"])
         self.catalog: Catalog = sources.catalog
         asked = block.get("intervals")
@@ -114,11 +112,11 @@ class Query:
         """Return the intervals of segments that are named one by one; one that is not there has no rows.
 
         Raises:
-            Unreadable: They are no descriptors, or only some of the segments of a time chunk.
+            Invalid: They are no descriptors, or only some of the segments of a time chunk.
         """
         named = {
             (
-                _one_interval(text_of(one, "itvl")),
+                _interval(text_of(one, "itvl")),
                 text_of(one, "ver"),
                 whole_of(one, "part", 0),
             )
@@ -131,7 +129,7 @@ class Query:
             chunks.setdefault(entry.chunk, []).append(key in named)
         for chunk, are_named in chunks.items():
             if any(are_named) and not all(are_named):
-                raise NotHere(
+                raise Invalid(
                     f"rows of single segments are not read: name all {len(are_named)} segments of {chunk}, or the "
                     "interval"
                 )
@@ -196,11 +194,11 @@ def read_intervals(value: object) -> list[Interval]:
     """Return the intervals of a query; all of time if it says none.
 
     Raises:
-        Unreadable: One of them is none.
+        Invalid: One of them is none.
     """
     if isinstance(value, Mapping):
         if value.get("type") not in {None, "intervals"}:
-            raise Unreadable(
+            raise Invalid(
                 f"intervals are of the type intervals or segments, not {short(value['type'])}"
             )
         value = value.get("intervals")
@@ -208,17 +206,8 @@ def read_intervals(value: object) -> list[Interval]:
         return [ETERNITY]
     listed = [value] if isinstance(value, str) else value
     if not isinstance(listed, list) or not all(isinstance(one, str) for one in listed):
-        raise Unreadable(
-            f"intervals must be a list of texts like 2013-01-01/P1D, not {short(value)}"
-        )
-    return [_one_interval(one) for one in listed]
-
-
-def _one_interval(text: str) -> Interval:
-    try:
-        return _interval(text)
-    except Invalid as error:
-        raise Unreadable(error.message) from None
+        raise Invalid(f"intervals must be a list of texts like 2013-01-01/P1D, not {short(value)}")
+    return [_interval(one) for one in listed]
 
 
 def _interval(text: str) -> Interval:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping
 
-from carnac.api.native.terms.reading import Block, block_of
-from carnac.api.sql.requests import SqlRequest, Unreadable, asked_by, read_request
+from carnac.api.sql.requests import SqlRequest, Unreadable, as_unreadable, asked_by, read_request
+from carnac.specs.druid.blocks import Block, block_of
 
 _PASSED = frozenset({"sqlOuterLimit", "sqlTimeZone", "sqlQueryId"})
 """Parts of the context that are for SQL alone."""
@@ -25,7 +25,8 @@ def read_native(
     if not isinstance(body, Mapping) or not isinstance(body.get("queryType"), str):
         raise Unreadable('the body must be a JSON object with a queryType, such as "timeseries"')
     given = body.get("context")
-    context = {} if given is None else block_of(given, "context")
+    with as_unreadable():
+        context = {} if given is None else block_of(given, "context")
     known = {key: value for key, value in context.items() if key not in _PASSED}
     if known.get("queryId") is not None:
         known["sqlQueryId"] = known["queryId"]

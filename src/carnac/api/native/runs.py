@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, cast
 from carnac.api.native.kinds import plan_query
 from carnac.api.native.queries import Row, Rows
 from carnac.api.native.shapes import PIECE_ROWS
-from carnac.api.native.terms.reading import Block
 from carnac.api.sql.facts import JSON_TYPE
 from carnac.api.sql.runs import Run, at_most
 from carnac.api.sql.values import json_values
+from carnac.specs.druid.blocks import Block
 
 if TYPE_CHECKING:
     import pyarrow as pa

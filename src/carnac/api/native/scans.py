@@ -7,20 +7,20 @@ from collections.abc import Iterable, Iterator
 from carnac.api.native.queries import Ask, Plan, Query, Row, Rows
 from carnac.api.native.shapes import once, scanned
 from carnac.api.native.terms.dimensions import read_dimension
+from carnac.api.native.terms.expressions import Texts
 from carnac.api.native.terms.ordering import sort_key
-from carnac.api.native.terms.reading import (
-    NotHere,
+from carnac.api.native.terms.values import NULL, TIME_SQL, Sql, as_dimension, druids_type, to_text
+from carnac.core.quoting import quote, quote_text
+from carnac.core.segments.segment import TIME_COLUMN
+from carnac.core.texts import short
+from carnac.errors import Invalid
+from carnac.specs.druid.blocks import (
     block_of,
     list_of,
     refused,
     whole_of,
 )
-from carnac.api.native.terms.searching import search_test
-from carnac.api.native.terms.values import NULL, TIME_SQL, Sql, as_dimension, druids_type, to_text
-from carnac.api.sql.requests import Unreadable
-from carnac.core.quoting import quote, quote_text
-from carnac.core.segments.segment import TIME_COLUMN
-from carnac.core.texts import short
+from carnac.specs.druid.filters import search_test
 
 SEARCH_LIMIT = 1_000
 """Values that a search finds unless it says how many."""
@@ -39,14 +39,10 @@ def plan_scan(query: Query) -> Plan:
     names = names or [*query.source.columns, *query.scope.virtual]
     order = str(block.get("order") or "none").lower()
     if order not in {"none", "ascending", "descending"}:
-        raise Unreadable(
-            f"order must be none, ascending or descending, not {short(block['order'])}"
-        )
+        raise Invalid(f"order must be none, ascending or descending, not {short(block['order'])}")
     order = _ordered_by(block, order)
     if order != "none" and TIME_COLUMN not in names:
-        raise Unreadable(
-            f"The {TIME_COLUMN} column must be selected if the results are time-ordered."
-        )
+        raise Invalid(f"The {TIME_COLUMN} column must be selected if the results are time-ordered.")
     values = [as_dimension(query.scope.find(name)) for name in names]
     said = ", ".join(f"{one.text} AS c{place}" for place, one in enumerate(values))
     sql = f"SELECT {said} FROM {query.source.sql}{query.where()}"
@@ -79,7 +75,7 @@ def _ordered_by(block: object, order: str) -> str:
         return order
     first = block_of(said[0], "orderBy")
     if len(said) > 1 or first.get("columnName") != TIME_COLUMN:
-        raise NotHere(f"a scan is ordered by {TIME_COLUMN} alone; write the query in SQL")
+        raise Invalid(f"a scan is ordered by {TIME_COLUMN} alone; write the query in SQL")
     return str(first.get("order") or "ascending").lower()
 
 
@@ -89,7 +85,7 @@ def plan_search(query: Query) -> Plan:
     A limit is of what is found first, dimension by dimension, as in Druid; it is sorted then.
     """
     block = query.block
-    test = search_test(block.get("query"))
+    test = search_test(block.get("query"), Texts())
     specs = list_of(block, "searchDimensions") or [
         name
         for name, one in query.source.columns.items()

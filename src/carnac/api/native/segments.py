@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 from carnac.api.native.queries import Ask, Plan, Query, Row
 from carnac.api.native.shapes import once
-from carnac.api.native.terms.reading import (
-    block_of,
-    flag_of,
-    list_of,
-)
 from carnac.api.native.terms.values import TIME_SQL, Sql, at_ms, druids_type
-from carnac.api.sql.requests import Unreadable
 from carnac.core.log.identifiers import identifier_of
 from carnac.core.segments.segment import TIME_COLUMN, Metric, MetricKind
 from carnac.core.texts import short
 from carnac.core.time.intervals import ETERNITY, Interval, interval_set
 from carnac.core.time.periods import DAY_MS
+from carnac.errors import Invalid
+from carnac.specs.druid.blocks import (
+    block_of,
+    flag_of,
+    list_of,
+)
 
 if TYPE_CHECKING:
     from carnac.core.log.entries import VisibleSegment
@@ -52,7 +52,7 @@ def plan_segment_metadata(query: Query) -> Plan:
     known = {one.lower() for one in ANALYSES}
     for one in wanted:
         if one not in known:
-            raise Unreadable(
+            raise Invalid(
                 f"there is no analysis type {short(one)}; there are {', '.join(ANALYSES)}"
             )
     segments = _segments(query)
@@ -108,7 +108,7 @@ def _included(value: object, names: list[str]) -> list[str]:
         wanted = set(map(str, list_of(block, "columns")))
         return [one for one in names if one in wanted]
     if kind not in {"all", "none"}:
-        raise Unreadable(f"toInclude is of type all, none or list, not {short(kind)}")
+        raise Invalid(f"toInclude is of type all, none or list, not {short(kind)}")
     return names if kind == "all" else []
 
 

@@ -10,14 +10,6 @@ import msgspec
 
 from carnac.api.native.terms.expressions import compile_expression
 from carnac.api.native.terms.filters import compile_filter
-from carnac.api.native.terms.reading import (
-    Block,
-    block_of,
-    check_depth,
-    list_of,
-    refused,
-    text_of,
-)
 from carnac.api.native.terms.scopes import Scope, with_time
 from carnac.api.native.terms.values import (
     TYPES_SAID,
@@ -31,12 +23,20 @@ from carnac.api.native.terms.values import (
     sql_type,
     to_bool,
 )
-from carnac.api.sql.requests import Unreadable
 from carnac.core.quoting import quote, quote_text
 from carnac.core.segments.segment import TIME_COLUMN
 from carnac.core.segments.sql_columns import HIDDEN_PREFIX
 from carnac.core.texts import short
 from carnac.core.time.intervals import IntervalSet
+from carnac.errors import Invalid
+from carnac.specs.druid.blocks import (
+    Block,
+    block_of,
+    check_depth,
+    list_of,
+    refused,
+    text_of,
+)
 
 if TYPE_CHECKING:
     from carnac.core.log.entries import VisibleSegment
@@ -101,7 +101,7 @@ class Sources:
         """Return a data source.
 
         Raises:
-            Unreadable: It is none, or not supported.
+            Invalid: It is none, or not supported.
         """
         check_depth(self._depth, "data sources")
         if isinstance(value, str):
@@ -168,7 +168,7 @@ class Sources:
         prefix = text_of(block, "rightPrefix", what="a join")
         kind = str(block.get("joinType") or "INNER").upper()
         if kind not in JOINS:
-            raise Unreadable(f"joinType is {', '.join(JOINS)}, not {short(block['joinType'])}")
+            raise Invalid(f"joinType is {', '.join(JOINS)}, not {short(block['joinType'])}")
         ours = {name: _of("l", name, one) for name, one in left.columns.items()}
         theirs = {f"{prefix}{name}": _of("r", name, one) for name, one in right.columns.items()}
         scope = Scope({**ours, **theirs})
@@ -250,9 +250,9 @@ def _inline(block: Block) -> Source:
     names = [str(one) for one in list_of(block, "columnNames")]
     rows, kinds = list_of(block, "rows"), list_of(block, "columnTypes")
     if not names or not all(isinstance(row, list) and len(row) == len(names) for row in rows):
-        raise Unreadable("an inline data source needs columnNames, and rows of as many values")
+        raise Invalid("an inline data source needs columnNames, and rows of as many values")
     if len(names) * len(rows) > CELLS_MAX:
-        raise Unreadable(
+        raise Invalid(
             f"an inline data source may have {CELLS_MAX:,} values; append them to a datasource"
         )
     columns, texts = {}, []

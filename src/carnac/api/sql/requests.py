@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TypeVar
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -30,6 +31,15 @@ _SET = re.compile(
 
 class Unreadable(Invalid):
     """A body that is no request at all: Druid says so in another shape than what is wrong in a statement."""
+
+
+@contextmanager
+def as_unreadable() -> Iterator[None]:
+    """Tell what is wrong in a native query as Druid does, like a body that is no request."""
+    try:
+        yield
+    except Invalid as error:
+        raise Unreadable(error.message, **error.ids) from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,7 +37,7 @@ from carnac.rows.row_hash import hash_rows
 from carnac.rows.segment_writer import segment_schema
 from carnac.spark.progress import Phase, Tally, Watch
 from carnac.spark.tasks import RESULT_SCHEMA, Attempt, batches_of, collect, guarded, result_batch
-from carnac.specs.druid.filters import read_condition
+from carnac.specs.druid.spark_filters import read_condition
 
 if TYPE_CHECKING:
     from pyspark.errors import AnalysisException

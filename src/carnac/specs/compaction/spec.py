@@ -42,7 +42,7 @@ from carnac.specs.base import (
     problem,
 )
 from carnac.specs.druid.compaction import convert_compaction
-from carnac.specs.druid.filters import compile_filter, write_filter
+from carnac.specs.druid.spark_filters import compile_filter, write_filter
 from carnac.specs.ingest.layout import (
     DEFAULT_ROWS_PER_SEGMENT,
     DynamicPartitions,

@@ -1,425 +1,453 @@
-"""Druid's filters (JSON) as conditions of Spark SQL.
+"""Druid's filters (JSON) as conditions of SQL, of any engine.
 
-Nulls are as in Druid since version 28 (SQL-compatible): a comparison with null is unknown, `not` of
-unknown is unknown, and unknown rows are not kept. A filter on a multi-value dimension keeps a row if
-one of its values passes. Numbers are compared as numbers where the column is one (or the filter says
-so); else the column is compared as text.
+Nulls are as in Druid since version 28 (SQL-compatible): a comparison with null is unknown, `not` of unknown is unknown,
+and unknown rows are not kept. A filter on a multi-value dimension keeps a row if one of its values passes. Numbers are
+compared as numbers where the column is one (or the filter says so); else the column is compared as text.
 
 Source: Druid's documentation of query filters.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 
+from carnac.core.texts import short
 from carnac.core.time.intervals import parse_interval
 from carnac.errors import Invalid
-from carnac.specs.druid.expressions import CompiledExpression, compile_condition
-from carnac.specs.druid.expressions.compiler import column_sql
-from carnac.specs.druid.expressions.texts import like_pattern
-from carnac.specs.druid.expressions.values import (
-    MAX_LONG,
-    Sql,
-    element_type,
-    literal,
-    quote_text,
-    to_double,
-    to_long,
-    to_text,
-)
+from carnac.specs.druid.blocks import Block, block_of, list_of, refused, said
 from carnac.specs.druid.patterns import check_pattern
 from carnac.specs.problems import suggest
 
+
+class Operand(Protocol):
+    """A column, or one of its values, as an engine writes it."""
+
+    @property
+    def text(self) -> str:
+        """SQL that can stand wherever an operand can."""
+
+    @property
+    def is_array(self) -> bool:
+        """Whether it holds several values."""
+
+
+Value = TypeVar("Value", bound=Operand)
 MAX_DEPTH = 100
 """Deepest nesting of `and`, `or`, `not` that is read."""
-
-_UNSUPPORTED = {
+LONG_MAX = (1 << 63) - 1
+ABSENT = {
     "javascript": "write it as an expression",
-    "extraction": "write it as an expression",
     "spatial": "compare the coordinates with range filters",
-    "bloom": "it is for queries",
+    "bloom": "use a filter of type in",
 }
+_NESTED = {"not": "(NOT {})", "istrue": "({} IS TRUE)", "isfalse": "({} IS FALSE)"}
+_SEARCHES = ("contains", "insensitive_contains", "fragment", "regex", "all")
+_NUMBERS = frozenset({"LONG", "DOUBLE", "FLOAT"})
+_TYPES = frozenset({"STRING", *_NUMBERS})
 
 
-class _Filters:
-    """The filters of one spec: types of the columns, and which columns were read."""
+class TextDialect(ABC, Generic[Value]):
+    """An engine's SQL of texts."""
 
-    def __init__(self, types: Mapping[str, str]) -> None:
-        self.types = types
-        self.inputs: set[str] = set()
+    @abstractmethod
+    def text(self, value: Value) -> str:
+        """Return a value as text: conditions are `true` and `false`."""
 
-    def column(self, name: str) -> Sql:
-        self.inputs.add(name)
-        return column_sql(name, self.types)
+    @abstractmethod
+    def quote(self, text: str) -> str:
+        """Return a literal."""
 
-    def on_value(self, name: str, test: Callable[[Sql], str]) -> str:
-        """Return the test of a column; of an array, whether one of its values passes."""
-        value = self.column(name)
-        if not value.is_array:
-            return test(value)
-        return f"exists({value.text}, e -> {test(Sql('e', element_type(value.type)))})"
+    @abstractmethod
+    def matches(self, value: Value, pattern: str) -> str:
+        """Return whether a regular expression, a quoted literal, finds something in a text."""
 
 
-def compile_filter(
-    block: Mapping[str, Any], types: Mapping[str, str] | None = None
-) -> CompiledExpression:
-    """Return one of Druid's filters as a condition of Spark SQL.
+class FilterDialect(TextDialect[Value]):
+    """An engine's SQL of columns, and of conditions on one value, which can stand wherever a condition can."""
+
+    @abstractmethod
+    def column(self, spec: object, extraction: object) -> Value:
+        """Return the column that a filter is on: a name or a dimension spec, and an extraction function or None."""
+
+    @abstractmethod
+    def any_of(self, value: Value, test: Callable[[Value], str]) -> str:
+        """Return whether a value passes; of several, whether one of them does."""
+
+    @abstractmethod
+    def is_null(self, value: Value) -> str:
+        """Return whether a value is null, or one of several is, or there is none."""
+
+    @abstractmethod
+    def is_number(self, value: Value) -> bool:
+        """Whether a value is compared as a number where a filter does not say."""
+
+    @abstractmethod
+    def operands(self, left: Value, number: float) -> tuple[str, str]:
+        """Return a value and a number as they are compared: whole numbers as such where the value is one."""
+
+    @abstractmethod
+    def double(self, value: Value) -> str:
+        """Return a value as a double; null: it is no number."""
+
+    @abstractmethod
+    def compare_by(self, ordering: str, left: Value, operator: str, value: object) -> str:
+        """Return a comparison in an order of Druid other than `lexicographic` and `numeric`."""
+
+    @abstractmethod
+    def equals_array(self, value: Value, kind: str, items: list[Any]) -> str:
+        """Return whether an array has just these values."""
+
+    @abstractmethod
+    def within(self, value: Value, start_ms: int, end_ms: int) -> str:
+        """Return whether a time lies in an interval."""
+
+    @abstractmethod
+    def like(self, value: Value, pattern: str, escape: str | None) -> str:
+        """Return whether a text matches a pattern of LIKE."""
+
+    @abstractmethod
+    def expression(self, text: object) -> str:
+        """Return one of Druid's expressions as a condition."""
+
+
+def search_test(value: object, of: TextDialect[Value]) -> Callable[[Value], str]:
+    """Return the test that a search query makes of a value.
+
+    Raises:
+        Invalid: It is no search query.
+    """
+    query = block_of(value, "query")
+    kind = str(query.get("type"))
+    if kind == "all":
+        return lambda one: f"({of.text(one)} IS NOT NULL)"
+    if kind == "regex":
+        pattern = of.quote(check_pattern(_pattern(query)))
+        return lambda one: of.matches(one, pattern)
+    if kind not in _SEARCHES:
+        raise refused(query.get("type"), "search query", _SEARCHES, {})
+    parts: list[Any] = list_of(query, "values") if kind == "fragment" else [query.get("value")]
+    if not parts or not all(isinstance(part, str) for part in parts):
+        raise Invalid(f"a search query of type {kind} needs a text to look for")
+    exact = kind != "insensitive_contains" and query.get("caseSensitive") is True
+
+    def test(one: Value) -> str:
+        text = of.text(one) if exact else f"lower({of.text(one)})"
+        wanted = (of.quote(part if exact else part.lower()) for part in parts)
+        return f"({' AND '.join(f'contains({text}, {part})' for part in wanted)})"
+
+    return test
+
+
+_Leaf: TypeAlias = "tuple[Callable[[FilterCompiler[Any], Block], str], tuple[str, ...]]"
+_COLUMN = ("dimension", "column")
+
+
+class FilterCompiler(Generic[Value]):
+    """The reader of filters, over the SQL of an engine.
 
     Args:
-        block: The filter.
-        types: Types of the columns, as for `compile_expression`.
-
-    Raises:
-        Invalid: It is not a filter, or one that is not supported.
+        is_strict: Whether a field that a filter does not have is refused; Druid reads over it.
     """
-    filters = _Filters(types or {})
-    return CompiledExpression(_compile(filters, block, 0), "bool", frozenset(filters.inputs))
+
+    def __init__(self, dialect: FilterDialect[Value], *, is_strict: bool) -> None:
+        self._of, self._is_strict = dialect, is_strict
+
+    def compile(self, value: object, depth: int = 0) -> str:
+        """Return the condition.
+
+        Raises:
+            Invalid: It is no filter, or one that is not supported.
+        """
+        if not isinstance(value, Mapping) or not isinstance(value.get("type"), str):
+            raise Invalid("a filter must be an object with a type, such as selector")
+        if depth > MAX_DEPTH:
+            raise Invalid(f"filters are nested more than {MAX_DEPTH} deep")
+        block, kind = value, value["type"]
+        if kind in ("and", "or"):
+            parts = [self.compile(one, depth + 1) for one in _full(block, "fields")]
+            return f"({f' {kind.upper()} '.join(parts)})"
+        if kind in _NESTED:
+            if block.get("field") is None:
+                raise Invalid(f"filter {kind} needs field")
+            return _NESTED[kind].format(self.compile(block["field"], depth + 1))
+        leaf = self.LEAVES.get(kind)
+        if leaf is None:
+            raise refused(kind, "filter", FILTER_TYPES, ABSENT)
+        build, fields = leaf
+        if self._is_strict:
+            _check_fields(block, fields)
+        return build(self, block)
+
+    def compare(
+        self, left: Value, operator: str, value: object, *, as_number: bool | None = None
+    ) -> str:
+        """Return a comparison with a match value.
+
+        Args:
+            as_number: Whether to compare numbers; None: as the column is.
+        """
+        if not (self._of.is_number(left) if as_number is None else as_number):
+            return f"({self._of.text(left)} {operator} {self._of.quote(said(value))})"
+        number = _number(value)
+        if number is None:
+            return f"({left.text} <> {left.text})"  # unknown of null, else false
+        return self._compare_number(left, operator, number)
+
+    def _compare_number(self, left: Value, operator: str, number: float) -> str:
+        return f"({f' {operator} '.join(self._of.operands(left, number))})"
+
+    def _is_one_of(self, left: Value, values: Iterable[object]) -> str:
+        """Return whether a value is one of some numbers; there may be a hundred thousand."""
+        numbers: dict[str, list[str]] = {}
+        for value in values:
+            number = _number(value)
+            if number is not None:
+                text, other = self._of.operands(left, number)
+                numbers.setdefault(text, []).append(other)
+        tests = [f"{text} IN ({', '.join(others)})" for text, others in numbers.items()]
+        return f"({' OR '.join(tests or [f'{left.text} <> {left.text}'])})"
+
+    def _column(self, block: Block) -> Value:
+        spec = block.get("dimension")
+        spec = block.get("column") if spec is None else spec
+        if spec is None:
+            raise Invalid(f"filter {block['type']} needs dimension")
+        return self._of.column(spec, block.get("extractionFn"))
+
+    def _null(self, block: Block) -> str:
+        return self._of.is_null(self._column(block))
+
+    def _selector(self, block: Block) -> str:
+        column, value = self._column(block), block.get("value")
+        if value is None:
+            return self._of.is_null(column)
+        return self._of.any_of(column, lambda one: self.compare(one, "=", value))
+
+    def _equals(self, block: Block) -> str:
+        column, value, kind = self._column(block), block.get("matchValue"), _type_of(block)
+        if value is None:
+            raise Invalid("filter equals needs matchValue; use the filter null for null")
+        if kind is not None and kind.startswith("ARRAY"):
+            items = list_of(block, "matchValue")
+            return self._of.equals_array(column, kind, items) if column.is_array else "false"
+        as_number = _as_number(kind)
+        return self._of.any_of(
+            column, lambda one: self.compare(one, "=", value, as_number=as_number)
+        )
+
+    def _in(self, block: Block) -> str:
+        name = "values" if block.get("values") is not None else "sortedValues"
+        if block.get(name) is None:
+            raise Invalid(f"filter {block['type']} needs values as a list")
+        column, values = self._column(block), list_of(block, name)
+        present = [one for one in values if one is not None]
+        as_number = _as_number(_type_of(block))
+
+        def test(one: Value) -> str:
+            if self._of.is_number(one) if as_number is None else as_number:
+                return self._is_one_of(one, present)
+            return (
+                f"({self._of.text(one)} IN ({', '.join(self._of.quote(said(v)) for v in present)}))"
+            )
+
+        tests = [self._of.any_of(column, test)] if present else []
+        if len(present) < len(values):
+            tests.append(self._of.is_null(column))
+        if len(tests) == 1:
+            return tests[0]
+        return f"({' OR '.join(tests)})" if tests else "false"
+
+    def _bound(self, block: Block) -> str:
+        ordering = block.get("ordering") or ("alphanumeric" if block.get("alphaNumeric") else None)
+        name = ordering.get("type") if isinstance(ordering, Mapping) else ordering
+        name = str(name or "lexicographic").lower()
+        column = self._column(block)
+
+        def side(one: Value, operator: str, value: object) -> str:
+            if name == "lexicographic":
+                return self.compare(one, operator, value, as_number=False)
+            if name == "numeric":
+                return self._compare_numeric(one, operator, value)
+            return self._of.compare_by(name, one, operator, value)
+
+        passed = self._of.any_of(column, _between(block, "Strict", side))
+        return (
+            passed
+            if block.get("lower") is not None
+            else f"({passed} OR {self._of.is_null(column)})"
+        )
+
+    def _compare_numeric(self, one: Value, operator: str, value: object) -> str:
+        """Return a comparison of numbers, before which all values that are none come, as texts."""
+        is_below, number = operator in {"<", "<="}, _number(value)
+        if self._of.is_number(one):
+            if number is None:
+                return f"({one.text} IS NOT NULL AND {not is_below})"
+            return self._compare_number(one, operator, number)
+        text = self._of.text(one)
+        if number is None:
+            both = f"{text} {operator} {self._of.quote(said(value))}"
+            return f"CASE WHEN {self._of.double(one)} IS NULL THEN {both} ELSE {not is_below} END"
+        both = self._compare_number(one, operator, number)  # unknown of what is no number
+        return f"CASE WHEN {text} IS NOT NULL THEN coalesce({both}, {is_below}) END"
+
+    def _range(self, block: Block) -> str:
+        as_number = _as_number(_type_of(block))
+
+        def side(one: Value, operator: str, value: object) -> str:
+            return self.compare(one, operator, value, as_number=as_number)
+
+        return self._of.any_of(self._column(block), _between(block, "Open", side))
+
+    def _interval(self, block: Block) -> str:
+        column = self._column(block)
+        intervals = [parse_interval(str(one)) for one in _full(block, "intervals")]
+
+        def test(one: Value) -> str:
+            tests = (self._of.within(one, each.start_ms, each.end_ms) for each in intervals)
+            return f"({' OR '.join(tests)})"
+
+        return self._of.any_of(column, test)
+
+    def _like(self, block: Block) -> str:
+        pattern, escape = _pattern(block), block.get("escape")
+        return self._of.any_of(self._column(block), lambda one: self._of.like(one, pattern, escape))
+
+    def _regex(self, block: Block) -> str:
+        pattern = self._of.quote(check_pattern(_pattern(block)))
+        return self._of.any_of(self._column(block), lambda one: self._of.matches(one, pattern))
+
+    def _search(self, block: Block) -> str:
+        return self._of.any_of(self._column(block), search_test(block.get("query"), self._of))
+
+    def _columns(self, block: Block) -> str:
+        columns = [self._of.column(one, None) for one in list_of(block, "dimensions")]
+        if len(columns) < 2:
+            raise Invalid("filter columnComparison needs two dimensions or more")
+        texts = map(self._of.text, columns)
+        return f"({' AND '.join(f'{a} IS NOT DISTINCT FROM {b}' for a, b in pairwise(texts))})"
+
+    def _contains_element(self, block: Block) -> str:
+        column, value = self._column(block), block.get("elementMatchValue")
+        as_number = _as_number(_type_of(block, "elementMatchValueType"))
+        if value is None:
+            return self._of.is_null(column)
+        return self._of.any_of(
+            column, lambda one: self.compare(one, "=", value, as_number=as_number)
+        )
+
+    def _expression(self, block: Block) -> str:
+        return self._of.expression(block.get("expression"))
+
+    LEAVES: ClassVar[Mapping[str, _Leaf]] = {
+        "true": (lambda _compiler, _block: "true", ()),
+        "false": (lambda _compiler, _block: "false", ()),
+        "selector": (_selector, (*_COLUMN, "value")),
+        "extraction": (_selector, (*_COLUMN, "value")),
+        "equals": (_equals, (*_COLUMN, "matchValueType", "matchValue")),
+        "null": (_null, _COLUMN),
+        "in": (_in, (*_COLUMN, "values")),
+        "inType": (_in, (*_COLUMN, "matchValueType", "sortedValues")),
+        "bound": (
+            _bound,
+            (*_COLUMN, "lower", "upper", "lowerStrict", "upperStrict", "ordering", "alphaNumeric"),
+        ),
+        "range": (
+            _range,
+            (*_COLUMN, "matchValueType", "lower", "upper", "lowerOpen", "upperOpen"),
+        ),
+        "interval": (_interval, (*_COLUMN, "intervals")),
+        "like": (_like, (*_COLUMN, "pattern", "escape")),
+        "regex": (_regex, (*_COLUMN, "pattern")),
+        "search": (_search, (*_COLUMN, "query")),
+        "columnComparison": (_columns, ("dimensions",)),
+        "arrayContainsElement": (
+            _contains_element,
+            (*_COLUMN, "elementMatchValueType", "elementMatchValue"),
+        ),
+        "expression": (_expression, ("expression",)),
+    }
+    """Builders of the filters that hold no others, and the fields that they read."""
 
 
-def write_filter(block: Mapping[str, Any]) -> str:
-    """Return a filter of Druid as text, the same for the same filter; `read_condition` takes it.
-
-    The meaning of a filter depends on the types of the columns: it is compiled where they are known.
-    """
-    return json.dumps(block, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-
-
-def read_condition(text: str, types: Mapping[str, str]) -> str:
-    """Return a condition of Spark SQL as it is, or a text of `write_filter` compiled for columns of these types.
-
-    Raises:
-        Invalid: It is a filter that is not supported.
-    """
-    return compile_filter(json.loads(text), types).sql if text.startswith("{") else text
+FILTER_TYPES = (
+    "and",
+    "or",
+    *_NESTED,
+    *(one for one in FilterCompiler.LEAVES if one != "extraction"),
+)
+"""Every filter type that is read, but for an old name of `selector` with an extraction function."""
 
 
-def _compile(filters: _Filters, block: object, depth: int) -> str:
-    if not isinstance(block, Mapping) or not isinstance(block.get("type"), str):
-        raise Invalid("a filter must be an object with a type, such as selector")
-    if depth > MAX_DEPTH:
-        raise Invalid(f"filters are nested more than {MAX_DEPTH} deep")
-    kind = block["type"]
-    if kind in ("and", "or"):
-        fields = _list(block, "fields")
-        word = f" {kind.upper()} "
-        return "(" + word.join(_compile(filters, field, depth + 1) for field in fields) + ")"
-    if kind in _NESTED:
-        return _NESTED[kind].format(_compile(filters, _get(block, "field"), depth + 1))
-    if kind in _UNSUPPORTED:
-        raise Invalid(f"filter type '{kind}' is not supported; {_UNSUPPORTED[kind]}")
-    if kind not in _LEAVES:
-        raise Invalid(f"filter type '{kind}' is not known{suggest(kind, FILTER_TYPES)}")
-    if block.get("extractionFn") is not None:
-        raise Invalid("extractionFn is not supported in filters; write an expression filter")
-    build, fields_ = _LEAVES[kind]
-    unknown = [
-        name for name in block if name not in (*fields_, "type", "extractionFn", "filterTuning")
-    ]
-    if unknown:
-        raise Invalid(f"filter {kind} has no field '{unknown[0]}'{suggest(unknown[0], fields_)}")
-    return build(filters, block)
+def _check_fields(block: Block, known: tuple[str, ...]) -> None:
+    for name in block:
+        if name not in (*known, "type", "extractionFn", "filterTuning"):
+            raise Invalid(f"filter {block['type']} has no field '{name}'{suggest(name, known)}")
 
 
-_NESTED = {"not": "(NOT {})", "istrue": "({} IS TRUE)", "isfalse": "({} IS FALSE)"}
-
-
-def _get(block: Mapping[str, Any], *names: str) -> Any:
-    for name in names:
-        if block.get(name) is not None:
-            return block[name]
-    raise Invalid(f"filter {block['type']} needs {names[0]}")
-
-
-def _list(block: Mapping[str, Any], name: str) -> list[Any]:
-    value = _get(block, name)
-    if not isinstance(value, list | tuple) or not value:
+def _full(block: Block, name: str) -> list[Any]:
+    """Return a list that is not empty."""
+    value = list_of(block, name)
+    if not value:
         raise Invalid(f"filter {block['type']} needs {name} as a list that is not empty")
-    return list(value)
-
-
-def _name(block: Mapping[str, Any]) -> str:
-    """Return the column that a filter is on, given as a name or as a dimension spec."""
-    name = _get(block, "dimension", "column")
-    return _dimension(name)
-
-
-def _dimension(value: object) -> str:
-    if isinstance(value, Mapping):
-        if value.get("type", "default") != "default":
-            raise Invalid(f"dimension spec '{value.get('type')}' is not supported in filters")
-        value = value.get("dimension")
-    if not isinstance(value, str):
-        raise Invalid(f"a filter needs the name of a column, not {value!r}")
     return value
 
 
-def _number(value: object) -> Sql | None:
-    """Return what a match value is as a number; None if it is none."""
-    if isinstance(value, bool) or value is None:
+def _pattern(block: Block) -> str:
+    value = block.get("pattern")
+    if not isinstance(value, str):
+        raise Invalid(f"{block['type']} needs pattern as a text, not {short(value)}")
+    return value
+
+
+def _number(value: object) -> float | None:
+    """Return the number that a match value is; None: it is none."""
+    if value is None or isinstance(value, bool):
         return None
-    if isinstance(value, int | float):
-        return literal(value)
-    text = str(value)
+    if isinstance(value, float):
+        return value
+    text = said(value)
     try:
-        whole = int(text)
-    except ValueError:
-        pass
-    else:
-        if -MAX_LONG <= whole <= MAX_LONG:
-            return literal(whole)
-    try:
-        return literal(float(text))
+        number = float(text)
     except ValueError:
         return None
+    digits = text.strip().lstrip("+-")
+    if not digits.isdigit():
+        return None if "_" in text else number
+    return int(text) if abs(number) < LONG_MAX else number
 
 
-def _text_of(value: object) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)
-
-
-def _compare(left: Sql, operator: str, value: object, *, numeric: bool | None = None) -> str:
-    """Return a comparison with a match value.
-
-    Args:
-        left: The column, or one of its values.
-        operator: Of SQL.
-        value: The match value; a number, or a text that may stand for one.
-        numeric: Whether to compare numbers; None means as the column is.
-    """
-    as_number = left.type in ("long", "double") if numeric is None else numeric
-    if not as_number:
-        return f"({_as_text(left)} {operator} {quote_text(_text_of(value))})"
-    number = _number(value)
-    if number is None:
-        return "CAST(NULL AS BOOLEAN)" if operator != "=" else "false"
-    if number.type == "long" and left.type == "long":
-        return f"({left.text} {operator} {number.text})"
-    return f"({to_double(left).text} {operator} {to_double(number).text})"
-
-
-def _as_text(value: Sql) -> str:
-    """Return a column as filters see it: conditions are `true` and `false`, not 1 and 0."""
-    if value.type == "bool":
-        return f"CAST({value.text} AS STRING)"
-    return to_text(value).text
-
-
-def _selector(filters: _Filters, block: Mapping[str, Any]) -> str:
-    value = block.get("value")
-    if value is None:
-        return _is_null(filters, _name(block))
-    return filters.on_value(_name(block), lambda column: _compare(column, "=", value))
-
-
-def _is_null(filters: _Filters, name: str) -> str:
-    column = filters.column(name)
-    if column.is_array:
-        empty = f"array_size({column.text}) = 0 OR exists({column.text}, e -> e IS NULL)"
-        return f"({column.text} IS NULL OR {empty})"
-    return f"({column.text} IS NULL)"
-
-
-def _match_type(block: Mapping[str, Any], name: str = "matchValueType") -> bool | None:
-    """Return whether to compare numbers, texts (False), or as the column is (None)."""
-    kind = block.get(name)
-    if kind is None:
+def _type_of(block: Block, name: str = "matchValueType") -> str | None:
+    """Return the type that a match value is said to have, in capitals; None: that of the column."""
+    given = block.get(name)
+    if given is None:
         return None
-    upper = str(kind).upper()
-    if upper.startswith("ARRAY"):
-        raise Invalid(f"filter {block['type']} on whole arrays is not supported; use an expression")
-    return upper in ("LONG", "DOUBLE", "FLOAT")
+    kind = str(given).upper()
+    if kind.removeprefix("ARRAY<").removesuffix(">") not in _TYPES:
+        raise Invalid(f"{name} {short(given)} is not known; use {', '.join(sorted(_TYPES))}")
+    return kind
 
 
-def _equals(filters: _Filters, block: Mapping[str, Any]) -> str:
-    value, numeric = _get(block, "matchValue"), _match_type(block)
-    return filters.on_value(
-        _name(block), lambda column: _compare(column, "=", value, numeric=numeric)
-    )
-
-
-def _in(filters: _Filters, block: Mapping[str, Any]) -> str:
-    values = block.get("values", block.get("sortedValues"))
-    if not isinstance(values, list | tuple):
-        raise Invalid(f"filter {block['type']} needs values as a list")
-    if not values:
-        return "false"
-    numeric = _match_type(block)
-    tests = []
-    present = [value for value in values if value is not None]
-    if present:
-
-        def test(column: Sql) -> str:
-            as_number = column.type in ("long", "double") if numeric is None else numeric
-            if as_number:
-                return (
-                    "(" + " OR ".join(_compare(column, "=", v, numeric=True) for v in present) + ")"
-                )
-            texts = ", ".join(quote_text(_text_of(value)) for value in present)
-            return f"({_as_text(column)} IN ({texts}))"
-
-        tests.append(filters.on_value(_name(block), test))
-    if len(present) < len(values):
-        tests.append(_is_null(filters, _name(block)))
-    return tests[0] if len(tests) == 1 else f"({' OR '.join(tests)})"
-
-
-def _bound(filters: _Filters, block: Mapping[str, Any]) -> str:
-    ordering = block.get("ordering") or (
-        "alphanumeric" if block.get("alphaNumeric") else "lexicographic"
-    )
-    name = ordering.get("type") if isinstance(ordering, Mapping) else str(ordering).lower()
-    if name not in ("lexicographic", "numeric", "strlen"):
-        raise Invalid(
-            f"ordering '{name}' of filter bound is not supported; use numeric or lexicographic"
-        )
-    side = _by_length if name == "strlen" else _by_value(numeric=name == "numeric")
-    passed = _between(filters, block, side, "Strict")
-    if block.get("lower") is not None:
-        return passed
-    return f"({passed} OR {_is_null(filters, _name(block))})"
+def _as_number(kind: str | None) -> bool | None:
+    return None if kind is None else kind in _NUMBERS
 
 
 def _between(
-    filters: _Filters,
-    block: Mapping[str, Any],
-    side: Callable[[Sql, str, object], str],
-    open_: str,
-) -> str:
-    """Return the test of a lower bound, an upper one or both; `open_` ends the fields that leave a bound itself out."""
+    block: Block, ending: str, side: Callable[[Value, str, object], str]
+) -> Callable[[Value], str]:
+    """Return the test of a lower bound, an upper one or both; `ending` is of fields that leave a bound itself out."""
     lower, upper = block.get("lower"), block.get("upper")
     if lower is None and upper is None:
         raise Invalid(f"filter {block['type']} needs lower or upper")
-    low = ">" if block.get(f"lower{open_}") else ">="
-    high = "<" if block.get(f"upper{open_}") else "<="
+    low = ">" if block.get(f"lower{ending}") is True else ">="
+    high = "<" if block.get(f"upper{ending}") is True else "<="
 
-    def test(column: Sql) -> str:
-        tests = [side(column, low, lower)] if lower is not None else []
-        tests += [side(column, high, upper)] if upper is not None else []
+    def test(one: Value) -> str:
+        tests = [] if lower is None else [side(one, low, lower)]
+        tests += [] if upper is None else [side(one, high, upper)]
         return f"({' AND '.join(tests)})"
 
-    return filters.on_value(_name(block), test)
-
-
-def _by_value(*, numeric: bool | None) -> Callable[[Sql, str, object], str]:
-    return lambda column, operator, value: _compare(column, operator, value, numeric=numeric)
-
-
-def _by_length(column: Sql, operator: str, value: object) -> str:
-    """Compare by length first, then by text, as Druid's ordering `strlen` does."""
-    text, other = _as_text(column), quote_text(_text_of(value))
-    strict = operator[0]
-    return (
-        f"(length({text}) {strict} length({other}) OR "
-        f"(length({text}) = length({other}) AND {text} {operator} {other}))"
-    )
-
-
-def _range(filters: _Filters, block: Mapping[str, Any]) -> str:
-    return _between(filters, block, _by_value(numeric=_match_type(block)), "Open")
-
-
-def _interval(filters: _Filters, block: Mapping[str, Any]) -> str:
-    intervals = [parse_interval(str(text)) for text in _list(block, "intervals")]
-
-    def test(column: Sql) -> str:
-        value = to_long(column).text
-        return (
-            "("
-            + " OR ".join(
-                f"({value} >= {i.start_ms}L AND {value} < {i.end_ms}L)" for i in intervals
-            )
-            + ")"
-        )
-
-    return filters.on_value(_name(block), test)
-
-
-def _like(filters: _Filters, block: Mapping[str, Any]) -> str:
-    pattern = quote_text(like_pattern(str(_get(block, "pattern")), block.get("escape")))
-    return filters.on_value(_name(block), lambda column: f"({_as_text(column)} LIKE {pattern})")
-
-
-def _regex(filters: _Filters, block: Mapping[str, Any]) -> str:
-    pattern = quote_text(check_pattern(str(_get(block, "pattern"))))
-    return filters.on_value(_name(block), lambda column: f"({_as_text(column)} RLIKE {pattern})")
-
-
-def _search(filters: _Filters, block: Mapping[str, Any]) -> str:
-    query = _get(block, "query")
-    kind = query.get("type") if isinstance(query, Mapping) else None
-    if kind not in ("contains", "insensitive_contains", "fragment"):
-        raise Invalid(
-            "query of filter search needs a type: contains, insensitive_contains, fragment"
-        )
-    parts = [query.get("value")] if kind != "fragment" else query.get("values") or []
-    if not parts or any(not isinstance(part, str) for part in parts):
-        raise Invalid(f"query of filter search needs {'values' if kind == 'fragment' else 'value'}")
-    exact = bool(query.get("caseSensitive")) and kind != "insensitive_contains"
-
-    def test(column: Sql) -> str:
-        text = _as_text(column) if exact else f"lower({_as_text(column)})"
-        wanted = [part if exact else part.lower() for part in parts]
-        return "(" + " AND ".join(f"contains({text}, {quote_text(w)})" for w in wanted) + ")"
-
-    return filters.on_value(_name(block), test)
-
-
-def _columns(filters: _Filters, block: Mapping[str, Any]) -> str:
-    names = [_dimension(item) for item in _list(block, "dimensions")]
-    columns = [filters.column(name) for name in names]
-    if any(column.is_array for column in columns):
-        raise Invalid("filter columnComparison on multi-value columns is not supported")
-    return (
-        "(" + " AND ".join(f"{_as_text(a)} <=> {_as_text(b)}" for a, b in pairwise(columns)) + ")"
-    )
-
-
-def _contains_element(filters: _Filters, block: Mapping[str, Any]) -> str:
-    value, numeric = block.get("elementMatchValue"), _match_type(block, "elementMatchValueType")
-    if value is None:
-        return _is_null(filters, _name(block))
-    return filters.on_value(
-        _name(block), lambda column: _compare(column, "=", value, numeric=numeric)
-    )
-
-
-def _expression(filters: _Filters, block: Mapping[str, Any]) -> str:
-    compiled = compile_condition(str(_get(block, "expression")), filters.types)
-    filters.inputs |= compiled.inputs
-    return compiled.sql
-
-
-_Leaf = tuple[Callable[[_Filters, Mapping[str, Any]], str], tuple[str, ...]]
-_COLUMN = ("dimension", "column")
-_LEAVES: Mapping[str, _Leaf] = {
-    "true": (lambda _filters, _block: "true", ()),
-    "false": (lambda _filters, _block: "false", ()),
-    "selector": (_selector, (*_COLUMN, "value")),
-    "equals": (_equals, (*_COLUMN, "matchValueType", "matchValue")),
-    "null": (lambda filters, block: _is_null(filters, _name(block)), _COLUMN),
-    "in": (_in, (*_COLUMN, "values")),
-    "inType": (_in, (*_COLUMN, "matchValueType", "sortedValues")),
-    "bound": (
-        _bound,
-        (*_COLUMN, "lower", "upper", "lowerStrict", "upperStrict", "ordering", "alphaNumeric"),
-    ),
-    "range": (_range, (*_COLUMN, "matchValueType", "lower", "upper", "lowerOpen", "upperOpen")),
-    "interval": (_interval, (*_COLUMN, "intervals")),
-    "like": (_like, (*_COLUMN, "pattern", "escape")),
-    "regex": (_regex, (*_COLUMN, "pattern")),
-    "search": (_search, (*_COLUMN, "query")),
-    "columnComparison": (_columns, ("dimensions",)),
-    "arrayContainsElement": (
-        _contains_element,
-        (*_COLUMN, "elementMatchValueType", "elementMatchValue"),
-    ),
-    "expression": (_expression, ("expression",)),
-}
-
-FILTER_TYPES = ("and", "or", *_NESTED, *_LEAVES)
-"""Every filter type that is read."""
+    return test

@@ -14,7 +14,7 @@ from typing import Any
 from carnac.errors import Invalid
 from carnac.specs.base import TIME_COLUMN
 from carnac.specs.druid.expressions import CompiledExpression, compile_expression
-from carnac.specs.druid.filters import compile_filter
+from carnac.specs.druid.spark_filters import compile_filter
 from carnac.specs.ingest.spec import IngestSpec, Transform
 from carnac.specs.problems import Problem, suggest
 from carnac.specs.spark_sql.syntax import Beyond, Mistake, find_calls, parse

@@ -9,13 +9,14 @@ from carnac.api.native.requests import read_native
 from carnac.api.native.shapes import filled, listed, scanned
 from carnac.api.native.terms.expressions import compile_expression
 from carnac.api.native.terms.filters import compile_filter
-from carnac.api.native.terms.reading import NotHere
 from carnac.api.native.terms.scopes import Scope, with_time
 from carnac.api.native.terms.times import bucket_ms, read_granularity, written
 from carnac.api.native.terms.values import TIME, column
 from carnac.api.sql.requests import Unreadable
 from carnac.core.segments.segment import ColumnType
 from carnac.core.time.intervals import ETERNITY, Interval
+from carnac.errors import Invalid
+from carnac.specs.druid.filters import MAX_DEPTH
 
 SCOPE = Scope(
     with_time(
@@ -67,7 +68,7 @@ def test_intervals_are_a_text_a_list_or_an_object() -> None:
     assert read_intervals(["0000-01-01/20000-01-01"]) == [ETERNITY]
     assert read_intervals([]) == []
     for wrong in (1, [1], ["abc"], ["2015-09-13/2015-09-12"]):
-        with pytest.raises(Unreadable):
+        with pytest.raises(Invalid):
             read_intervals(wrong)
 
 
@@ -97,7 +98,11 @@ def test_texts_cannot_leave_their_quotes() -> None:
         {"type": "selector", "dimension": "s", "value": evil},
         {"type": "in", "dimension": "s", "values": [evil]},
         {"type": "like", "dimension": "s", "pattern": evil},
-        {"type": "search", "dimension": "s", "query": {"type": "contains", "value": evil}},
+        {
+            "type": "search",
+            "dimension": "s",
+            "query": {"type": "contains", "value": evil, "caseSensitive": True},
+        },
     ):
         found = compile_filter(block, SCOPE)
         assert found is not None
@@ -123,21 +128,21 @@ def test_expressions_become_sql_with_a_type(text: str, sql: str, kind: str) -> N
 
 @pytest.mark.parametrize("text", ["n +", "'a", "concat()", "1 +" * 300 + "1", "(" * 200])
 def test_what_is_no_expression_is_refused(text: str) -> None:
-    with pytest.raises(Unreadable):
+    with pytest.raises(Invalid):
         compile_expression(text, SCOPE.find)
 
 
 def test_what_is_not_here_is_refused_by_name() -> None:
-    with pytest.raises(NotHere, match="filter 'spatial' is not supported; compare the coordinates"):
+    with pytest.raises(Invalid, match="filter 'spatial' is not supported; compare the coordinates"):
         compile_filter({"type": "spatial"}, SCOPE)
-    with pytest.raises(Unreadable, match="there is no filter 'selectr'; did you mean 'selector'"):
+    with pytest.raises(Invalid, match="there is no filter 'selectr'; did you mean 'selector'"):
         compile_filter({"type": "selectr"}, SCOPE)
-    with pytest.raises(NotHere, match="function bloom_filter_test is not supported"):
+    with pytest.raises(Invalid, match="function bloom_filter_test is not supported"):
         compile_expression("bloom_filter_test(s, 'x')", SCOPE.find)
     deep: object = {"type": "true"}
-    for _ in range(60):
+    for _ in range(MAX_DEPTH + 1):
         deep = {"type": "not", "field": deep}
-    with pytest.raises(Unreadable, match="nested more than 50 deep"):
+    with pytest.raises(Invalid, match=f"nested more than {MAX_DEPTH} deep"):
         compile_filter(deep, SCOPE)
 
 

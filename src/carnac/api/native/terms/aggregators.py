@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from carnac.api.native.terms.dimensions import of_dimension
 from carnac.api.native.terms.expressions import compile_expression
 from carnac.api.native.terms.filters import compile_filter
-from carnac.api.native.terms.reading import (
+from carnac.api.native.terms.scopes import Scope
+from carnac.api.native.terms.values import TIME_SQL, Kind, Sql, cast_to, literal, to_double, to_text
+from carnac.errors import Invalid
+from carnac.specs.druid.blocks import (
     Block,
-    NotHere,
     block_of,
     check_depth,
     flag_of,
@@ -19,9 +21,6 @@ from carnac.api.native.terms.reading import (
     text_of,
     whole_of,
 )
-from carnac.api.native.terms.scopes import Scope
-from carnac.api.native.terms.values import TIME_SQL, Kind, Sql, cast_to, literal, to_double, to_text
-from carnac.api.sql.requests import Unreadable
 
 ABSENT = {
     "javascript": "write it as an aggregator of type expression, or in SQL",
@@ -80,7 +79,7 @@ def read_measure(value: object, rows: Grouped, depth: int = 0) -> Measure:
     """Return an aggregator.
 
     Raises:
-        Unreadable: It is none, or not supported.
+        Invalid: It is none, or not supported.
     """
     block = block_of(value, "an aggregator")
     check_depth(depth, "aggregators")
@@ -98,7 +97,7 @@ def read_measure(value: object, rows: Grouped, depth: int = 0) -> Measure:
         raise refused(kind, "aggregator", (*_KINDS, "filtered"), ABSENT)
     name = block.get("name")
     if not isinstance(name, str) or not name:
-        raise Unreadable(f"aggregator {kind} needs a name")
+        raise Invalid(f"aggregator {kind} needs a name")
     found = build(block, rows)
     value_, state = found if isinstance(found, tuple) else (found, found)
     return Measure(name, value_, state)
@@ -129,7 +128,7 @@ def _at_an_end(call: str, kind: Kind) -> Callable[[Block, Grouped], Sql]:
         other = block.get("timeColumn")
         at = TIME_SQL if other in {None, "__time"} else rows.scope.find(str(other)).text
         if at == TIME_SQL and not rows.scope.has_time:
-            raise Unreadable(f"aggregator {block['type']} needs rows that have a time")
+            raise Invalid(f"aggregator {block['type']} needs rows that have a time")
         # in a list, as a null is a value too: the one that came first may be null
         found = rows.of(f"{call}([{cast_to(_input(block, rows), kind).text}], {at})")
         return Sql(f"list_extract({found}, 1)", kind)
@@ -150,9 +149,9 @@ def _spread(block: Block, rows: Grouped) -> Sql:
 def _sketched(value: Sql, kind: Kind) -> Sql:
     """Return what a sketch is made of: a column of such sketches, or texts or numbers."""
     if value.kind in _SKETCHES and value.kind != kind:
-        raise Unreadable(f"{value.text} holds sketches of another kind, {value.kind}")
+        raise Invalid(f"{value.text} holds sketches of another kind, {value.kind}")
     if value.is_array:
-        raise NotHere("sketches of multi-value columns are not supported; unnest the values in SQL")
+        raise Invalid("sketches of multi-value columns are not supported; unnest the values in SQL")
     return to_text(value) if value.kind in {"bool", "json"} else value
 
 
@@ -184,7 +183,7 @@ def seen(value: Sql) -> Sql:
 def _cardinality(block: Block, rows: Grouped) -> tuple[Sql, Sql]:
     fields = list_of(block, "fields") or list_of(block, "fieldNames")
     if not fields:
-        raise Unreadable("aggregator cardinality needs fields, a list of columns")
+        raise Invalid("aggregator cardinality needs fields, a list of columns")
     values = [of_dimension(one, rows.scope) for one in fields]
     if flag_of(block, "byRow") and len(values) > 1:
         parts = ", ".join(f"coalesce(to_json({one.text}), 'null')" for one in values)
@@ -232,7 +231,7 @@ def _expression(block: Block, rows: Grouped) -> Sql:
             taken = found if found.kind in {"long", "double"} else to_double(found)
             total = rows.of(f"sum({taken.text})")
             return Sql(f"coalesce({total}, 0)", taken.kind)
-    raise NotHere(
+    raise Invalid(
         "an aggregator of type expression must fold as '__acc + …' from 0; use sums, minima and maxima of expressions"
     )
 

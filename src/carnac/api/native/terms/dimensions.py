@@ -6,19 +6,8 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from carnac.api.native.terms.expressions import regexp, substring
-from carnac.api.native.terms.reading import (
-    Block,
-    NotHere,
-    block_of,
-    blocks_of,
-    list_of,
-    refused,
-    text_of,
-    whole_of,
-)
+from carnac.api.native.terms.expressions import Texts, regexp, substring
 from carnac.api.native.terms.scopes import Scope, kept_values
-from carnac.api.native.terms.searching import search_test
 from carnac.api.native.terms.times import bucket_ms, instant, read_granularity
 from carnac.api.native.terms.values import (
     EACH,
@@ -26,14 +15,24 @@ from carnac.api.native.terms.values import (
     TYPES_SAID,
     Sql,
     cast_to,
-    said,
     to_double,
     to_text,
 )
-from carnac.api.sql.requests import Unreadable
 from carnac.core.quoting import quote_text
 from carnac.core.texts import short
 from carnac.core.time.zones import UTC_ZONE
+from carnac.errors import Invalid
+from carnac.specs.druid.blocks import (
+    Block,
+    block_of,
+    blocks_of,
+    list_of,
+    refused,
+    said,
+    text_of,
+    whole_of,
+)
+from carnac.specs.druid.filters import search_test
 
 _ISO = "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'"
 LISTED_MAX = 10_000
@@ -52,7 +51,7 @@ def read_dimension(spec: object, scope: Scope) -> Dimension:
     """Return a dimension spec, which may be the name of a column.
 
     Raises:
-        Unreadable: It is none, or not supported.
+        Invalid: It is none, or not supported.
     """
     if isinstance(spec, str):
         return Dimension(spec, scope.find(spec))
@@ -127,7 +126,7 @@ def extracted(value: Sql, fn: object, scope: Scope) -> Sql:
     """Return a value as an extraction function changes it; None: none does.
 
     Raises:
-        Unreadable: It is none, or not supported.
+        Invalid: It is none, or not supported.
     """
     if fn is None:
         return value
@@ -163,7 +162,9 @@ def _partial(value: Sql, block: Block, _scope: Scope) -> Sql:
 
 def _searched(value: Sql, block: Block, _scope: Scope) -> Sql:
     text = to_text(value)
-    return Sql(f"CASE WHEN {search_test(block.get('query'))(text)} THEN {text.text} END", "string")
+    return Sql(
+        f"CASE WHEN {search_test(block.get('query'), Texts())(text)} THEN {text.text} END", "string"
+    )
 
 
 def _substring(value: Sql, block: Block, _scope: Scope) -> Sql:
@@ -187,7 +188,7 @@ def _time_format(value: Sql, block: Block, _scope: Scope) -> Sql:
         from carnac.specs.druid.joda import has_names  # specs take long to load
 
         if has_names(text):
-            raise NotHere(
+            raise Invalid(
                 f"names of days and months are English here, not of the locale {short(locale)}"
             )
     pattern = quote_text(text)
@@ -212,10 +213,10 @@ def _mapped(value: Sql, block: Block, scope: Scope) -> Sql:
     if inner.get("type") != "map":
         if isinstance(inner.get("lookup"), str):
             return _registered(value, {**block, "lookup": inner["lookup"]}, scope)
-        raise NotHere("a lookup that a query brings must be a map; or name one of the store")
+        raise Invalid("a lookup that a query brings must be a map; or name one of the store")
     pairs = block_of(inner.get("map"), "map")
     if len(pairs) > LISTED_MAX:
-        raise Unreadable(
+        raise Invalid(
             f"a map has {len(pairs):,} keys, at most {LISTED_MAX:,} are read; use a lookup"
         )
     text = to_text(value).text
@@ -243,7 +244,7 @@ def _cascade(value: Sql, block: Block, scope: Scope) -> Sql:
 def _string_format(value: Sql, block: Block, _scope: Scope) -> Sql:
     before, found, after = text_of(block, "format").partition("%s")
     if not found or re.search(r"%(?!%)", before.replace("%%", "") + after.replace("%%", "")):
-        raise NotHere("extraction function stringFormat takes a format with one %s")
+        raise Invalid("extraction function stringFormat takes a format with one %s")
     ends = (quote_text(end.replace("%%", "%")) for end in (before, after))
     text = to_text(value).text
     nulls = {"returnNull": None, "emptyString": ""}.get(str(block.get("nullHandling")), "null")

@@ -9,9 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from carnac.api.native.terms.reading import (
-    NotHere,
-)
 from carnac.api.native.terms.times import bucket_ms, instant, read_granularity
 from carnac.api.native.terms.values import (
     EACH,
@@ -29,7 +26,6 @@ from carnac.api.native.terms.values import (
     to_text,
     to_value,
 )
-from carnac.api.sql.requests import Unreadable
 from carnac.core.quoting import quote_text
 from carnac.errors import Invalid
 from carnac.specs.druid.expressions.syntax import (
@@ -43,6 +39,7 @@ from carnac.specs.druid.expressions.syntax import (
     parse,
 )
 from carnac.specs.druid.expressions.texts import CAST_TYPES
+from carnac.specs.druid.filters import TextDialect
 from carnac.specs.problems import suggest
 
 Find = Callable[[str], Sql]
@@ -56,20 +53,18 @@ def compile_expression(text: object, find: Find) -> Sql:
     """Return one of Druid's expressions as SQL.
 
     Raises:
-        Unreadable: It is none, or calls what is not supported.
+        Invalid: It is none, or calls what is not supported.
     """
     if not isinstance(text, str):
-        raise Unreadable("an expression must be a text")
+        raise Invalid("an expression must be a text")
     try:
         found = _compile(parse(text), find)
-    except NotHere as error:
-        raise NotHere(f"expression '{text}': {error.message}") from None
     except Invalid as error:
-        raise Unreadable(f"expression '{text}': {error.message}") from None
+        raise Invalid(f"expression '{text}': {error.message}") from None
     except RecursionError:
-        raise Unreadable(f"expression '{text[:60]}…' is nested too deep") from None
+        raise Invalid(f"expression '{text[:60]}…' is nested too deep") from None
     if len(found.text) > MAX_SQL:
-        raise Unreadable(f"expression '{text[:60]}…' becomes too long in SQL")
+        raise Invalid(f"expression '{text[:60]}…' becomes too long in SQL")
     return found
 
 
@@ -97,7 +92,7 @@ def _each(arguments: Sequence[Sql], build: Callable[[Sequence[Sql]], Sql]) -> Sq
     if not places:
         return build(arguments)
     if len(places) > 1:
-        raise NotHere("two multi-value columns in one operation are not supported")
+        raise Invalid("two multi-value columns in one operation are not supported")
     single = list(arguments)
     array = single[places[0]]
     single[places[0]] = Sql(EACH, element(array.kind))
@@ -131,7 +126,7 @@ def _binary(operator: str, left: Sql, right: Sql) -> Sql:
     if are_texts and operator == "+":
         return Sql(f"({to_text(left).text} || {to_text(right).text})", "string")
     if are_texts and left is not NULL and right is not NULL:
-        raise Unreadable(f"operator {operator} does not take two texts; cast them to numbers")
+        raise Invalid(f"operator {operator} does not take two texts; cast them to numbers")
     return _arithmetic(operator, left, right, is_long=are_long)
 
 
@@ -153,9 +148,9 @@ def _arithmetic(operator: str, left: Sql, right: Sql, *, is_long: bool) -> Sql:
 def _call(node: Call, find: Find) -> Sql:
     function = FUNCTIONS.get(node.name)
     if function is None:
-        raise NotHere(f"function {node.name} is not supported{suggest(node.name, FUNCTIONS)}")
+        raise Invalid(f"function {node.name} is not supported{suggest(node.name, FUNCTIONS)}")
     if not function.least <= len(node.arguments) <= function.most:
-        raise Unreadable(
+        raise Invalid(
             f"function {node.name} takes {function.least} to {function.most} arguments, not {len(node.arguments)}"
         )
     arguments = [_compile(one, find) for one in node.arguments]
@@ -201,13 +196,13 @@ def _plain(takes: str, template: str, gives: Kind, *, is_whole: bool = False) ->
 
 def _constant(value: Sql, what: str) -> str:
     if not value.is_literal or value.value is None:
-        raise NotHere(f"{what} must be a constant")
+        raise Invalid(f"{what} must be a constant")
     return str(value.value)
 
 
 def _whole(value: Sql, what: str) -> int:
     if not isinstance(value.value, int):
-        raise NotHere(f"{what} must be a whole number")
+        raise Invalid(f"{what} must be a whole number")
     return value.value
 
 
@@ -219,7 +214,7 @@ def _same(values: Sequence[Sql]) -> list[Sql]:
 def _cast(arguments: Sequence[Sql]) -> Sql:
     kind = CAST_TYPES.get(_constant(arguments[1], "the type").lower())
     if kind is None:
-        raise Unreadable(f"cast takes {', '.join(name.upper() for name in CAST_TYPES)}")
+        raise Invalid(f"cast takes {', '.join(name.upper() for name in CAST_TYPES)}")
     return cast_to(to_value(arguments[0]), kind)
 
 
@@ -254,6 +249,22 @@ def _concat(arguments: Sequence[Sql]) -> Sql:
 def _like(arguments: Sequence[Sql]) -> Sql:
     escape = _constant(arguments[2], "the escape") if len(arguments) > 2 else None
     return like(arguments[0], _constant(arguments[1], "the pattern"), escape)
+
+
+class Texts(TextDialect[Sql]):
+    """Texts in the engine's SQL."""
+
+    def text(self, value: Sql) -> str:
+        """See `TextDialect`."""
+        return to_text(value).text
+
+    def quote(self, text: str) -> str:
+        """See `TextDialect`."""
+        return quote_text(text)
+
+    def matches(self, value: Sql, pattern: str) -> str:
+        """See `TextDialect`."""
+        return f"regexp_matches({self.text(value)}, {pattern})"
 
 
 def like(value: Sql, pattern: str, escape: str | None) -> Sql:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from carnac.api.native.terms.dimensions import extracted
-from carnac.api.native.terms.filters import compare, compile_filter
+from carnac.api.native.terms.filters import compile_filter, filters_of
 from carnac.api.native.terms.posts import Results
-from carnac.api.native.terms.reading import (
+from carnac.api.native.terms.scopes import Scope
+from carnac.api.native.terms.values import Sql
+from carnac.errors import Invalid
+from carnac.specs.druid.blocks import (
     Block,
     block_of,
     check_depth,
@@ -15,9 +18,6 @@ from carnac.api.native.terms.reading import (
     refused,
     text_of,
 )
-from carnac.api.native.terms.scopes import Scope
-from carnac.api.native.terms.values import Sql
-from carnac.api.sql.requests import Unreadable
 
 _COMPARED = {"equalTo": "=", "greaterThan": ">", "lessThan": "<"}
 
@@ -38,7 +38,7 @@ def compile_having(value: object, results: Results) -> str | None:
     """Return the condition; None: there is none.
 
     Raises:
-        Unreadable: It is none, or not supported.
+        Invalid: It is none, or not supported.
     """
     return None if value is None else _compile(value, results, 0)
 
@@ -50,7 +50,7 @@ def _compile(value: object, results: Results, depth: int) -> str:
     if kind in {"and", "or"}:
         parts = [_compile(one, results, depth + 1) for one in list_of(block, "havingSpecs")]
         if not parts:
-            raise Unreadable(f"having of type {kind} needs havingSpecs")
+            raise Invalid(f"having of type {kind} needs havingSpecs")
         return f"({f' {kind.upper()} '.join(parts)})"
     if kind == "not":
         return f"(NOT {_compile(block.get('havingSpec'), results, depth + 1)})"
@@ -64,9 +64,9 @@ def _compared(operator: str) -> Callable[[Block, Results], str]:
     def build(block: Block, results: Results) -> str:
         value = block.get("value")
         if isinstance(value, bool) or not isinstance(value, int | float | str):
-            raise Unreadable(f"having of type {block['type']} needs a value that is a number")
+            raise Invalid(f"having of type {block['type']} needs a value that is a number")
         found = results.find(text_of(block, "aggregation"))
-        return compare(found, operator, value, as_number=True)
+        return filters_of(_Named(results)).compare(found, operator, value, as_number=True)
 
     return build
 
@@ -78,7 +78,7 @@ def _selected(block: Block, results: Results) -> str:
     found = extracted(results.find(str(name)), block.get("extractionFn"), scope)
     if block.get("value") is None:
         return f"({found.text} IS NULL)"
-    return compare(found, "=", block["value"])
+    return filters_of(scope).compare(found, "=", block["value"])
 
 
 _LEAVES: Mapping[str, Callable[[Block, Results], str]] = {

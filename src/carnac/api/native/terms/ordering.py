@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from carnac.api.native.terms.reading import refused
 from carnac.api.native.terms.values import Sql, to_double, to_text
+from carnac.specs.druid.blocks import refused
 
 # one text, as the engine has no ranges of lists; digits are a number, whose length is said before it, and stand before
 # all other characters
@@ -19,7 +19,7 @@ def sort_key(value: Sql, ordering: object) -> str:
     """Return what to sort by, so that values come as an ordering has them. Numbers are always sorted as such.
 
     Raises:
-        Unreadable: There is no such ordering.
+        Invalid: There is no such ordering.
     """
     name = str(ordering or "lexicographic").lower()
     if name not in ORDERINGS:

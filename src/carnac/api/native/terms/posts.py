@@ -8,7 +8,10 @@ from itertools import pairwise
 
 from carnac.api.native.terms.aggregators import Measure, estimate
 from carnac.api.native.terms.expressions import compile_expression
-from carnac.api.native.terms.reading import (
+from carnac.api.native.terms.values import NULL, Kind, Sql, cast_to, literal, to_double
+from carnac.core.texts import short
+from carnac.errors import Invalid
+from carnac.specs.druid.blocks import (
     Block,
     block_of,
     blocks_of,
@@ -18,9 +21,6 @@ from carnac.api.native.terms.reading import (
     refused,
     text_of,
 )
-from carnac.api.native.terms.values import NULL, Kind, Sql, cast_to, literal, to_double
-from carnac.api.sql.requests import Unreadable
-from carnac.core.texts import short
 
 ABSENT = {
     "javascript": "write it as a post-aggregator of type expression",
@@ -49,10 +49,10 @@ class Results:
         """Return a value.
 
         Raises:
-            Unreadable: Nobody knows the name.
+            Invalid: Nobody knows the name.
         """
         if name not in self._values:
-            raise Unreadable(
+            raise Invalid(
                 f"Missing fields [{name}] for a post-aggregator; there are {', '.join(self._values)}"
             )
         return self._values[name]
@@ -65,7 +65,7 @@ class Results:
         """Return the name and the value of a post-aggregator, which those after it may name.
 
         Raises:
-            Unreadable: It is none, or not supported.
+            Invalid: It is none, or not supported.
         """
         block = block_of(value, "a post-aggregator")
         name = text_of(block, "name", what="a post-aggregator")
@@ -86,7 +86,7 @@ def _value(value: object, results: Results, depth: int) -> Sql:
 def _fields(block: Block, results: Results, depth: int) -> list[Sql]:
     found = [_value(one, results, depth) for one in blocks_of(block, "fields")]
     if not found:
-        raise Unreadable(f"post-aggregator {block['type']} needs fields")
+        raise Invalid(f"post-aggregator {block['type']} needs fields")
     return found
 
 
@@ -111,9 +111,7 @@ _OPERATORS: Mapping[str, Callable[[str, str], str]] = {
 def _arithmetic(block: Block, results: Results, depth: int) -> Sql:
     operator = _OPERATORS.get(str(block.get("fn")))
     if operator is None:
-        raise Unreadable(
-            f"arithmetic takes fn {', '.join(_OPERATORS)}, not {short(block.get('fn'))}"
-        )
+        raise Invalid(f"arithmetic takes fn {', '.join(_OPERATORS)}, not {short(block.get('fn'))}")
     texts = [to_double(one).text for one in _fields(block, results, depth)]
     return Sql(reduce(operator, texts), "double")
 
@@ -129,7 +127,7 @@ def _extreme(call: str, kind: Kind) -> Callable[[Block, Results, int], Sql]:
 def _constant(block: Block, _results: Results, _depth: int) -> Sql:
     value = block.get("value")
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise Unreadable(f"a constant needs a value that is a number, not {short(value)}")
+        raise Invalid(f"a constant needs a value that is a number, not {short(value)}")
     return literal(value)
 
 
@@ -140,8 +138,8 @@ def _field(block: Block, results: Results, depth: int, kind: Kind) -> Sql:
     return found
 
 
-def _no_sketch(block: Block) -> Unreadable:
-    return Unreadable(f"post-aggregator {block['type']} needs fields that are sketches of its kind")
+def _no_sketch(block: Block) -> Invalid:
+    return Invalid(f"post-aggregator {block['type']} needs fields that are sketches of its kind")
 
 
 def _empty(kind: Kind) -> str:
@@ -164,7 +162,7 @@ def _united(call: str, kind: Kind) -> Callable[[Block, Results, int], Sql]:
     def build(block: Block, results: Results, depth: int) -> Sql:
         name = call or _SET_OPERATIONS.get(str(block.get("func")).upper(), "")
         if not name:
-            raise Unreadable(f"func must be {', '.join(_SET_OPERATIONS)}")
+            raise Invalid(f"func must be {', '.join(_SET_OPERATIONS)}")
         fields = _fields(block, results, depth)
         if any(one.kind != kind for one in fields):
             raise _no_sketch(block)
@@ -183,7 +181,7 @@ _SET_OPERATIONS = {
 
 def _number(value: object, what: str) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise Unreadable(f"{what} must be a number, not {short(value)}")
+        raise Invalid(f"{what} must be a number, not {short(value)}")
     return repr(float(value))
 
 
@@ -213,7 +211,7 @@ def _rank(block: Block, results: Results, depth: int) -> Sql:
 def _histogram(block: Block, results: Results, depth: int) -> Sql:
     points = [_number(one, "each of splitPoints") for one in list_of(block, "splitPoints")]
     if not points:
-        raise Unreadable("quantilesDoublesSketchToHistogram needs splitPoints")
+        raise Invalid("quantilesDoublesSketchToHistogram needs splitPoints")
     sketch = _field(block, results, depth, "quantiles").text
     name = block_of(block.get("field"), "field").get("fieldName")
     count = to_double(results.find(str(name))).text

@@ -5,14 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from carnac.api.native.terms.expressions import compile_expression
-from carnac.api.native.terms.reading import (
-    Block,
-    NotHere,
-    blocks_of,
-    list_of,
-    refused,
-    text_of,
-)
 from carnac.api.native.terms.values import (
     EACH,
     NULL,
@@ -20,13 +12,20 @@ from carnac.api.native.terms.values import (
     TYPES_SAID,
     Sql,
     cast_to,
-    said,
     to_text,
     to_value,
 )
-from carnac.api.sql.requests import Unreadable
 from carnac.core.quoting import quote_text
 from carnac.core.segments.segment import TIME_COLUMN
+from carnac.errors import Invalid
+from carnac.specs.druid.blocks import (
+    Block,
+    blocks_of,
+    list_of,
+    refused,
+    said,
+    text_of,
+)
 
 KNOWN = ("expression", "nested-field", "mv-filtered")
 
@@ -84,7 +83,7 @@ class Scope:
     def _nested(self, block: Block) -> Sql:
         path = block.get("path") or _path_of(block)
         if not isinstance(path, str) or not path.startswith("$"):
-            raise NotHere("a virtual column of type nested-field needs a path like $.a.b[0]")
+            raise Invalid("a virtual column of type nested-field needs a path like $.a.b[0]")
         inner = to_text(self.find(text_of(block, "columnName")))
         return Sql(f"JSON_VALUE({inner.text}, {quote_text(path)})", "string")
 
@@ -107,7 +106,7 @@ def kept_values(value: Sql, values: Sequence[object], *, is_whitelist: bool) -> 
     """Return a multi-value column with some of its values."""
     kept = ", ".join(quote_text(said(one)) for one in values if one is not None)
     if not kept:
-        raise Unreadable("values must be a list that holds a text")
+        raise Invalid("values must be a list that holds a text")
     word = "" if is_whitelist else "NOT "
     if not value.is_array:
         text = to_text(value).text

@@ -5,11 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from carnac.api.native.terms.reading import (
-    NotHere,
-)
 from carnac.api.native.terms.values import TIME_SQL, Sql, to_long
-from carnac.api.sql.requests import Unreadable
 from carnac.core.quoting import quote_text
 from carnac.core.time.granularity import ALL, NONE, Granularity, parse_granularity
 from carnac.core.time.intervals import format_ms
@@ -26,14 +22,11 @@ def read_granularity(value: object) -> Granularity:
     """Return a granularity of a query.
 
     Raises:
-        Unreadable: It is none.
+        Invalid: It is none.
     """
     if value is None:
         return ALL
-    try:
-        return parse_granularity(value)  # type: ignore[arg-type]  # what it does not take it refuses
-    except Invalid as error:
-        raise Unreadable(error.message) from None
+    return parse_granularity(value)  # type: ignore[arg-type]  # what it does not take it refuses
 
 
 def instant(value: Sql) -> str:
@@ -45,7 +38,7 @@ def bucket_ms(granularity: Granularity, value: Sql) -> str:
     """Return the start of the bucket that a time in milliseconds lies in.
 
     Raises:
-        NotHere: No function of SQL counts so.
+        Invalid: No function of SQL counts so.
     """
     if granularity == NONE:
         return to_long(value).text
@@ -55,7 +48,7 @@ def bucket_ms(granularity: Granularity, value: Sql) -> str:
         return f"epoch_ms(TIME_FLOOR({instant(value)}, {quote_text(period)}{more}))"
     length_ms = granularity.fixed_ms
     if length_ms is None:
-        raise NotHere(f"granularity {granularity} with an origin of its own is not supported")
+        raise Invalid(f"granularity {granularity} with an origin of its own is not supported")
     ms, origin_ms = to_long(value).text, granularity.origin_ms
     return f"({ms} - (({ms} - {origin_ms}) % {length_ms} + {length_ms}) % {length_ms})"
 

@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from carnac.api.sql.requests import Unreadable
 from carnac.core.quoting import quote, quote_text
 from carnac.core.segments.segment import TIME_COLUMN, ColumnType
-from carnac.core.texts import short
+from carnac.specs.druid.blocks import said
 
 Kind = Literal[
     "string", "long", "double", "float", "bool", "json", "hll", "theta", "quantiles",
@@ -120,22 +119,11 @@ def element(kind: Kind) -> Kind:
     return kind[6:-1] if kind.startswith("array<") else kind  # type: ignore[return-value]
 
 
-def said(value: object) -> str:
-    """Return the text of a value.
-
-    Raises:
-        Unreadable: It is a list or an object, which no text stands for.
-    """
-    if isinstance(value, list | Mapping):
-        raise Unreadable(f"{short(value)} stands where a text, a number or null must be")
-    return {True: "true", False: "false"}[value] if isinstance(value, bool) else str(value)
-
-
 def literal(value: object) -> Sql:
     """Return a literal; values other than null, numbers and booleans become texts.
 
     Raises:
-        Unreadable: It is a list or an object.
+        Invalid: It is a list or an object.
     """
     if value is None:
         return NULL

@@ -1,12 +1,12 @@
-"""Parts of native queries as JSON has them, and the two ways to say no: it is wrong, or it is not here."""
+"""Parts of Druid's JSON: of native queries, and of filters in specs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from carnac.api.sql.requests import Unreadable
 from carnac.core.texts import short
+from carnac.errors import Invalid
 from carnac.specs.problems import suggest
 
 Block = Mapping[str, Any]
@@ -14,20 +14,16 @@ DEPTH_MAX = 50
 """Deepest nesting of filters, post-aggregators and data sources."""
 
 
-class NotHere(Unreadable):
-    """A part of Druid's native queries that is known and not supported."""
-
-
 def check_depth(depth: int, what: str) -> None:
     """Check that something is not nested too deep."""
     if depth > DEPTH_MAX:
-        raise Unreadable(f"{what} are nested more than {DEPTH_MAX} deep")
+        raise Invalid(f"{what} are nested more than {DEPTH_MAX} deep")
 
 
 def block_of(value: object, what: str) -> Block:
     """Return an object."""
     if not isinstance(value, Mapping):
-        raise Unreadable(f"{what} must be an object, not {short(value)}")
+        raise Invalid(f"{what} must be an object, not {short(value)}")
     return value
 
 
@@ -42,7 +38,7 @@ def list_of(owner: Block, name: str) -> list[Any]:
     if value is None:
         return []
     if not isinstance(value, list):
-        raise Unreadable(f"{name} must be a list, not {short(value)}")
+        raise Invalid(f"{name} must be a list, not {short(value)}")
     return value
 
 
@@ -51,8 +47,19 @@ def text_of(owner: Block, *names: str, what: str = "") -> str:
     value = next((owner[name] for name in names if owner.get(name) is not None), None)
     if not isinstance(value, str) or not value:
         where = what or f"'{owner.get('type', owner.get('queryType', ''))}'"
-        raise Unreadable(f"{where} needs {names[0]} as a text, not {short(value)}")
+        raise Invalid(f"{where} needs {names[0]} as a text, not {short(value)}")
     return value
+
+
+def said(value: object) -> str:
+    """Return the text of a value.
+
+    Raises:
+        Invalid: It is a list or an object, which no text stands for.
+    """
+    if isinstance(value, list | Mapping):
+        raise Invalid(f"{short(value)} stands where a text, a number or null must be")
+    return {True: "true", False: "false"}[value] if isinstance(value, bool) else str(value)
 
 
 def whole_of(owner: Block, name: str, default: int | None, *, least: int = 0) -> int | None:
@@ -67,7 +74,7 @@ def whole_of(owner: Block, name: str, default: int | None, *, least: int = 0) ->
     except ValueError:
         number = None
     if number is None or not least <= number < 1 << 63:
-        raise Unreadable(f"{name} must be a whole number of at least {least}, not {short(value)}")
+        raise Invalid(f"{name} must be a whole number of at least {least}, not {short(value)}")
     return number
 
 
@@ -79,7 +86,7 @@ def flag_of(owner: Block, name: str, *, default: bool = False) -> bool:
     return {"true": True, "false": False}.get(str(value).lower(), default)
 
 
-def refused(kind: object, what: str, known: Iterable[str], absent: Mapping[str, str]) -> Unreadable:
+def refused(kind: object, what: str, known: Iterable[str], absent: Mapping[str, str]) -> Invalid:
     """Return what to raise about a type that is not translated.
 
     Args:
@@ -88,5 +95,5 @@ def refused(kind: object, what: str, known: Iterable[str], absent: Mapping[str, 
     """
     name = str(kind)
     if name in absent:
-        return NotHere(f"{what} '{name}' is not supported; {absent[name]}")
-    return Unreadable(f"there is no {what} {short(kind)}{suggest(name, list(known))}")
+        return Invalid(f"{what} '{name}' is not supported; {absent[name]}")
+    return Invalid(f"there is no {what} {short(kind)}{suggest(name, list(known))}")
