@@ -63,6 +63,7 @@ LAYOUTS = (
     rolled_up(SUM, LIKES),
     rolled_up(MAX, filtered_by="n > 0"),
     rolled_up(SUM, granularity="DAY"),
+    rolled_up(SUM, granularity="WEEK"),
 )
 PARTITIONINGS = (
     Partitioning(kind="range", dimensions=("page",)),
@@ -108,7 +109,7 @@ def targets(draw: st.DrawFn, granularities: st.SearchStrategy[str | None]) -> Co
         target_bytes=draw(st.sampled_from((None, 100))),
         target_rows=draw(st.sampled_from((100, 10_000))),
         segment_granularity=draw(granularities),
-        query_granularity=draw(st.sampled_from((None, "HOUR"))),
+        query_granularity=draw(st.sampled_from((None, "HOUR", "MONTH"))),
         metrics=draw(st.sampled_from((None, None, (SUM,), (MAX, LIKES)))),
         dimensions=draw(st.sampled_from((None, None, ("page", "n"), ("gone",)))),
         filter=draw(st.sampled_from((None, None, "n > 0"))),

@@ -126,7 +126,8 @@ class CompactionGranularity(SpecModel):
     )
     query_granularity: GranularityField | None = Field(
         default=None,
-        description="Granularity to which finer `__time` is truncated; lossy. Default: times stay.",
+        description="Granularity to which finer `__time` is truncated; lossy. Times stay if their own granularity does "
+        "not divide it, as weeks do not divide a month. Default: times stay.",
     )
     rollup: bool | None = Field(
         default=None,

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from carnac.core.compaction.plan.groups import CompactionTarget, Partitioning
+from carnac.core.compaction.plan.input_groups import rewritten
 from carnac.core.compaction.plan.inputs import PlanSegment, SegmentLayout, plan_segments
 from carnac.core.compaction.plan.likeness import TargetView
 from carnac.core.compaction.plan.notes import cut_of, with_cut
@@ -25,6 +26,7 @@ from carnac.core.segments.segment import (
     Segment,
 )
 from carnac.core.segments.version import SegmentVersion, id_ranges
+from carnac.core.time.granularity import parse_granularity
 from carnac.core.time.intervals import Interval, IntervalSet, parse_interval
 from carnac.core.time.periods import parse_period
 from carnac.errors import Invalid
@@ -33,6 +35,9 @@ from tests.compactions import apply_tasks, raw
 DAY = parse_interval("2013-01-01/2013-01-02")
 COUNT = Metric(name="n", kind=MetricKind.COUNT, input=None, type=ColumnType.LONG)
 RAW = raw("page", "user", sort_columns=("page",))
+NEW_YORK = str(
+    parse_granularity({"type": "period", "period": "P1D", "timeZone": "America/New_York"})
+)
 
 
 @pytest.mark.parametrize(
@@ -72,6 +77,18 @@ def test_a_coarser_query_granularity_is_no_difference() -> None:
     assert (
         view.difference(replace(RAW, kin=RAW.kin._replace(query_granularity="MINUTE"))) is not None
     )
+
+
+@pytest.mark.parametrize(
+    ("own", "asked"), [("WEEK", "MONTH"), ("HOUR", "PT90M"), ("DAY", NEW_YORK), (NEW_YORK, "MONTH")]
+)
+def test_times_whose_buckets_do_not_nest_are_no_difference_for_no_rewrite_changes_them(
+    own: str, asked: str
+) -> None:
+    kin = RAW.kin._replace(query_granularity=own)
+    target = CompactionTarget(query_granularity=asked)
+    assert rewritten(kin, target) == kin
+    assert TargetView(target).difference(replace(RAW, kin=kin)) is None
 
 
 def test_other_partition_dimensions_are_a_difference() -> None:
