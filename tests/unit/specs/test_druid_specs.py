@@ -99,6 +99,8 @@ INTERVALS = {"segmentGranularity": "month", "intervals": ["2013-01-15/2013-02-10
         ({"dropExisting": True}, {}, "replace", "chunks"),
         ({"appendToExisting": True}, {}, "append", None),
         ({"appendToExisting": True, "dropExisting": True}, INTERVALS, "append", None),
+        ({"appendToExisting": "true"}, {}, "append", None),
+        ({"appendToExisting": "false", "dropExisting": "false"}, INTERVALS, "replace", "chunks"),
     ],
 )
 def test_append_or_replace_as_druid_decides_it(
@@ -106,6 +108,17 @@ def test_append_or_replace_as_druid_decides_it(
 ) -> None:
     spec = load_spec(task(ioConfig=io, dataSchema={"granularitySpec": granularity}))
     assert (spec.mode, spec.replace_scope) == (mode, scope)
+
+
+def test_flags_may_be_texts_as_druid_takes_them() -> None:
+    flags = ("forceGuaranteedRollup", "reportParseExceptions", "allowTypeChange", "allowMissing")
+    off = load_spec(task(tuningConfig=dict.fromkeys(flags, "false")))
+    assert off == load_spec(task(tuningConfig=dict.fromkeys(flags, False)))
+    assert (off.partitions, off.tuning.max_parse_exceptions) == (DynamicPartitions(), None)
+    on = load_spec(task(tuningConfig=dict.fromkeys(flags, "true")))
+    assert (on.tuning.allow_type_change, on.tuning.allow_missing) == (True, True)
+    said = message_of(task(ioConfig={"appendToExisting": "no"}))
+    assert said == "wrong spec: spec.ioConfig.appendToExisting: must be true or false, not 'no'"
 
 
 def test_intervals_grow_to_whole_time_chunks() -> None:

@@ -79,6 +79,28 @@ def test_without_the_envelope_it_is_the_same() -> None:
     assert load_supervisor(flat).load == load_supervisor(SPEC).load
 
 
+def test_a_spec_as_druid_gives_it_out_is_the_same() -> None:
+    """`GET /druid/indexer/v1/supervisor/ID` of Druid has parts twice, fields twice, and its defaults."""
+    spec = changed(
+        ioConfig__stream="metrics",
+        ioConfig__useEarliestSequenceNumber=False,
+        tuningConfig__intermediateHandoffPeriod="P2147483647D",
+    )
+    given = {**spec, **spec["spec"], "context": None, "suspended": False}
+    found = load_supervisor(given)
+    plain = load_supervisor(SPEC)
+    assert (found.topic, found.publish_ms) == (plain.topic, plain.publish_ms)
+    assert found.load.dimensions == plain.load.dimensions
+    assert {"dataSchema", "spec.ioConfig.stream"} <= {path for path, _ in found.ignored}
+
+
+def test_flags_may_be_texts() -> None:
+    given = changed(suspended="false", ioConfig__useEarliestOffset="true")
+    found = load_supervisor({**given, "suspended": "true"})
+    assert (found.is_suspended, found.use_earliest_offset) == (True, True)
+    assert not load_supervisor(given).is_suspended
+
+
 def test_names_of_its_own_suspended_and_context() -> None:
     spec = changed(id="mine", suspended=True, context={"priority": 80})
     found = load_supervisor(spec)

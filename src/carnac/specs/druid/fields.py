@@ -128,6 +128,8 @@ METRIC_HINTS: dict[str, str] = {
     "timeMax": "use longMax of a column computed from __time",
 }
 
+_FLAGS = {"true": True, "false": False}
+
 
 class Block:
     """One object of a Druid spec, read field by field. A field that nobody reads is a typo.
@@ -164,6 +166,14 @@ class Block:
         """Read a field; None if it is not there."""
         self._known.add(name)
         return self._fields.pop(name, None)
+
+    def take_flag(self, name: str) -> bool | None:
+        """Read a flag, which may be a text, as Druid takes it; None if it is not there, a problem if it is none."""
+        value = self.take(name)
+        found = _FLAGS.get(str(value).lower()) if isinstance(value, bool | str) else None
+        if found is None and value is not None:
+            self.problem(name, f"must be true or false, not {value!r}")
+        return found
 
     def take_list(self, name: str) -> list[Any]:
         """Read a field that is a list; empty if it is not there, a problem if it is no list."""

@@ -145,7 +145,7 @@ def convert_dimensions(schema: Block) -> tuple[dict[str, Any], list[str]]:
         native["dimensions"].append(dimension.rest())
     if block.take("spatialDimensions"):
         block.problem("spatialDimensions", "is not supported; keep the coordinates as doubles")
-    time_first = block.take("forceSegmentSortByTime")
+    time_first = block.take_flag("forceSegmentSortByTime")
     for name in ("dimensionExclusions", "useSchemaDiscovery", "includeAllDimensions"):
         if block.has(name) and block.peek(name) is not None:
             native[name] = block.take(name)
@@ -254,7 +254,7 @@ def _convert_io(io: Block, native: dict[str, Any], *, has_rows: bool) -> dict[st
     if source.get("type") == "files" or "data" in source:
         source["inputFormat"] = convert_format(io)
     result: dict[str, Any] = {"input": source}
-    append, drop = bool(io.take("appendToExisting")), bool(io.take("dropExisting"))
+    append, drop = io.take_flag("appendToExisting"), io.take_flag("dropExisting")
     if append:
         result["mode"] = "append"
         if drop:
@@ -271,16 +271,11 @@ def _convert_tuning(tuning: Block, native: dict[str, Any]) -> dict[str, Any]:
     tuning.take("type")
     tuning.ignore(IGNORED_IN_TUNING)
     block: dict[str, Any] = dict(native.get("tuningConfig", {}))
-    for name in (
-        "maxParseExceptions",
-        "logParseExceptions",
-        "maxSavedParseExceptions",
-        "forceGuaranteedRollup",
-    ):
-        value = tuning.take(name)
-        if value is not None:
-            block[name] = value
-    if tuning.take("reportParseExceptions"):
+    values = {name: tuning.take(name) for name in ("maxParseExceptions", "maxSavedParseExceptions")}
+    flags = ("logParseExceptions", "forceGuaranteedRollup", "allowTypeChange", "allowMissing")
+    values |= {name: tuning.take_flag(name) for name in flags}
+    block |= {name: value for name, value in values.items() if value is not None}
+    if tuning.take_flag("reportParseExceptions"):
         block["maxParseExceptions"] = 0
     perfect = bool(block.get("forceGuaranteedRollup"))
     partitions = convert_partitions(tuning, perfect=perfect)

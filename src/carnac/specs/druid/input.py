@@ -155,9 +155,9 @@ def convert_format(io: Block) -> dict[str, Any] | None:
         if any(features.values()):
             block.problem("featureSpec", "is not supported; write standard JSON")
     for name in ("tryParseNumbers", "shouldParseNumbers"):
-        if block.take(name):
+        if block.take_flag(name):
             block.problem(name, "is not supported; give the types in dimensionsSpec")
-    header = block.take("hasHeaderRow")
+    header = block.take_flag("hasHeaderRow")
     native = {"type": kind, **{k: v for k, v in block.rest().items() if v is not None}}
     if header is not None and "findColumnsFromHeader" not in native:
         native["findColumnsFromHeader"] = header

@@ -38,6 +38,8 @@ ID_MAX = 200
 PUBLISH_MS = 2_000
 """How often a task publishes what it has read, unless `intermediateHandoffPeriod` says otherwise."""
 PUBLISH_MIN_MS = 100
+PUBLISH_NEVER = "P2147483647D"
+"""Druid's default of `intermediateHandoffPeriod`, which it writes into the specs that it gives out."""
 TASK_MS = HOUR_MS
 SPARK_BACKLOG = "sparkBacklog"
 """In the context: from how many waiting messages on Spark reads them."""
@@ -54,7 +56,11 @@ _IGNORED_IO = {
     "pollTimeout": _LIBRARY,
     "stopTaskCount": _ROUNDS,
     "emitTimeLagMetrics": "the status says the lag in messages",
+    "stream": "topic says it",
+    "useEarliestSequenceNumber": "useEarliestOffset says it",
 }
+_TWICE = dict.fromkeys(("dataSchema", "ioConfig", "tuningConfig"), "spec says it")
+"""Parts that Druid writes beside `spec`, too, when it is asked for a spec."""
 _IGNORED_TUNING = {
     **dict.fromkeys(
         (
@@ -157,14 +163,15 @@ def load_supervisor(value: Mapping[str, Any]) -> KafkaSupervisor:
     spec = inner if inner is not None else head
     if inner is not None:
         inner.take("type")
-    given_id, suspended = head.take("id"), head.take("suspended")
+        head.ignore(_TWICE)
+    given_id, suspended = head.take("id"), head.take_flag("suspended")
     context = head.take_map("context") or (spec.take_map("context") if inner is not None else {})
     if inner is not None:  # Druid takes both there, too
-        given_id, suspended = given_id or inner.take("id"), suspended or inner.take("suspended")
+        inner_id, inner_suspended = inner.take("id"), inner.take_flag("suspended")
+        given_id, suspended = given_id or inner_id, suspended or inner_suspended
     io, tuning = spec.block("ioConfig"), spec.block("tuningConfig")
     found = {**_read_io(io), **_read_tuning(tuning)}
     envelope, format_block = _take_format(io)
-    allows_change = tuning.take("allowTypeChange") is True
     batch = {
         "dataSchema": spec.take("dataSchema"),
         "ioConfig": {"type": "index_parallel", "appendToExisting": True, **format_block},
@@ -178,9 +185,6 @@ def load_supervisor(value: Mapping[str, Any]) -> KafkaSupervisor:
     raise_problems(problems)
     assert load is not None  # noqa: S101 - there are problems then
     assert isinstance(file_format, JsonFormat | CsvFormat | TsvFormat)  # noqa: S101 - as is this
-    if allows_change:
-        more = load.tuning.model_copy(update={"allow_type_change": True})
-        load = load.model_copy(update={"tuning": more})
     return KafkaSupervisor(
         supervisor_id=supervisor_id,
         load=load,
@@ -249,7 +253,7 @@ def _read_io(io: Block) -> dict[str, Any]:
         "topic": str(topic if topic is not None else pattern),
         "is_pattern": pattern is not None,
         "properties": properties,
-        "use_earliest_offset": _flag(io, "useEarliestOffset"),
+        "use_earliest_offset": io.take_flag("useEarliestOffset") is True,
         "tasks": _whole(io, "taskCount", 1, TASKS_MAX, 1),
         "task_ms": _period(io, "taskDuration", at_least_ms=SECOND_MS) or TASK_MS,
         "late_ms": late,
@@ -261,8 +265,10 @@ def _read_io(io: Block) -> dict[str, Any]:
 def _read_tuning(tuning: Block) -> dict[str, Any]:
     tuning.take("type")
     tuning.ignore(_IGNORED_TUNING)
+    if tuning.peek("intermediateHandoffPeriod") == PUBLISH_NEVER:
+        tuning.ignore({"intermediateHandoffPeriod": _VISIBLE})
     return {
-        "resets": _flag(tuning, "resetOffsetAutomatically"),
+        "resets": tuning.take_flag("resetOffsetAutomatically") is True,
         "publish_ms": _period(tuning, "intermediateHandoffPeriod", at_least_ms=PUBLISH_MIN_MS)
         or PUBLISH_MS,
     }
@@ -356,13 +362,6 @@ def _spark_backlog(context: Mapping[str, object], problems: list[Problem]) -> in
         )
         return None
     return value
-
-
-def _flag(block: Block, name: str) -> bool:
-    value = block.take(name)
-    if value is not None and not isinstance(value, bool):
-        block.problem(name, f"must be true or false, not {value!r}")
-    return value is True
 
 
 def _whole(block: Block, name: str, low: int, high: int, default: int) -> int:
