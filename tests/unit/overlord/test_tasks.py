@@ -51,7 +51,14 @@ class TestService:
 
     @pytest.mark.parametrize(
         "context",
-        [{"retries": -1}, {"slots": 0}, {"priority": "high"}, {"taskLockType": "mine"}],
+        [
+            {"retries": -1},
+            {"slots": 0},
+            {"priority": "high"},
+            {"taskLockType": "mine"},
+            {"sparkConf": "spark.task.cpus=2"},
+            {"sparkConf": {"spark.task.cpus": 2}},
+        ],
         ids=str,
     )
     def test_a_wrong_context_is_refused_when_it_is_submitted(

@@ -142,6 +142,8 @@ def test_a_spec_survives_being_written_down() -> None:
             {"taskContext": {"retries": "many"}},
             "taskContext: 'retries' of a task's context is 'many'",
         ),
+        ({"taskContext": {"sparkConf": {"spark.task.cpus": 2}}}, "must be an object of texts"),
+        ({"taskPriority": -(10**10)}, "taskPriority: must be greater than or equal to -1000000000"),
         ({"dataSource": "a/b"}, "must not hold '/'"),
         ({"unheard": 1}, "unheard"),
         ({"ageRules": [{"olderThan": "P7D"}]}, "segmentGranularity"),

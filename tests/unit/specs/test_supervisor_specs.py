@@ -189,6 +189,8 @@ def test_csv_names_its_columns() -> None:
         ({"tuningConfig__foo": 1}, "spec.tuningConfig.foo: unknown field"),
         ({"tuningConfig__intermediateHandoffPeriod": "PT0.01S"}, "must be at least 100 ms"),
         ({"id": "a/b"}, "id: must not hold '/'"),
+        ({"context": {"retries": "many"}}, "context: 'retries' of a task's context is 'many'"),
+        ({"context": {"sparkConf": "x"}}, "context: 'sparkConf' of a task's context must be an"),
         ({"context": {"sparkBacklog": "1"}}, "context.sparkBacklog: must be a whole number of mess"),
     ],
 )  # fmt: skip

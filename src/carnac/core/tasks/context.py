@@ -37,8 +37,10 @@ def parse_task_context(
         is_append: Whether it adds rows and takes none away; None: it takes no locks.
 
     Raises:
-        Invalid: A value is of the wrong kind, also one that is about locks, or the lock type does not fit the task.
+        Invalid: A value is of the wrong kind, also one that is about locks or Spark, or the lock type does not fit the
+            task.
     """
+    spark_conf_of(context)
     locks = parse_lock_context(context)
     if is_append is not None:
         choose_lock(locks, is_append=is_append)
@@ -53,6 +55,23 @@ def parse_task_context(
             ),
         ),
     )
+
+
+def spark_conf_of(context: Mapping[str, object]) -> dict[str, str]:
+    """Return the settings of Spark in a context, by name.
+
+    Raises:
+        Invalid: They are no object of texts.
+    """
+    conf = context.get(SPARK_CONF_KEY)
+    if conf is None:
+        return {}
+    if not isinstance(conf, dict) or not all(isinstance(value, str) for value in conf.values()):
+        raise Invalid(
+            f"'{SPARK_CONF_KEY}' of a task's context must be an object of texts",
+            setting=SPARK_CONF_KEY,
+        )
+    return conf
 
 
 def _whole(context: Mapping[str, object], name: str, low: int, high: int, default: int) -> int:

@@ -7,9 +7,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from carnac.core.tasks.context import SPARK_CONF_KEY
+from carnac.core.tasks.context import spark_conf_of
 from carnac.core.tasks.model import Attempt, Task
-from carnac.errors import Invalid
 from carnac.overlord.runners.children import DEFAULT_GRACE_MS, DEFAULT_LOG_LIMIT_BYTES, Children
 from carnac.overlord.runners.logs import AttemptLogs
 
@@ -58,7 +57,7 @@ class ProcessRunner:
             Unavailable: The machine has no room for it.
             Invalid: The task's context is wrong.
         """
-        conf = self._spark_conf | spark_conf_of(task)
+        conf = self._spark_conf | spark_conf_of(json.loads(task.context))
         arguments = self._command(task.task_id, attempt.number)
         environ = self._environ | {SPARK_CONF_VARIABLE: json.dumps(conf)}
         log = self._logs.prepare(task.task_id, attempt.number)
@@ -95,18 +94,3 @@ class ProcessRunner:
     def close(self) -> None:
         """Kill what was asked to end; all others go on."""
         self._children.close()
-
-
-def spark_conf_of(task: Task) -> dict[str, str]:
-    """Return the Spark settings in a task's context.
-
-    Raises:
-        Invalid: The settings are not an object of texts.
-    """
-    conf = json.loads(task.context).get(SPARK_CONF_KEY) or {}
-    if not isinstance(conf, dict) or not all(isinstance(value, str) for value in conf.values()):
-        raise Invalid(
-            f"'{SPARK_CONF_KEY}' in the context of task {task.task_id} must be an object of texts",
-            task_id=task.task_id,
-        )
-    return conf

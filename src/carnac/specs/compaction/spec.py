@@ -28,6 +28,7 @@ from carnac.core.compaction.plan.settings import (
     AgeRule,
     CompactionSettings,
 )
+from carnac.core.locks.choice import PRIORITY_LIMIT
 from carnac.core.tasks.context import parse_task_context
 from carnac.core.time.granularity import ALL, NONE
 from carnac.core.time.periods import Period, parse_period
@@ -319,7 +320,9 @@ class CompactionSpec(CompactionShape):
         "dataSource datasource", "The datasource that it is about.", min_length=1, max_length=255
     )
     task_priority: int = Field(
-        default=DEFAULT_TASK_PRIORITY, description="Priority of its tasks' locks."
+        default=DEFAULT_TASK_PRIORITY,
+        ge=-PRIORITY_LIMIT,
+        description="Priority of its tasks' locks.",
     )
     input_segment_size_bytes: int = Field(
         default=100_000_000_000_000, ge=1, description="A time chunk with more bytes is left alone."

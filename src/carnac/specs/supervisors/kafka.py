@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from carnac.core.tasks.context import parse_task_context
 from carnac.core.time.intervals import parse_instant
 from carnac.core.time.periods import HOUR_MS, SECOND_MS, parse_period
 from carnac.errors import Invalid
@@ -182,6 +183,7 @@ def load_supervisor(value: Mapping[str, Any]) -> KafkaSupervisor:
     load, file_format, problems = _load_batch(batch, findings)
     supervisor_id = _checked_id(given_id, load, problems)
     backlog = _spark_backlog(context, problems)
+    _check_context(context, problems)
     raise_problems(problems)
     assert load is not None  # noqa: S101 - there are problems then
     assert isinstance(file_format, JsonFormat | CsvFormat | TsvFormat)  # noqa: S101 - as is this
@@ -352,6 +354,13 @@ def _checked_id(given: object, load: IngestSpec | None, problems: list[Problem])
     elif any(letter in name for letter in "/\n\r\t"):
         problems.append(Problem("id", "must not hold '/', tabs or line breaks"))
     return str(name)
+
+
+def _check_context(context: Mapping[str, object], problems: list[Problem]) -> None:
+    try:
+        parse_task_context(TASK_TYPE, context, is_append=True)
+    except Invalid as error:
+        problems.append(Problem("context", error.message))
 
 
 def _spark_backlog(context: Mapping[str, object], problems: list[Problem]) -> int | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from carnac.core.tasks.context import SPARK_CONF_KEY
+from carnac.core.tasks.context import spark_conf_of
 from carnac.errors import Invalid
 from carnac.specs.compaction.spec import CompactionSpec
 from carnac.specs.ingest.inputs import FilesInput, QueryInput
@@ -89,14 +89,7 @@ def check_spark_settings(context: Mapping[str, object], allowed: Sequence[str]) 
     Raises:
         Invalid: One is not allowed, or they are no texts.
     """
-    conf = context.get(SPARK_CONF_KEY)
-    if conf is None:
-        return
-    if not isinstance(conf, Mapping):
-        raise Invalid(f"'{SPARK_CONF_KEY}' of a task's context must be an object of texts")
-    for name, value in conf.items():
-        if not isinstance(value, str):
-            raise Invalid(f"'{SPARK_CONF_KEY}' of a task's context must be an object of texts")
+    for name, value in spark_conf_of(context).items():
         if _is_one_of(name, allowed):
             continue
         if not _is_one_of(name, HARMLESS_SPARK_SETTINGS):
