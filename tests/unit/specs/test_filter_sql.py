@@ -135,6 +135,17 @@ def test_goldens(block: dict[str, Any], sql: str) -> None:
     assert compile_filter(block, TYPES).sql == sql
 
 
+@pytest.mark.parametrize("flag", [True, False])
+def test_flags_may_be_texts(flag: bool) -> None:
+    bound = {"type": "bound", "dimension": "s", "lower": "a", "upper": "c"}
+    query = {"type": "contains", "value": "B"}
+    for given in (flag, str(flag).lower()):
+        found = compile_filter({**bound, "lowerStrict": given, "upperStrict": given}, TYPES).sql
+        assert ("`s` > 'a'" in found, "`s` < 'c'" in found) == (flag, flag)
+        search = {"type": "search", "dimension": "s", "query": {**query, "caseSensitive": given}}
+        assert ("lower(" not in compile_filter(search, TYPES).sql) is flag
+
+
 def test_every_type_has_a_golden() -> None:
     def types_in(block: object) -> set[str]:
         if isinstance(block, dict):

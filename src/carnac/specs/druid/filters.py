@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 from carnac.core.texts import short
 from carnac.core.time.intervals import parse_interval
 from carnac.errors import Invalid
-from carnac.specs.druid.blocks import Block, block_of, list_of, refused, said
+from carnac.specs.druid.blocks import Block, block_of, flag_of, list_of, refused, said
 from carnac.specs.druid.patterns import check_pattern
 from carnac.specs.problems import suggest
 
@@ -131,7 +131,7 @@ def search_test(value: object, of: TextDialect[Value]) -> Callable[[Value], str]
     parts: list[Any] = list_of(query, "values") if kind == "fragment" else [query.get("value")]
     if not parts or not all(isinstance(part, str) for part in parts):
         raise Invalid(f"a search query of type {kind} needs a text to look for")
-    exact = kind != "insensitive_contains" and query.get("caseSensitive") is True
+    exact = kind != "insensitive_contains" and flag_of(query, "caseSensitive")
 
     def test(one: Value) -> str:
         text = of.text(one) if exact else f"lower({of.text(one)})"
@@ -442,8 +442,8 @@ def _between(
     lower, upper = block.get("lower"), block.get("upper")
     if lower is None and upper is None:
         raise Invalid(f"filter {block['type']} needs lower or upper")
-    low = ">" if block.get(f"lower{ending}") is True else ">="
-    high = "<" if block.get(f"upper{ending}") is True else "<="
+    low = ">" if flag_of(block, f"lower{ending}") else ">="
+    high = "<" if flag_of(block, f"upper{ending}") else "<="
 
     def test(one: Value) -> str:
         tests = [] if lower is None else [side(one, low, lower)]

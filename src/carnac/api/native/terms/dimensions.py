@@ -26,6 +26,7 @@ from carnac.specs.druid.blocks import (
     Block,
     block_of,
     blocks_of,
+    flag_of,
     list_of,
     refused,
     said,
@@ -145,7 +146,7 @@ def extracted(value: Sql, fn: object, scope: Scope) -> Sql:
 
 def _regex(value: Sql, block: Block, _scope: Scope) -> Sql:
     found = regexp(value, text_of(block, "expr"), whole_of(block, "index", 1) or 0).text
-    if block.get("replaceMissingValue") is True:
+    if flag_of(block, "replaceMissingValue"):
         other = block.get("replaceMissingValueWith")
         return Sql(
             f"coalesce({found}, {to_text(NULL).text if other is None else quote_text(said(other))})",
@@ -179,7 +180,7 @@ def _time_format(value: Sql, block: Block, _scope: Scope) -> Sql:
     ms = value
     if granularity.mode != "all" and block.get("granularity") is not None:
         ms = Sql(bucket_ms(granularity, value), "long")
-    if block.get("asMillis") is True:
+    if flag_of(block, "asMillis"):
         return to_text(ms)
     zone = str(block.get("timeZone") or UTC_ZONE)
     text = str(block.get("format") or _ISO)
@@ -227,7 +228,7 @@ def _mapped(value: Sql, block: Block, scope: Scope) -> Sql:
 
 
 def _or_missing(found: str, value: Sql, block: Block) -> Sql:
-    if block.get("retainMissingValue") is True:
+    if flag_of(block, "retainMissingValue"):
         return Sql(f"coalesce({found}, {to_text(value).text})", "string")
     other = block.get("replaceMissingValueWith")
     if other is None:
