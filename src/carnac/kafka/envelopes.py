@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -16,16 +16,25 @@ _EMPTY = b"{}"
 
 
 def enveloped(message: Message, value: bytes | None, envelope: Envelope) -> bytes:
-    """Return a JSON object with the envelope of its message; a field of its own goes before one of the envelope.
+    """Return JSON objects with the envelope of their message; a field of their own goes before one of the envelope.
 
     A value that is no object stays as it is, and its reader rejects it.
     """
     text = (_EMPTY if value is None else value).rstrip()
     if not text.endswith(b"}"):
         return text
-    inner = text[:-1].rstrip()
     more = json.dumps(_beside(message, envelope), ensure_ascii=False)[1:].encode()
-    return inner + (b"" if inner.lstrip() == b"{" else b",") + more
+    inner = (one[:-1].rstrip() for one in objects_in(text))
+    return b"\n".join(one + (b"" if one.lstrip() == b"{" else b",") + more for one in inner)
+
+
+def objects_in(value: bytes) -> Sequence[bytes]:
+    """Return the lines of a value that holds an object in each, or else the value as it is."""
+    if b"\n" not in value:
+        return (value,)
+    lines = [line.strip() for line in value.splitlines() if line.strip()]
+    is_each = all(line.startswith(b"{") and line.endswith(b"}") for line in lines)
+    return lines if lines and is_each else (value,)
 
 
 def _beside(message: Message, envelope: Envelope) -> Mapping[str, object]:

@@ -178,6 +178,19 @@ def test_a_reset_forgets_the_position_and_tasks_begin_anew(office: Office) -> No
         office.service.reset_offsets("clicks", {"clicks/0": -1})
     with pytest.raises(Invalid, match="'clicks' is no partition; write topic/number"):
         office.service.reset_offsets("clicks", {"clicks": 1})
+    with pytest.raises(
+        Invalid, match="supervisor 'clicks' reads no topic 'views'; it reads clicks"
+    ):
+        office.service.reset_offsets("clicks", {"views/0": 1})
+
+
+def test_a_status_tells_the_position_in_the_topic_that_is_read_now(office: Office) -> None:
+    office.service.submit_spec(SPEC)
+    office.move(p0="5")
+    assert office.service.status("clicks")["payload"]["currentOffsets"] == {"0": 5}
+    io = {**SPEC["spec"]["ioConfig"], "topic": "views"}
+    office.service.submit_spec({"type": "kafka", "spec": {**SPEC["spec"], "ioConfig": io}})
+    assert office.service.status("clicks")["payload"]["currentOffsets"] == {}
 
 
 def test_a_wrong_spec_is_not_kept(office: Office) -> None:

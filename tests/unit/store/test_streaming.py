@@ -152,6 +152,19 @@ def test_a_stream_begins_at_the_end_if_it_is_told_to_and_that_is_written_down(
     assert ids(store) == [8, 9, 10, 11]
 
 
+def test_a_supervisor_that_gets_another_topic_begins_there_as_it_is_told(
+    store: Store, broker: Broker
+) -> None:
+    broker.write_ids(range(4))
+    read(store, spec_for(broker.address), rows(4))
+    broker.write_ids(range(10, 14), topic="views")
+    spec = spec_for(broker.address, io={"topic": "views", "useEarliestOffset": False})
+    read(store, spec, lambda _: True)
+    broker.write_ids(range(14, 18), topic="views")
+    read(store, spec, rows(4))
+    assert ids(store) == [*range(4), *range(14, 18)]
+
+
 @pytest.mark.slow
 def test_two_under_one_name_double_nothing(store: Store, broker: Broker) -> None:
     broker.write_ids(range(20))
@@ -214,7 +227,7 @@ def test_rows_out_of_time_are_thrown_away(store: Store, broker: Broker) -> None:
 
 def test_key_headers_and_time_of_a_message_are_columns(store: Store, broker: Broker) -> None:
     beside = {"key": b"k", "headers": {"h": b"v"}, "timestamp": 1_400_000_000_000}
-    broker.write(['{"id": 1}', None], partition=1, **beside)
+    broker.write(['{"id": 1}', None, '{"id": 2}\n {"id":3 } \n'], partition=1, **beside)
     envelope = {
         "type": "kafka",
         "valueFormat": {"type": "json"},
@@ -231,9 +244,9 @@ def test_key_headers_and_time_of_a_message_are_columns(store: Store, broker: Bro
             ]},
         },
     )  # fmt: skip
-    read(store, spec, rows(2))
+    read(store, spec, rows(4))
     found = store.sql(f"SELECT * FROM {TOPIC} ORDER BY id").rows()
-    assert [one["id"] for one in found] == [1, None]
+    assert [one["id"] for one in found] == [1, 2, 3, None]
     for one in found:
         assert (one["kafka.key"], one["kafka.header.h"], one["kafka.topic"]) == ("k", "v", TOPIC)
 

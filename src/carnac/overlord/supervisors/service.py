@@ -191,7 +191,7 @@ class SupervisorService(Closing):
             NotFound: There is no such supervisor.
             Invalid: A name is none of a partition, or an offset is no whole number from 0.
         """
-        self.version(supervisor_id)
+        supervisor = load_supervisor(self.spec(supervisor_id))
         wanted: dict[Partition, int | None] = {}
         for name, offset in offsets.items():
             if (
@@ -200,7 +200,12 @@ class SupervisorService(Closing):
                 or not 0 <= offset <= WHOLE_MAX
             ):
                 raise Invalid(f"the offset of {name} must be a whole number from 0, not {offset!r}")
-            wanted[parse_partition(name)] = offset
+            partition = parse_partition(name)
+            if not supervisor.reads(partition.topic):
+                raise Invalid(
+                    f"supervisor '{supervisor_id}' reads no topic '{partition.topic}'; it reads {supervisor.topic}"
+                )
+            wanted[partition] = offset
         self._move(supervisor_id, wanted)
 
     def close(self) -> None:
@@ -234,7 +239,7 @@ class SupervisorService(Closing):
                 for tasks in groups.values()
                 if tasks and not tasks[0].state.is_over
             },
-            position=parse_position({one.source: one.offset for one in reached}),
+            position=supervisor.own(parse_position({one.source: one.offset for one in reached})),
             stream=stream,
             standing=judge(
                 is_suspended=supervisor.is_suspended,

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from carnac.kafka.envelopes import objects_in
 from carnac.rows.read.csv import REASON_QUOTES, Quotes
 from carnac.rows.read.lines import REASON_UTF8, Records, Reject, escape_bytes
 
@@ -84,11 +85,7 @@ def _divided(block: Messages) -> tuple[Sequence[bytes], Sequence[int]]:
     values: list[bytes] = []
     offsets: list[int] = []
     for value, offset in zip(block.values, block.offsets, strict=True):
-        lines = [value]
-        if b"\n" in value:
-            found = [line.strip() for line in value.splitlines() if line.strip()]
-            if all(line.startswith(b"{") and line.endswith(b"}") for line in found):
-                lines = found or [value]
+        lines = objects_in(value)
         values += lines
         offsets += [offset] * len(lines)
     return values, offsets

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from carnac.core.streams.partitions import Partition
 from carnac.core.tasks.context import parse_task_context
 from carnac.core.time.intervals import parse_instant
 from carnac.core.time.periods import HOUR_MS, SECOND_MS, parse_period
@@ -148,6 +149,14 @@ class KafkaSupervisor:
     def datasource(self) -> str:
         """The datasource that it fills."""
         return self.load.datasource
+
+    def reads(self, topic: str) -> bool:
+        """Whether it reads a topic: its own, or one of the whole name that its pattern matches."""
+        return bool(re.fullmatch(self.topic, topic)) if self.is_pattern else topic == self.topic
+
+    def own(self, position: Mapping[Partition, int]) -> dict[Partition, int]:
+        """Return the part of a position that is of its topics; it may have had other ones before."""
+        return {one: offset for one, offset in position.items() if self.reads(one.topic)}
 
 
 def load_supervisor(value: Mapping[str, Any]) -> KafkaSupervisor:

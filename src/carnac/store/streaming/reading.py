@@ -193,7 +193,9 @@ class StreamReading:
         """
         supervisor = self._supervisor
         for _ in range(FIRST_TRIES_MAX):
-            position = parse_position(self._store.position(supervisor.supervisor_id))
+            position = supervisor.own(
+                parse_position(self._store.position(supervisor.supervisor_id))
+            )
             if position or supervisor.use_earliest_offset:
                 return position
             first = {one: at.latest for one, at in client.bounds(tuple(found)).items()}
