@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from carnac.core.balancing.cost.columns import Codes, Floats, Ints
+from carnac.core.balancing.cost.compiled import compiled
 from carnac.core.balancing.cost.field import Held
 from carnac.core.balancing.cost.joint import SAME_DATASOURCE, scaled_cost, square_hours
 
@@ -28,7 +29,18 @@ def rows_by_key(keys: Ints, key_count: int) -> RowsByKey:
     """Return the rows of each key from 0 to `key_count - 1`."""
     counts = np.bincount(keys, minlength=key_count)
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    return RowsByKey(offsets=offsets, rows=np.argsort(keys, kind="stable"))
+    return RowsByKey(offsets=offsets, rows=_sorted_rows(keys, offsets))
+
+
+@compiled
+def _sorted_rows(keys: Ints, offsets: Ints) -> Ints:
+    """Return the rows in order of their keys: a counting sort, as there are few keys or many rows of each."""
+    at, rows = offsets.copy(), np.empty(len(keys), np.int64)
+    for row in range(len(keys)):
+        key = keys[row]
+        rows[at[key]] = row
+        at[key] += 1
+    return rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -52,18 +64,53 @@ class Groups:
 
 
 def group_segments(datasource: Ints, start_ms: Ints, end_ms: Ints) -> Groups:
-    """Return the groups of segments."""
-    starts, start = np.unique(start_ms, return_inverse=True)
-    ends, end = np.unique(end_ms, return_inverse=True)
-    keys = (datasource * len(starts) + start) * len(ends) + end
-    shown, of_segment = np.unique(keys, return_inverse=True)
-    rest = shown // max(len(ends), 1)
+    """Return the groups of segments.
+
+    They are looked up in a table by hash: of millions of segments few are distinct here, and only these are sorted.
+    """
+    first, numbers = _numbered(datasource, start_ms, end_ms)
+    order = np.lexsort((end_ms[first], start_ms[first], datasource[first]))
+    place = np.empty(len(first), np.int64)
+    place[order] = np.arange(len(first))
+    first = first[order]
     return Groups(
-        of_segment=of_segment.astype(np.int64, copy=False),
-        datasource=rest // max(len(starts), 1),
-        start_ms=starts[rest % max(len(starts), 1)],
-        end_ms=ends[shown % max(len(ends), 1)],
+        of_segment=place[numbers],
+        datasource=datasource[first],
+        start_ms=start_ms[first],
+        end_ms=end_ms[first],
     )
+
+
+@compiled
+def _numbered(datasource: Ints, start_ms: Ints, end_ms: Ints) -> tuple[Ints, Ints]:
+    """Return the first segment of each group as they come, and of each segment which group it is of."""
+    bits, count = 10, 0
+    table, first = np.full(1 << bits, -1, np.int64), np.empty(1 << bits, np.int64)
+    numbers, golden = np.empty(len(start_ms), np.int64), np.uint64(0x9E3779B97F4A7C15)
+    row = 0
+    while row < len(start_ms):
+        mixed = np.uint64(start_ms[row]) * golden + np.uint64(end_ms[row])
+        mixed = (mixed ^ (mixed >> np.uint64(29))) * golden + np.uint64(datasource[row])
+        at = np.int64((mixed * golden) >> np.uint64(64 - bits))
+        while table[at] >= 0:
+            one = first[table[at]]
+            if (
+                start_ms[one] == start_ms[row]
+                and end_ms[one] == end_ms[row]
+                and datasource[one] == datasource[row]
+            ):
+                break
+            at = (at + 1) & (len(table) - 1)
+        if table[at] < 0:
+            if 2 * count == len(table):  # half full: once more with a larger one
+                bits, count, row = bits + 2, 0, 0
+                table, first = np.full(1 << bits, -1, np.int64), np.empty(1 << bits, np.int64)
+                continue
+            table[at], first[count] = count, row
+            count += 1
+        numbers[row] = table[at]
+        row += 1
+    return first[:count], numbers
 
 
 def self_costs(groups: Groups, half_life_ms: int) -> Floats:
