@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from carnac.console.looks import BARE, OF_LINES, chart_head, color, layer, line, number
+from carnac.console.looks import (
+    BARE,
+    OF_LINES,
+    chart_head,
+    color,
+    layer,
+    line,
+    number,
+    whole_ticks,
+)
 
 if TYPE_CHECKING:
     from carnac.console.looks import Chart
@@ -84,16 +93,10 @@ def _panel(name: str, lines: Sequence[Line], *, end: float, counts: bool, is_las
     title = "days" if is_last else None
     domain: Chart = {"domain": [0, end], "nice": False}
     x = number("day", title, scale=domain, grid=False, labels=is_last, ticks=is_last, tickCount=14)
-    ticks = _whole_ticks(top) if counts else {}
+    ticks = whole_ticks(top, TICKS) if counts else {}
     scale: Chart = {} if top else {"domain": [0, 1]}
-    y = number("value", name, scale=scale, tickCount=TICKS, tickMinStep=0.5, **BARE, **ticks)
+    step = {"tickMinStep": 0.5} if top > 0.5 else {}
+    y = number("value", name, scale=scale, tickCount=TICKS, **BARE, **step, **ticks)
     colors = color("line", {name: COLORS[name] for name, _ in lines}, orient="right")
     mark = line(strokeWidth=1.8, strokeJoin="round")
     return {"width": WIDTH, "height": HEIGHT, **layer(values, mark, x=x, y=y, color=colors)}
-
-
-def _whole_ticks(top: float) -> Chart:
-    """Return ticks for counts: no half tasks, however few there are."""
-    if top > TICKS:
-        return {"format": ",d"}
-    return {"format": ",d", "values": list(range(int(max(top, 1)) + 1))}

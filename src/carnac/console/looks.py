@@ -77,6 +77,16 @@ def number(field: str, title: str | None, *, scale: object = None, **axis: objec
     return along if scale is None else {**along, "scale": scale}
 
 
+def whole_ticks(top: float, most: int) -> Chart:
+    """Return the ticks of counts up to `top`: none stands between two whole numbers, however few there are.
+
+    Args:
+        most: Beyond so many, Vega's own ticks are whole.
+    """
+    values = {"values": list(range(int(max(top, 1)) + 1))} if top <= most else {}
+    return {"format": ",d", **values}
+
+
 def color(
     field: str, colors: Mapping[str, str], *, orient: str = "bottom", **legend: object
 ) -> Chart:

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from carnac.console.looks import HOURS, Chart, chart_head
+from carnac.console.looks import HOURS, Chart, chart_head, whole_ticks
 from carnac.core.log.entries import VisibleSegment
 from carnac.core.time.intervals import Interval, interval_text
 from carnac.core.words import counted
@@ -23,6 +23,7 @@ CHUNKS_MAX = 2_000
 COLORS = ("#33658a", "#f6ae2d", "#d1495b", "#2a9d8f", "#8e6c8a", "#86bbd8", "#55a630", "#6c757d")
 """Told apart by people who see colours differently, on white."""
 HATCHES = 12
+TICKS = 8
 _LABEL = 420
 _LEGEND: Chart = {
     "titleFontSize": 12,
@@ -94,14 +95,15 @@ def draw_segments(
             f"{datasource} has {counted(len(chunks), 'time chunk')} there, of which a picture shows at most "
             f"{CHUNKS_MAX:,}; narrow it with --interval"
         )
+    values = _stack(blocks, labels)
     return {
         **chart_head(
             title or f"{datasource} at revision {revision}", _subtitle(blocks), legend=_LEGEND
         ),
         "width": WIDTH,
         "height": HEIGHT,
-        "data": {"values": _stack(blocks, labels)},
-        "layer": _layers(blocks, labels),
+        "data": {"values": values},
+        "layer": _layers(blocks, labels, _position(max(int(str(one["high"])) for one in values))),
     }
 
 
@@ -142,13 +144,15 @@ def _stack(blocks: Sequence[Block], labels: Mapping[int, str]) -> list[dict[str,
     return values
 
 
-def _layers(blocks: Sequence[Block], labels: Mapping[int, str]) -> list[dict[str, object]]:
+def _layers(
+    blocks: Sequence[Block], labels: Mapping[int, str], position: Mapping[str, object]
+) -> list[dict[str, object]]:
     revisions = sorted({block.revision for block in blocks})
     gap = 0.35 if len({block.chunk for block in blocks}) > WIDTH / 8 else 1.0
     layers: list[dict[str, object]] = [
         {
             "mark": {"type": "rect", "stroke": "white", "strokeWidth": gap},
-            "encoding": {**_position(), "color": _color(revisions, labels), "tooltip": _tooltip()},
+            "encoding": {**position, "color": _color(revisions, labels), "tooltip": _tooltip()},
         }
     ]
     if any(block.is_clipped for block in blocks):
@@ -156,13 +160,14 @@ def _layers(blocks: Sequence[Block], labels: Mapping[int, str]) -> list[dict[str
             {
                 "transform": [{"filter": "datum.clipped"}],
                 "mark": {"type": "rect", "fill": _hatch(), "stroke": "white", "strokeWidth": gap},
-                "encoding": {**_position(), "tooltip": _tooltip()},
+                "encoding": {**position, "tooltip": _tooltip()},
             }
         )
     return layers
 
 
-def _position() -> dict[str, object]:
+def _position(top: int) -> dict[str, object]:
+    """Return where blocks stand, of which the highest pile has so many rows."""
     time_axis = {
         "title": None,
         "grid": False,
@@ -184,8 +189,7 @@ def _position() -> dict[str, object]:
                 "gridColor": "#e6e6e6",
                 "domain": False,
                 "ticks": False,
-                "tickMinStep": 1,
-                "format": ",d",
+                **whole_ticks(top, TICKS),
             },
         },
         "y2": {"field": "high"},

@@ -112,3 +112,11 @@ def test_one_of_a_kind_is_counted_as_one_and_shares_are_no_rows() -> None:
 def test_a_page_is_as_wide_as_its_window() -> None:
     page = render_chart(draw([shown(0, 1)]), ".html").decode()
     assert page.index("max-width: max(calc(100vw") < page.index("<body>") < page.index("vegaEmbed")
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 7, 8, 9, 20])
+def test_each_number_of_rows_stands_once_beside_the_picture(rows: int) -> None:
+    svg = render_chart(draw([shown(0, rows)]), ".svg").decode()
+    told = re.findall(r">([\d,]+)</text>", svg[svg.index("Y-axis") :])
+    assert told[0] == "0"
+    assert told == list(dict.fromkeys(told))
