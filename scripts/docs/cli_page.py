@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from carnac.cli.app import PANELS, CommandInfo
+from carnac.cli.app import PANELS, CommandInfo, argument_words
 from carnac.cli.commands import all_commands, built
 from carnac.errors import AllRejected, CarnacError
 
@@ -93,7 +93,7 @@ def _command(name: str, info: CommandInfo, command: Any) -> str:
     usage = [f"carnac {name}"]
     arguments = [param for param in command.params if param.param_type_name == "argument"]
     options = [param for param in command.params if param.param_type_name == "option"]
-    usage += [param.metavar if param.required else f"[{param.metavar}]" for param in arguments]
+    usage += argument_words(command)
     if options:
         usage.append("[OPTIONS]")
     lines = [f"### {name}", "", text.strip(), "", "```", " ".join(usage), "```", ""]

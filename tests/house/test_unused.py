@@ -11,6 +11,7 @@ SOURCE = ROOT / "src" / "carnac"
 CALLED_BY_OTHERS = {
     "addInPlace": "Spark's AccumulatorParam",
     "authenticate": "pyarrow's ServerAuthHandler",
+    "collect_usage_pieces": "Typer's Command",
     "connection_lost": "asyncio's Protocol",
     "connection_made": "asyncio's Protocol",
     "emit": "logging.Handler",

