@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -185,6 +186,14 @@ def test_a_file_is_not_taken_for_a_datasource(run: Run, args: list[str], said: s
     assert done.code == 2
     assert said in done.err
     assert not run("datasources", "--format", "json").out.strip()
+
+
+def test_a_line_to_paste_keeps_names_with_blanks_whole(cwd: Path, run: Run) -> None:
+    (cwd / "trips.csv").rename(cwd / "my trips.csv")
+    pasted = run("append", "my trips.csv").err.partition("carnac append ")[2]
+    assert shlex.split(pasted) == ["my_trips", "my trips.csv"]
+    lost = run("datasources", "--store", "my store")
+    assert lost.err.strip().endswith("make one with: carnac init 'my store'")
 
 
 def test_a_datasource_is_not_taken_for_a_file(run: Run) -> None:

@@ -85,6 +85,8 @@ def revisions(run: Run, store: Path) -> list[int]:
         (["lookups", "remove", "gone"], 5, "gone"),
         (["lookups", "set", "a", "missing.csv"], 5, "missing.csv"),
         (["quarantine", "quarantine/none"], 5, "quarantine/none"),
+        (["quarantine", "segments"], 5, "no quarantined rows at 'segments'"),
+        (["quarantine", ""], 5, "carnac quarantine lists the folders"),
         (["ingest", "missing.json"], 5, "missing.json"),
         (["ingest", "."], 2, "the name of . says no datasource"),
         (["spec", "check", "missing.json"], 5, "missing.json"),

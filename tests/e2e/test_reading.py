@@ -176,6 +176,9 @@ def test_log_shows_newest_first_and_can_be_paged(run: Run, store: Path) -> None:
     first = run("log", "--limit", "2", "--store", str(store))
     assert [line.split()[0] for line in first.out.splitlines()[2:]] == ["3", "2"]
     assert "carnac log --before 2" in first.err
+    whose = ("log", "--datasource", "flights", "--store", str(store), "--limit")
+    assert "older commits: carnac log --datasource flights --before 3" in run(*whose, "1").err
+    assert run(*whose, "3").err == ""
     older = run("log", "--before", "2", "--store", str(store), "--json").json["commits"]
     assert [commit["revision"] for commit in older] == [1]
     assert older[0]["message"] == f"{len(DAYS[0])} rows"
@@ -230,6 +233,9 @@ def test_tags_name_revisions_and_can_be_moved_and_removed(run: Run, store: Path)
     run("tag", "good", "--at", "2", "--store", str(store))
     assert run("tags", "--store", str(store), "--json").json["tags"][0]["revision"] == 2
     assert "[good]" in run("log", "--store", str(store)).out
+    run("tag", "better", "--at", "2", "--store", str(store))
+    assert "[better, good]" in run("log", "--store", str(store)).out
+    run("tag", "better", "--remove", "--store", str(store))
     run("tag", "good", "--remove", "--store", str(store))
     assert run("tags", "--store", str(store), "--json").json["tags"] == []
 

@@ -15,6 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import ContextVar
 from hashlib import sha256
 from http import HTTPStatus
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from carnac.api.problems import Refused
@@ -225,5 +226,5 @@ def require(needed: Permission, user: User | None = None) -> None:
         raise Refused(
             HTTPStatus.FORBIDDEN,
             f"user {short(user.name)} may {user.permission.word}, and this needs {needed.word}; an operator changes it "
-            f"with: carnac users set {user.name} --may {needed.word}",
+            f"with: carnac users set {quote(user.name)} --may {needed.word}",
         )

@@ -23,6 +23,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Generic, TypeVar
 from urllib.parse import urlsplit
 
@@ -404,7 +405,9 @@ def open_files(metadata: MetadataStore, settings: Settings) -> DeepStorage:
 
 def no_store(name: str) -> NotFound:
     """Return the error for a store that is not there."""
-    return NotFound(f"there is no store at {name}; make one with: carnac init {name}", store=name)
+    return NotFound(
+        f"there is no store at {name}; make one with: carnac init {quote(name)}", store=name
+    )
 
 
 def process_name() -> str:

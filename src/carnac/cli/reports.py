@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from carnac.cli.output import Output
@@ -16,7 +18,7 @@ from carnac.cli.tables import (
 from carnac.core.json_form import some_of
 from carnac.core.log.commits import CommitSummary
 from carnac.core.texts import cut
-from carnac.ports import JobReport, RejectedRows
+from carnac.ports import JobReport, RejectedRows, Tag
 
 if TYPE_CHECKING:
     from carnac.specs.ingest.spec import IngestSpec
@@ -111,21 +113,24 @@ def _print_rejected(output: Output, rejected: RejectedRows) -> None:
         )
 
 
-def print_log(output: Output, commits: tuple[CommitSummary, ...], tags: dict[int, str]) -> None:
-    """Print commits as a table."""
+def print_log(output: Output, commits: Sequence[CommitSummary], tags: Iterable[Tag]) -> None:
+    """Print commits as a table, each with its tags."""
+    names: dict[int, list[str]] = defaultdict(list)
+    for tag in tags:
+        names[tag.revision].append(tag.name)
     columns = columns_of(
         "revision# | time (UTC)! | kind | datasource | segments# | rows# | size# | message"
     )
-    output.table(columns, [_log_row(commit, tags) for commit in commits])
+    output.table(columns, [_log_row(commit, names[commit.revision]) for commit in commits])
 
 
-def _log_row(commit: CommitSummary, tags: dict[int, str]) -> list[str]:
+def _log_row(commit: CommitSummary, tags: Sequence[str]) -> list[str]:
     names = [item.datasource for item in commit.datasources] + [
         f"lookup {name}" for name in commit.lookups
     ]
     moves_only = bool(commit.offsets) and not any(item.segments for item in commit.datasources)
     told = commit.message or (f"position of {commit.writer}, no rows" if moves_only else "")
-    tag_text = f"[{tags[commit.revision]}] " if commit.revision in tags else ""
+    tag_text = f"[{', '.join(tags)}] " if tags else ""
     return [
         str(commit.revision),
         second_ms(commit.at_ms),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from shlex import quote
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -65,7 +66,7 @@ class Stream:
         if not position.keys() <= set(names):
             raise Invalid(
                 f"writer '{self.writer}' has a position in {_listed(position)}, and this stream reads {_listed(names)};"
-                f" stream under another name, or forget the position (carnac streams forget {self.writer})",
+                f" stream under another name, or forget the position (carnac streams forget {quote(self.writer)})",
                 writer=self.writer,
             )
         self.is_over = False

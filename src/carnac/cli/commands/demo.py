@@ -116,7 +116,7 @@ def _summarise(story: Story) -> None:
     )
     corrected = story.revisions["corrected"]
     for args in (
-        ("sql", f'"{question}"'),
+        ("sql", question),
         ("diff", str(corrected - 1), str(corrected)),
         ("segments", "flights", "--interval", "2013-11-15/P2D"),
     ):

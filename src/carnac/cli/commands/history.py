@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Annotated
 
 import typer
@@ -43,8 +44,9 @@ def log(
     """List the commits, newest first."""
     session = session_of(ctx)
     with session.open_store() as store:
-        commits = store.log(datasource=datasource, before=before, limit=limit)
-        tags = {tag.revision: tag.name for tag in store.tags()}
+        found = store.log(datasource=datasource, before=before, limit=limit + 1)
+        tags = store.tags()
+    commits = found[:limit]
     if session.output.is_json:
         session.output.json({"commits": to_json(commits)})
         return
@@ -56,8 +58,9 @@ def log(
         session.output.note(
             f"there is no commit{which}{'' if before is None else f' before {before}'}"
         )
-    elif len(commits) == limit and commits[-1].revision > 1:
-        session.output.note(f"older commits: carnac log --before {commits[-1].revision}")
+    elif len(found) > limit:
+        which = "" if datasource is None else f" --datasource {shlex.quote(datasource)}"
+        session.output.note(f"older commits: carnac log{which} --before {commits[-1].revision}")
 
 
 @command("show", panel=LOOK, examples=["carnac show 3", "carnac show january --json"])

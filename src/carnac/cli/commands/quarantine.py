@@ -85,13 +85,15 @@ def _load(storage: DeepStorage, path: str) -> pa.Table:
     import pyarrow.parquet as pq
 
     tables = []
-    for file in storage.list_files(path.strip("/")):
+    folder = path.strip("/")
+    is_of_rows = folder.partition("/")[0] == PREFIX  # other files of the store are no rejected rows
+    for file in storage.list_files(folder) if is_of_rows else ():
         if file.path.endswith(".parquet"):
             with storage.open_read(file.path) as stream:
                 tables.append(pq.read_table(stream))
     if not tables:
         raise NotFound(
-            f"there are no quarantined rows at {path}; carnac quarantine lists the folders",
+            f"there are no quarantined rows at '{path}'; carnac quarantine lists the folders",
             path=path,
         )
     return pa.concat_tables(tables, promote_options="default")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from shlex import join, quote
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -141,7 +142,7 @@ def ingest(
         job_progress(session, opening=STARTING) as on_progress,
     ):
         outcome = store.ingest(loaded, message=message, on_progress=on_progress, **allowed)
-    _print_ingested(session, outcome, loaded, f"--spec {source} ")
+    _print_ingested(session, outcome, loaded, ["--spec", source])
 
 
 def _ingest_files(
@@ -164,7 +165,8 @@ def _ingest_files(
         )
     if len(paths) > 1 and paths[0].isidentifier() and not Path(paths[0]).exists():
         raise Invalid(
-            f"'{paths[0]}' is no file; ingest takes files first: carnac ingest {paths[1]} --datasource {paths[0]}"
+            f"'{paths[0]}' is no file; ingest takes files first: carnac ingest "
+            f"{quote(paths[1])} --datasource {paths[0]}"
         )
     name = datasource or datasource_of(paths[0])
     plans: list[LoadPlan] = []
@@ -191,10 +193,12 @@ def _ingest_files(
                 )
 
         outcome = ask_and_load(session, time, load)
-    _print_ingested(session, outcome, plans[-1].spec, "")
+    _print_ingested(session, outcome, plans[-1].spec, [])
 
 
-def _print_ingested(session: Session, outcome: WriteOutcome, spec: IngestSpec, how: str) -> None:
+def _print_ingested(
+    session: Session, outcome: WriteOutcome, spec: IngestSpec, how: list[str]
+) -> None:
     """Print what was done, and once that so few rows need no Spark."""
     if session.output.is_json:
         session.output.json(outcome_json(outcome, spec))
@@ -202,9 +206,9 @@ def _print_ingested(session: Session, outcome: WriteOutcome, spec: IngestSpec, h
     print_ingest(session.output, outcome, spec)
     if outcome.report is None or not outcome.report.is_for_append or spec.input.type != "files":
         return
-    files = " ".join(spec.input.paths)
+    words = join([spec.datasource, *how, *spec.input.paths])
     session.output.note(
-        f"so few rows need no Spark: carnac append {spec.datasource} {how}{files} would have done the same at once"
+        f"so few rows need no Spark: carnac append {words} would have done the same at once"
     )
 
 
@@ -374,7 +378,7 @@ def revert(
     )
     if undone.offsets:
         session.output.note(
-            f"the position of {undone.writer} stays: its rows are not read again (carnac streams)"
+            f"the position of {undone.writer} stays: its rows are not read again (carnac streams list)"
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 from collections.abc import Callable
@@ -103,7 +104,7 @@ class Story:
 
     def command_line(self, *args: str) -> str:
         """Return the line that a user would paste."""
-        return " ".join([program(), *args, "--store", str(self.folder / "store")])
+        return f"{program()} {shlex.join([*args, '--store', str(self.folder / 'store')])}"
 
     def _load(self) -> tuple[pa.Table, DemoFiles]:
         flights = load_flights()
@@ -169,7 +170,7 @@ class Story:
             with job_progress(self.session) as on_progress:
                 return store.ingest(spec, message=messages[name], on_progress=on_progress)
 
-        command = self.command_line("ingest", *args, "-m", f'"{messages[name]}"')
+        command = self.command_line("ingest", *args, "-m", messages[name])
         outcome = self._step(title, command, run, _ingested)
         self.revisions[name] = _revision_of(outcome)
         if outcome.report is not None:
@@ -178,7 +179,7 @@ class Story:
     def _read(self, store: Store, flights: pa.Table) -> None:
         self._step(
             "Ask the same question at four revisions",
-            self.command_line("sql", f'"{" ".join(MONTHS_SQL.split())}"', "--at", "1"),
+            self.command_line("sql", " ".join(MONTHS_SQL.split()), "--at", "1"),
             lambda: self._side_by_side(store),
         )
         self._step("Look at the log", self.command_line("log"), lambda: self._log(store))
@@ -220,7 +221,7 @@ class Story:
 
     def _log(self, store: Store) -> None:
         if not self.output.is_json:
-            print_log(self.output, store.log(), {tag.revision: tag.name for tag in store.tags()})
+            print_log(self.output, store.log(), store.tags())
 
     def _check(self, store: Store, flights: pa.Table) -> None:
         self.checks = compare_counts(
@@ -291,8 +292,9 @@ def program() -> str:
     if found is not None and Path(found) == script:
         return "carnac"
     if script.is_file():
-        return os.path.relpath(script) if script.is_relative_to(Path.cwd()) else str(script)
-    return f"{sys.executable} -m carnac"
+        near = script.is_relative_to(Path.cwd())
+        return shlex.quote(os.path.relpath(script) if near else str(script))
+    return f"{shlex.quote(sys.executable)} -m carnac"
 
 
 def _ingested(outcome: WriteOutcome) -> str:

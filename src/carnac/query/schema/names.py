@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from carnac.core.segments.segment import TIME_COLUMN, ColumnType
@@ -71,7 +72,7 @@ class Names:
         """
         lookups = self._catalog.lookups()
         if name not in lookups:
-            remedy = f"; make it with carnac lookups set {name} FILE"
+            remedy = f"; make it with carnac lookups set {quote(name)} FILE"
             raise NotFound(
                 f"there is no lookup '{name}'{did_you_mean(name, sorted(lookups)) or remedy}",
                 lookup=name,
