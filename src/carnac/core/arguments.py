@@ -14,13 +14,22 @@ from reprlib import Repr
 from types import FunctionType
 from typing import NamedTuple, TypeGuard, TypeVar
 
-from carnac.core.texts import MESSAGE_MAX, WHOLE_MAX, check_keepable, check_name, check_text
+from carnac.core.texts import (
+    KEY_MAX,
+    MESSAGE_MAX,
+    NAME_MAX,
+    WHOLE_MAX,
+    check_keepable,
+    check_name,
+    check_text,
+)
 from carnac.errors import Invalid
 
 Kind = TypeVar("Kind", bound=type)
 
-_MADE = frozenset({"batch", "holder"})
-"""Names that are given to something new. All others are of what is there, perhaps from before names were checked."""
+_MADE: Mapping[str, int] = {"batch": KEY_MAX, "holder": NAME_MAX}
+"""Names that are given to something new, and how long they may be. All others are of what is there, perhaps from before
+names were checked. A batch may be made of the id of a task."""
 _IDS = frozenset({"task_id"})
 """Names that are taken as they are: a task of any id can be cancelled."""
 _SAID = frozenset({"message", "reason"})
@@ -78,7 +87,7 @@ def _check_texts(name: str, value: object, what: str) -> None:
     """Refuse texts that cannot be kept, in lists as well. Readers of mappings check the texts in them."""
     if isinstance(value, str):
         if name in _MADE:
-            check_name(value, what)
+            check_name(value, what, limit=_MADE[name])
         elif name in _SAID:
             check_text(value, what, limit=MESSAGE_MAX)
         elif name not in _IDS:

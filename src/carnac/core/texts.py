@@ -47,6 +47,15 @@ def check_name(value: str, what: str, *, limit: int = NAME_MAX) -> str:
     return _checked(value, what, _NOT_IN_NAMES, limit)
 
 
+UNFIT = "must not hold '/' or outer spaces, nor be '.' or '..'"
+"""What a name that `is_fit` refuses is told."""
+
+
+def is_fit(name: str) -> bool:
+    """Whether a name can be a part of a URL's path, where clients take `.` and `..` out."""
+    return name == name.strip() and "/" not in name and name not in {".", ".."}
+
+
 def check_text(value: str, what: str, *, limit: int | None = None) -> str:
     """Return a free text as it is; it may have tabs and line ends.
 

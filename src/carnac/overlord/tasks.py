@@ -24,6 +24,7 @@ from carnac.core.tasks.events import (
 from carnac.core.tasks.leadership import Leadership
 from carnac.core.tasks.machine import OVERLORD
 from carnac.core.tasks.model import Attempt, Task, TaskState
+from carnac.core.texts import NAME_MAX
 from carnac.core.time.intervals import format_ms
 from carnac.core.time.leases import is_over
 from carnac.errors import NotFound
@@ -235,7 +236,8 @@ class TaskService(Waiting):
         self._metadata.close()
 
     def _new_id(self, task_type: str, datasource: str) -> str:
-        """Return an id as Druid makes them: type, datasource, eight letters, time."""
+        """Return an id as Druid makes them: type, datasource (the beginning of a long one), eight letters, time."""
         digest = hashlib.sha256(self._ids.new_id().encode()).digest()
         letters = "".join(chr(ord("a") + byte % 26) for byte in digest[:8])
-        return f"{task_type}_{datasource}_{letters}_{format_ms(self._clock.now_ms())}"
+        rest = f"_{letters}_{format_ms(self._clock.now_ms())}"
+        return f"{task_type}_{datasource}"[: NAME_MAX - len(rest)] + rest

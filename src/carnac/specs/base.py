@@ -27,7 +27,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
-from carnac.core.texts import check_name, check_nested
+from carnac.core.texts import UNFIT, check_name, check_nested, is_fit
 from carnac.core.time.intervals import Interval, parse_instant, parse_interval
 from carnac.errors import Invalid
 
@@ -116,8 +116,8 @@ def check_datasource(name: str) -> str:
         check_name(name, "dataSource")
     except Invalid as error:
         raise problem(error.message) from None
-    if name != name.strip() or any(c in name for c in "/\n\r\t"):
-        raise problem("dataSource must not hold '/', tabs, line breaks or outer spaces")
+    if not is_fit(name):
+        raise problem(f"dataSource {UNFIT}")
     return name
 
 

@@ -198,6 +198,11 @@ class TestOthers:
             ({"type": "index_hadoop"}, "submit index_parallel"),
             ({"type": "clean"}, "dataSource"),
             ({"type": "clean", "dataSource": "w", "id": "a/b"}, "must not hold '/'"),
+            ({"type": "clean", "dataSource": "w", "id": ".."}, "nor be '.' or '..'"),
+            (
+                {"type": "index", "spec": {"dataSource": "w", "input": "a.json"}, "context": [1]},
+                "context: must be",
+            ),
             ({"type": "kill", "dataSource": "w", "interval": "soon"}, "interval"),
         ],
         ids=str,

@@ -18,7 +18,7 @@ NATIVE: list[tuple[dict[str, Any], str]] = [
     ({"dataSource": 3}, "wrong spec: dataSource: must be text, not 3"),
     (
         {"dataSource": "a/b"},
-        "wrong spec: dataSource must not hold '/', tabs, line breaks or outer spaces",
+        "wrong spec: dataSource must not hold '/' or outer spaces, nor be '.' or '..'",
     ),
     ({"mode": "overwrite"}, "wrong spec: mode: 'overwrite' is not one of append, replace"),
     ({"mod": "append"}, "wrong spec: mod: unknown field; did you mean 'mode'?"),

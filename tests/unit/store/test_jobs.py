@@ -11,6 +11,7 @@ import pytest
 
 from carnac.core.locks.model import LockState
 from carnac.core.tasks.model import Task, TaskState
+from carnac.core.texts import NAME_MAX
 from carnac.errors import Invalid, NotFound, Unavailable
 from carnac.overlord import Lockbox, TaskService
 from carnac.overlord.attempt import run_attempt
@@ -164,6 +165,18 @@ def test_a_task_with_the_id_of_a_forgotten_one_does_its_work(office: Office) -> 
         assert not office.run(task)["isReplay"]
         assert [one.task_id for one in office.tasks.trim(retention_ms=0)] == ["weekly"]
     assert ids(office.store) == [1, 2]
+
+
+def test_the_longest_names_are_taken(office: Office) -> None:
+    """An id is made of the datasource's name, and a batch of the id."""
+    block = {**ingestion((1, 1)), "dataSource": "d" * NAME_MAX}
+    made = office.submit(type="index_parallel", spec=block)
+    assert office.run(made)["rowStats"]["written"] == 1
+    given = "x" * NAME_MAX
+    deleted = office.submit(type="delete", id=given, dataSource="d" * NAME_MAX, interval=DAY)
+    assert office.run(deleted)["segmentsDropped"] == 1
+    with pytest.raises(Invalid, match="id has 256 characters"):
+        office.submit(type="delete", id=f"{given}x", interval=DAY)
 
 
 def _run_and_die(office: Office, task: Task) -> None:

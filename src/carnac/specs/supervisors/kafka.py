@@ -13,6 +13,7 @@ from typing import Any
 
 from carnac.core.streams.partitions import Partition
 from carnac.core.tasks.context import parse_task_context
+from carnac.core.texts import UNFIT, is_fit
 from carnac.core.time.intervals import parse_instant
 from carnac.core.time.periods import HOUR_MS, SECOND_MS, parse_period
 from carnac.errors import Invalid
@@ -356,12 +357,10 @@ def _checked_id(given: object, load: IngestSpec | None, problems: list[Problem])
     name = given if given is not None else "" if load is None else load.datasource
     if load is None and given is None:
         return ""
-    if not isinstance(name, str) or not name or len(name) > ID_MAX or name != name.strip():
-        problems.append(
-            Problem("id", f"must be a text of 1 to {ID_MAX} characters without outer spaces")
-        )
-    elif any(letter in name for letter in "/\n\r\t"):
-        problems.append(Problem("id", "must not hold '/', tabs or line breaks"))
+    if not isinstance(name, str) or not name or len(name) > ID_MAX:
+        problems.append(Problem("id", f"must be a text of 1 to {ID_MAX} characters"))
+    elif not is_fit(name):
+        problems.append(Problem("id", UNFIT))
     return str(name)
 
 

@@ -17,6 +17,7 @@ from pydantic import Field, field_validator, model_validator
 from carnac.core.compaction.plan.group_records import group_from_json, target_from_json
 from carnac.core.compaction.plan.groups import CompactionGroup, CompactionTarget
 from carnac.core.tasks.model import SELECTED
+from carnac.core.texts import UNFIT, is_fit
 from carnac.errors import Invalid
 from carnac.specs.base import IntervalField, SpecModel, Texts, check_texts, named, problem
 from carnac.specs.druid.fields import INSTEAD
@@ -80,8 +81,8 @@ class TaskSpec(SpecModel):
     @field_validator("task_id", "group_id")
     @classmethod
     def _check_id(cls, value: str | None) -> str | None:
-        if value is not None and (value != value.strip() or any(c in value for c in "/\n\r\t")):
-            raise problem("must not hold '/', tabs, line breaks or outer spaces")
+        if value is not None and not is_fit(value):
+            raise problem(UNFIT)
         return value
 
 
@@ -373,7 +374,9 @@ def _load_ingest(value: Mapping[str, object]) -> IngestTask:
         if rest.get("type") == "replace":
             rest["type"] = "index_parallel"
         spec = load_spec(rest)
-    context = {**spec.context, **(_context(head) or {})}
+    context = head.get("context", {})
+    if isinstance(context, Mapping):
+        context = {**spec.context, **context}
     native = {**head, "type": value["type"], "spec": spec, "context": context}
     return validated(IngestTask, native, Findings())
 
