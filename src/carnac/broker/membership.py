@@ -143,6 +143,7 @@ class Membership:
 
     def _require_same_log(self) -> None:
         if self._is_restored:
+            self.loop.halt(RESTORED)
             raise Unavailable(RESTORED)
 
     def _move(self, revision: int) -> None:

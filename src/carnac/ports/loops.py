@@ -108,6 +108,7 @@ class Loop:
         self._turned_at_ms: int | None = None
         self._failure = ""
         self._failures = 0
+        self._halt = ""
 
     def start(self) -> None:
         """Go round in a daemon thread, until `stop`. Idempotent."""
@@ -161,6 +162,10 @@ class Loop:
             if thread.is_alive():
                 self._log.warning("a round of the loop '%s' is broken off", self.name)
 
+    def halt(self, reason: str) -> None:
+        """Count from now on as one that does not turn, for a reason that only another process can mend."""
+        self._halt = reason
+
     def is_stopping(self) -> bool:
         """Say whether it is to end: a round that takes long asks, and leaves the rest to the next process."""
         return self._is_stopping
@@ -171,6 +176,8 @@ class Loop:
         thread, turned_at_ms = self._thread, self._turned_at_ms
         if thread is None or self._is_stopping:
             return None
+        if self._halt:
+            return self._halt
         said = f"; its last round failed: {self._failure}" if self._failure else ""
         if not thread.is_alive():
             return f"the {self.name} loop has ended{said}"

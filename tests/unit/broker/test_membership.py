@@ -62,7 +62,8 @@ def test_a_broker_beneath_which_the_metadata_were_restored_answers_nothing(
     if not has_historicals:
         for line in served.lines:
             served.kill(line)
-    queries = served.open_broker().queries
+    broker = served.open_broker()
+    queries = broker.queries
     ask = statement("SELECT count(*) AS c FROM events")
     append_day(served.store, 9)
     until(lambda: rows_of(queries.run(ask)) == [{"c": 3 * 24}], "the newest revision")
@@ -76,5 +77,7 @@ def test_a_broker_beneath_which_the_metadata_were_restored_answers_nothing(
             return "restored" in error.message
         return False
 
+    assert [loop.trouble for loop in broker.loops] == [None] * len(broker.loops)
     until(is_refused, "the refusal")
+    assert "restored" in str([loop.trouble for loop in broker.loops])
     assert rows_of(served.open_broker().queries.run(ask)) == [{"c": 3 * 24}]
