@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from carnac.bootstrap.store import open_files, open_records
+from carnac.cli.commands.cluster.rules import HISTORY_SHOWN
 from carnac.clock import SystemClock
 from carnac.config import Settings
 from carnac.flight import FlightServer
@@ -131,8 +133,20 @@ class TestRules:
         assert list(shown) == ["flights", "_default"]
         (change,) = run("rules", "show", "--history", "--json").json["changes"]
         assert (change["datasource"], change["comment"]) == ("flights", "a month is enough")
+        told = run("rules", "show", "--history")
+        assert re.search(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  flights  ", told.out, re.MULTILINE)
+        assert told.err == ""
         assert run("rules", "set", "flights", "[]").out == "flights has no rules of its own now\n"
         assert list(run("rules", "show", "--json").json["rules"]) == ["_default"]
+
+    def test_a_history_that_is_not_all_says_so(self, run: Run, store: Path) -> None:
+        metadata = open_records(settings=Settings(store=str(store)), clock=SystemClock())
+        for number in range(HISTORY_SHOWN + 1):
+            metadata.put_rules("flights", None, author="", comment=f"{number}")
+        metadata.close()
+        told = run("rules", "show", "--history")
+        assert len(told.out.splitlines()) == HISTORY_SHOWN + 2
+        assert f"the newest {HISTORY_SHOWN} changes; a coordinator has all" in told.err
 
     def test_those_that_somebody_has_broken_are_left_out(self, run: Run, store: Path) -> None:
         metadata = open_records(settings=Settings(store=str(store)), clock=SystemClock())

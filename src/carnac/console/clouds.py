@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from carnac.console.looks import FONT, chart_head, color, layer
+from carnac.console.looks import FONT, HOURS, chart_head, color, layer
 from carnac.console.png import encode_png
 from carnac.core.words import counted
 from carnac.errors import Invalid
@@ -220,7 +220,7 @@ def _frame(cloud: Cloud, low: int, high: int) -> Chart:
         "title": "start of the segment's interval",
         "axis": {
             "titleFontSize": 12, "titleColor": "#444", "labelColor": "#444",
-            "labelFontSize": 11.5, "grid": False, "domainColor": "#999",
+            "labelFontSize": 11.5, "grid": False, "domainColor": "#999", "format": HOURS,
         },
     }  # fmt: skip
     x = {"field": "server", "type": "quantitative", "scale": {"nice": False}, "axis": axis}

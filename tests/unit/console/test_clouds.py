@@ -102,6 +102,7 @@ def test_a_chart_names_few_servers_and_points_out_what_it_is_told() -> None:
     svg = render_chart(chart, ".svg").decode()
     assert "data:image/png;base64," in svg
     assert ">s0<" in svg
+    assert ">02:00<" in svg
     assert "replaced" in svg
     with pytest.raises(Invalid, match="nothing to draw"):
         draw_cloud(cloud_of([], []), title="t", subtitle="")

@@ -123,7 +123,7 @@ def why(
 
 
 def _print_why(output: Output, found: WhyReport) -> None:
-    columns = columns_of("revision# | published | kind")
+    columns = columns_of("revision# | time (UTC)! | kind")
     columns += [Column(name) for name in found.groups]
     columns += [Column(f"{name} by", is_number=True) for name in found.numbers]
     columns.append(Column("message"))

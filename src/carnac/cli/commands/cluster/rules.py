@@ -13,7 +13,8 @@ import typer
 from carnac.cli.app import RUN, add_group, command, session_of
 from carnac.cli.completion.values import complete_datasource
 from carnac.cli.options import Message, argument, flag
-from carnac.cli.tables import Column, columns_of
+from carnac.cli.tables import columns_of, second_ms
+from carnac.core.json_form import some_of
 from carnac.core.json_text import parse_json
 from carnac.core.texts import at_most, short
 from carnac.core.time.intervals import format_ms
@@ -70,7 +71,7 @@ def show(
     metadata = _open(ctx)
     try:
         if has_history:
-            _show_history(output, metadata.rule_history(datasource, limit=HISTORY_SHOWN))
+            _show_history(output, metadata.rule_history(datasource, limit=HISTORY_SHOWN + 1))
             return
         rules = _rules_of(output, metadata, datasource)
         _warn_of_unknown(output, metadata, datasource)
@@ -84,18 +85,27 @@ def show(
     )
 
 
-def _show_history(output: Output, changes: Sequence[RuleChange]) -> None:
-    titles = ("at", "datasource", "author", "comment", "rules")
+def _show_history(output: Output, found: Sequence[RuleChange]) -> None:
+    changes = found[:HISTORY_SHOWN]
+    if len(found) > len(changes):
+        output.note(
+            f"the newest {HISTORY_SHOWN} changes; a coordinator has all: GET "
+            "/druid/coordinator/v1/rules/history?count=1000"
+        )
+    if output.is_json:
+        listed = [
+            {"at": format_ms(one.at_ms), **some_of(one, "datasource author comment rules")}
+            for one in changes
+        ]
+        output.json({"changes": listed})
+        return
     rows = [
-        [format_ms(one.at_ms), one.datasource, one.author, one.comment, one.rules]
+        [second_ms(one.at_ms), one.datasource, one.author, one.comment, one.rules]
         for one in changes
     ]
-    if output.is_json:
-        output.json({"changes": [dict(zip(titles, row, strict=True)) for row in rows]})
-    else:
-        output.table([Column(title) for title in titles], rows)
-        if not rows:
-            output.note("no rules have been set; carnac rules set sets some")
+    output.table(columns_of("time (UTC)! | datasource | author | comment | rules"), rows)
+    if not rows:
+        output.note("no rules have been set; carnac rules set sets some")
 
 
 @command(
