@@ -68,8 +68,15 @@ def test_a_wrong_spec_is_refused_with_its_place(overlord: Overlord) -> None:
     wrong = {**SPEC, "tuningConfig": {"partitionsSpec": {"type": "x"}}}
     code, why = refused(overlord.http.post(f"{V1}/config/datasources/events", json=wrong))
     assert (code, "tuningConfig.partitionsSpec: type 'x' is not one of" in why) == (400, True)
-    answer = overlord.http.post(f"{V1}/config/datasources/others", json=SPEC)
+
+
+@pytest.mark.parametrize("body", [SPEC, {"type": "autocompact", "spec": SPEC}], ids=repr)
+def test_a_spec_of_another_datasource_than_the_path_names_is_refused(
+    overlord: Overlord, body: dict[str, object]
+) -> None:
+    answer = overlord.http.post(f"{V1}/config/datasources/others", json=body)
     assert refused(answer) == (400, "the path names the datasource 'others', the body 'events'")
+    assert ok(overlord.http.get(f"{V1}/config/datasources")) == {"compactionConfigs": []}
 
 
 def test_progress_is_told_in_bytes_segments_and_time_chunks(

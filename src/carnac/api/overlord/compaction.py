@@ -80,11 +80,11 @@ def make_router(service: CompactionService, *, admission: Admission, task_slots:
         openapi_extra=body_shown("object", _EXAMPLE),
     )
     def put(datasource: DatasourceName, body: JsonObject) -> dict[str, bool]:
-        if body.get("dataSource", datasource) != datasource:
-            raise Invalid(
-                f"the path names the datasource {short(datasource)}, the body {short(body['dataSource'])}"
-            )
-        service.put_spec(admission.admit_compaction({**body, "dataSource": datasource}))
+        spec = admission.admit_compaction({"dataSource": datasource, **body})
+        if spec.datasource != datasource:  # also that of a supervisor's envelope
+            named = f"the path names the datasource {short(datasource)}, the body"
+            raise Invalid(f"{named} {short(spec.datasource)}")
+        service.put_spec(spec)
         return {"success": True}
 
     @router.delete(

@@ -15,6 +15,7 @@ from carnac.core.time.intervals import (
     ETERNITY,
     Interval,
     IntervalSet,
+    interval_set,
     parse_instant,
     parse_interval,
 )
@@ -62,6 +63,18 @@ def test_few_rows_of_many_years_are_one_group_whatever_they_are_cut_into(granula
     (task,) = made.tasks
     (group,) = task.groups
     assert (group.interval, task.segments_out) == (parse_interval("1970-01-01/2026-11-01"), 200)
+
+
+def test_what_a_deletion_left_of_a_segment_is_divided_around_what_it_took() -> None:
+    month = parse_interval("2026-03-01/2026-04-01")
+    whole = segment("a", "2026-03-01/2026-04-01", chunk=month, count=10_000)
+    shown = (parse_interval("2026-03-01/2026-03-04"), parse_interval("2026-03-29/2026-04-01"))
+    how = CompactionSettings(
+        target=CompactionTarget(segment_granularity="DAY"), task_cost_max=10 * MIB
+    )
+    made = plan(replace(whole, pieces=shown), how=how)
+    planned = IntervalSet(tuple(one.interval for one in made.chunks))
+    assert planned == interval_set(shown)
 
 
 def test_what_has_no_segments_is_in_no_part() -> None:
