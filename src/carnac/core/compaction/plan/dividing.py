@@ -71,14 +71,13 @@ class _Divider:
         return interval_set(
             self._granularity.buckets_over(piece)
             for one in chunk.segments
-            if (piece := Interval(one.start_ms, one.end_ms).intersect(chunk.interval)) is not None
+            for shown in one.shown()
+            if (piece := shown.intersect(chunk.interval)) is not None
         )
 
     def _halves(self, region: Interval, among: Sequence[PlanSegment]) -> Iterator[TimeChunk]:
         """Yield a region whole if it costs no more than a task may, else each half."""
-        mine = [
-            one for one in among if one.start_ms < region.end_ms and region.start_ms < one.end_ms
-        ]
+        mine = [one for one in among if any(piece.overlaps(region) for piece in one.shown())]
         if not mine:
             return
         middle_ms = self._granularity.bucket((region.start_ms + region.end_ms) // 2).start_ms

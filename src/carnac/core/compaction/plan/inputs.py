@@ -47,6 +47,7 @@ class PlanSegment:
         chunk: The live time chunk that it is visible in; None where the timeline is a mere list of segments.
         revision: Of the commit that made it visible here.
         is_part: Other time chunks may show other parts of the segment.
+        pieces: What is visible of it, where something between its ends is not; empty: all between them is.
     """
 
     segment_id: str
@@ -58,6 +59,11 @@ class PlanSegment:
     revision: int = 0
     layout: SegmentLayout = PLAIN
     is_part: bool = False
+    pieces: tuple[Interval, ...] = ()
+
+    def shown(self) -> tuple[Interval, ...]:
+        """Return the time in which something of it is visible, in order."""
+        return self.pieces or (Interval(self.start_ms, self.end_ms),)
 
 
 def plan_segments(visible: Iterable[VisibleSegment]) -> list[PlanSegment]:
@@ -68,6 +74,7 @@ def plan_segments(visible: Iterable[VisibleSegment]) -> list[PlanSegment]:
         segment, entry = item.segment, item.entry
         size_bytes, rows = segment.size_bytes, segment.rows
         start_ms, end_ms = entry.span.start_ms, entry.span.end_ms
+        pieces: tuple[Interval, ...] = ()
         if entry.clip is not None:
             pieces = entry.clip.intervals
             start_ms, end_ms = pieces[0].start_ms, pieces[-1].end_ms
@@ -86,6 +93,7 @@ def plan_segments(visible: Iterable[VisibleSegment]) -> list[PlanSegment]:
                 revision=entry.added_revision,
                 layout=layouts.setdefault(layout, layout),
                 is_part=entry.clip is not None,
+                pieces=pieces if len(pieces) > 1 else (),
             )
         )
     return found

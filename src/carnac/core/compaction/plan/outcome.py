@@ -176,4 +176,5 @@ def _part(segment: PlanSegment, piece: Interval, chunk: Interval | None) -> Plan
         rows=-(-segment.rows * piece.duration_ms // length_ms),
         chunk=chunk,
         is_part=segment.is_part or piece.duration_ms < length_ms,
+        pieces=(),
     )
