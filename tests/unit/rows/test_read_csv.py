@@ -119,6 +119,16 @@ def test_header_that_names_a_column_twice() -> None:
         load_bytes("t,a,a\n1,2,3\n", KINDS, file_format=CsvFormat())
 
 
+def test_columns_that_the_header_names_itself() -> None:
+    given = CsvFormat(columns=("t", "a", "a_1"), skip_header_rows=1)
+    kinds = {"a": "string", "a_1": "string"}
+    for header in ("t,a,a_1", "t,a,a"):
+        found = load_bytes(f"{header}\n1,x,y\n", kinds, file_format=given)
+        assert found.rows == [{"__time": 1, "a": "x", "a_1": "y"}]
+    with pytest.raises(Invalid, match="header of inline: is t, a_1, a, and columns were named by"):
+        load_bytes("t,a_1,a\n1,x,y\n", kinds, file_format=given)
+
+
 def test_lines_that_end_with_cr_alone() -> None:
     with pytest.raises(Invalid, match="lines of inline: end with CR alone; convert them to LF"):
         load_bytes("t,a\r1,2\r", KINDS, file_format=CsvFormat())

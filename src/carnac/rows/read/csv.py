@@ -248,7 +248,7 @@ class Header:
 
     def _check(self, named: tuple[str, ...]) -> None:
         """Refuse a header that shares names with the one that the columns were made of, but is another one."""
-        if named != self._expected and set(named) & set(self.columns):
+        if named not in {self._expected, self._columns} and set(named) & set(self.columns):
             raise Invalid(
                 f"the header of {self._name} is {', '.join(named)}, and columns were named by"
                 f" {', '.join(self._expected)}; load it with a spec that has columns of its own",
