@@ -21,13 +21,45 @@ Scope = list[tuple[str, Columns]]
 Scopes = Sequence[Scope]
 """From the inside to the outside."""
 _PASSING = frozenset(
+    {"OPERATOR_COALESCE", "OPERATOR_TRY", "ARRAY_CONSTRUCTOR", "ARRAY_EXTRACT", "ARRAY_SLICE"}
+)
+"""Operators that give a value that they are given, or a list of such."""
+_SPENDING = frozenset(
     [
-        *("any_value", "arbitrary", "first", "last", "arg_max", "arg_min", "max_by", "min_by"),
-        *("first_value", "last_value", "nth_value", "lag", "lead", "coalesce", "ifnull", "nullif"),
-        *("array_agg", "list", "list_extract", "unnest"),
+        *(
+            "approx_count_distinct",
+            "base64",
+            "bit_length",
+            "count",
+            "count_if",
+            "countif",
+            "hash",
+            "hex",
+        ),
+        *(
+            "len",
+            "length",
+            "list_contains",
+            "list_count",
+            "md5",
+            "octet_length",
+            "row",
+            "sha1",
+            "sha256",
+        ),
+        *(
+            "array_apply",
+            "array_reduce",
+            "array_transform",
+            "list_apply",
+            "list_reduce",
+            "list_transform",
+        ),
+        *("strlen", "struct_extract", "struct_pack", "to_base64", "to_hex", "typeof"),
     ]
 )
-"""Functions that give a value that they are given, or a list of such."""
+"""Functions that make something else of what they are given. Any other gives a sketch if it is given one: where that is
+wrong, an error says so, and a sketch that counts as a value would be counted in silence."""
 
 
 @dataclass(slots=True)
@@ -36,11 +68,11 @@ class ColumnTypes:
 
     Args:
         tables: Columns of datasources, by the identity of the node that names one.
-        made: Types that functions give, by name in lower case.
+        made: Types that functions give, by name in lower case; None: of no column.
     """
 
     tables: Mapping[int, Mapping[str, ColumnType]]
-    made: Mapping[str, ColumnType]
+    made: Mapping[str, ColumnType | None]
     _found: dict[int, ColumnType | None] = field(default_factory=dict)
 
     def is_known(self, node: Node) -> bool:
@@ -54,13 +86,16 @@ class ColumnTypes:
         kind = node.get("class")
         if kind in {"FUNCTION", "WINDOW"}:
             name = str(node["function_name"]).lower()
-            passed = arguments(node)[:1] if name in _PASSING else []
-            return self.made.get(name) or self._first(passed)
+            spends = name in _SPENDING or name in self.made
+            return self.made.get(name) if spends else self._first(arguments(node))
         if kind == "CASE":
             return self._first(
                 [*(one["then_expr"] for one in node["case_checks"]), node["else_expr"]]
             )
-        return self._first(node["children"]) if node.get("type") == "OPERATOR_COALESCE" else None
+        if kind == "CAST":
+            is_blob = str(node["type_expr"].get("type_name")).lower() in {"blob", "bytea"}
+            return self._first([node["child"]]) if is_blob else None
+        return self._first(node["children"]) if node.get("type") in _PASSING else None
 
     def _first(self, nodes: Sequence[Node | None]) -> ColumnType | None:
         """Return the type of the first sketch; other values that stand together may have one type for all of them."""
@@ -111,10 +146,15 @@ class ColumnTypes:
         owner = str(item.get("relation_name") or "").lower()
         replaced = {str(one["key"]).lower(): one["value"] for one in item.get("replace_list") or ()}
         left_out = {str(one).lower() for one in item.get("exclude_list") or ()}
+        renamed = {
+            str(one["key"]["column"]).lower(): str(one["value"]).lower()
+            for one in item.get("rename_list") or ()
+        }
         for alias, columns in scope:
             for name, kind in columns if owner in {"", alias} else ():
                 if name not in left_out:
-                    yield name, self.of(replaced[name]) if name in replaced else kind
+                    shown = self.of(replaced[name]) if name in replaced else kind
+                    yield renamed.get(name, name), shown
 
     def _from(self, node: Node, named: Mapping[str, Columns], scope: Scope, outer: Scopes) -> None:
         kind, columns = node["type"], Columns()
@@ -138,6 +178,8 @@ class ColumnTypes:
                 self._from(node["source"], named, inner, outer)
             rest = [part for key, part in node.items() if key not in {"source", "query"}]
             self._look(rest, named, [inner, scope, *outer])
+            if kind == "TABLE_FUNCTION":
+                columns = [("unnest", self.of(node["function"]))]
         alias = str(node.get("alias") or node.get("table_name") or "").lower()
         scope.append((alias, _renamed(columns, node.get("column_name_alias") or ())))
 

@@ -72,7 +72,6 @@ _DISTRIBUTIONS = {"ds_cdf": "cdf", "ds_histogram": "histogram"}
 _STATE_OF = {**_MERGES, "ds_hll": "hll", "ds_theta": "theta", "ds_quantiles_sketch": "quantiles"}
 _STATE_OF |= {name: function.rpartition("_")[2] for name, function in _SETS.items()}
 _TYPES = {"hll": ColumnType.HLL, "theta": ColumnType.THETA, "quantiles": ColumnType.QUANTILES}
-_MADE = {name: _TYPES[kind] for name, kind in _STATE_OF.items()}
 Taken = Mapping[int, ColumnType | None]
 """Types of the first arguments of calls, by the identity of the call."""
 
@@ -81,6 +80,7 @@ SKETCH_FUNCTIONS = frozenset(
     {*_MERGES, *_BUILDS, *_ESTIMATES, *_SETS, *_QUANTILES, *_RANKS, *_DISTRIBUTIONS}
 )
 """Functions that a query may call besides DuckDB's own, in lower case."""
+_MADE = {name: _TYPES[kind] if (kind := _STATE_OF.get(name)) else None for name in SKETCH_FUNCTIONS}
 
 _OWN = rf"{PREFIX}(?:build|cdf|estimate|histogram|intersect|merge|quantile|rank|subtract)\w*"
 _NAMED = re.compile(
