@@ -42,6 +42,13 @@ def test_many_rows_joined_with_themselves_end_at_a_limit(tmp_path: Path) -> None
         served.close()
 
 
+DOUBLING = "".join(
+    f", t{place} AS (SELECT x FROM t{place - 1} UNION SELECT x FROM t{place - 1})"
+    for place in range(1, 41)
+)
+"""Tables that each read the one before twice: as subqueries they would be a million of millions."""
+
+
 @pytest.mark.parametrize(
     ("sql", "wanted"),
     [
@@ -71,8 +78,9 @@ def test_many_rows_joined_with_themselves_end_at_a_limit(tmp_path: Path) -> None
             "SELECT sum(t.x * b.x + z.x) AS n FROM t, t b, (WITH t AS (SELECT 7 AS x) SELECT t.x FROM t, t q) z",
             99,
         ),
+        (f"WITH t0 AS (SELECT x FROM t){DOUBLING} SELECT sum(x) AS n FROM t40", 3),
     ],
-    ids=["outside", "own query", "before", "within", "nested", "beside", "recursive"],
+    ids=["outside", "own query", "before", "within", "nested", "beside", "recursive", "doubling"],
 )
 def test_a_name_means_the_table_that_is_defined_there(
     tmp_path: Path, sql: str, wanted: int

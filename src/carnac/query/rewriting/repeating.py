@@ -16,21 +16,34 @@ from typing import Any
 from carnac.query.functions import is_volatile
 from carnac.query.syntax import Node, walk
 
+NODES_MAX = 5_000
+"""Nodes of all copies together, which is about a hundred of them: each table of a chain that reads the one before twice
+doubles what there is.
+"""
+
 
 def inline_repeated(statement: Node) -> None:
     """Replace, in place, references to common tables that stand more than once where some LIMIT has no order.
 
     Tables that recur, that depend on chance, or of which a LIMIT takes some rows stay as they are: two places would not
-    show the same.
+    show the same. Those whose copies would be too many are computed once.
     """
     if not any(_stops_early(one) for one in walk(statement["node"])):
         return
     tables = _common_tables(statement)
     _tell_apart(tables)
+    left = NODES_MAX
     for table in tables:
-        if len(table.places) > 1 and table.entry is not None and _may_repeat(table):
-            for place in table.places:
-                _inline(place, table.entry["value"]["aliases"], table.entry["value"]["query_node"])
+        if len(table.places) < 2 or table.entry is None or not _may_repeat(table):
+            continue
+        body = table.entry["value"]["query_node"]
+        copied = len(table.places) * sum(1 for _ in walk(body))
+        if copied > left:
+            table.entry["value"]["materialized"] = "CTE_MATERIALIZE_ALWAYS"
+            continue
+        left -= copied
+        for place in table.places:
+            _inline(place, table.entry["value"]["aliases"], body)
 
 
 @dataclass(slots=True)
