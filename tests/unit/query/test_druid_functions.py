@@ -97,6 +97,11 @@ def test_a_key_that_is_a_number_is_looked_up_as_a_text(store: Store) -> None:
     assert {row["x"] for row in found if row["added"] == 3} == {"three"}
 
 
+def test_a_list_is_no_key(store: Store) -> None:
+    with pytest.raises(Invalid, match=r"VARCHAR\[\]"):
+        store.sql("SELECT LOOKUP(tags, 'pages') AS found FROM edits")
+
+
 def test_a_wrong_number_of_arguments_is_told_with_the_right_one(store: Store) -> None:
     for call, said in {
         "MV_SLICE(page, 1)": "MV_SLICE takes 3 arguments, not 2",

@@ -375,7 +375,7 @@ def _lookup(texts: list[str | None]) -> str | None:
         return None
     name = texts[1].replace('"', '""')
     found = f'(SELECT "{_IN}v" FROM lookup."{name}" AS "{_IN}"("{_IN}k", "{_IN}v")'
-    found += f' WHERE "{_IN}k" = CAST(_1 AS VARCHAR))'
+    found += f" WHERE \"{_IN}k\" = _1 || '')"
     return found if len(texts) == 2 else f"coalesce({found}, _3)"
 
 
