@@ -47,7 +47,7 @@ class Mentions:
         return False
 
     def without(self, text: str) -> str:
-        """Return what is left of a text, with `GAP` for each mention."""
+        """Return what is left of a text, with `GAP` for each mention, or for all of it if one is in escapes of JSON."""
         if not self.is_in(text) or self._pattern is None:
             return text
         parts = [letter.casefold() for letter in text]  # one letter may be two
@@ -56,7 +56,8 @@ class Mentions:
         for found in self._pattern.finditer("".join(parts)):
             left.append(text[end : places[found.start()]])
             end = places[found.end() - 1] + 1
-        return GAP.join([*left, text[end:]])
+        shown = GAP.join([*left, text[end:]])
+        return GAP if self.is_in(shown) else shown
 
 
 def _one_of(texts: Sequence[str], depth: int) -> str:
