@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated
+from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import PlainTextResponse, RedirectResponse, Response
@@ -202,16 +203,16 @@ def _add_texts(router: APIRouter, services: Services) -> None:
         if text is not None:
             data = text.encode()
             return PlainTextResponse(data[offset:] if offset > 0 else data)
-        return _log_elsewhere(services, task, number)
+        return _log_elsewhere(services, task, number, offset)
 
 
-def _log_elsewhere(services: Services, task: Task, number: int | None) -> Response:
+def _log_elsewhere(services: Services, task: Task, number: int | None, offset: int) -> Response:
     """Send the client to the leader, if that is another one; else say that there is no log."""
     leader = services.tasks.leader()
     if leader is not None and leader.url and leader.leader_id != services.loop.leader_id:
-        query = "" if number is None else f"?attempt={number}"
+        asked = {"offset": offset} | ({} if number is None else {"attempt": number})
         return RedirectResponse(
-            f"{leader.url.rstrip('/')}{PREFIX}/task/{task.task_id}/log{query}",
+            f"{leader.url.rstrip('/')}{PREFIX}/task/{quote(task.task_id, safe='')}/log?{urlencode(asked)}",
             status_code=HTTPStatus.TEMPORARY_REDIRECT,
         )
     last = _last(services.tasks, task)

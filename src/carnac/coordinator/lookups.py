@@ -10,8 +10,8 @@ from carnac.errors import NotFound
 if TYPE_CHECKING:
     from carnac.metadata.store import MetadataStore
 
-SetLookup = Callable[[str, Mapping[str, str] | None, str], object]
-"""Publishes a mapping, or None for its removal, with a message."""
+SetLookups = Callable[[Mapping[str, Mapping[str, str] | None], str], object]
+"""Publishes mappings by name, None for a removal, with a message."""
 
 
 class Lookups:
@@ -21,7 +21,7 @@ class Lookups:
         publish: Makes a commit of a change.
     """
 
-    def __init__(self, metadata: MetadataStore, publish: SetLookup) -> None:
+    def __init__(self, metadata: MetadataStore, publish: SetLookups) -> None:
         self._metadata = metadata
         self._publish = publish
 
@@ -40,15 +40,20 @@ class Lookups:
             raise NotFound(f"there is no lookup '{name}'", lookup=name)
         return found
 
-    def put(self, name: str, mapping: Mapping[str, str], message: str) -> None:
-        """Set a lookup; one that has this mapping stays as it is, without a commit.
+    def put(self, mappings: Mapping[str, Mapping[str, str]], message: str) -> None:
+        """Set lookups in one commit; those that have their mapping stay as they are.
 
         Raises:
-            Invalid: The name, a key or a value is no text that a lookup may have.
+            Invalid: A name, a key or a value is no text that a lookup may have.
         """
-        found = self.all().get(name)
-        if found is None or found[1] != mapping:
-            self._publish(name, mapping, message)
+        known = self.all()
+        changed = {
+            name: mapping
+            for name, mapping in mappings.items()
+            if name not in known or known[name][1] != mapping
+        }
+        if changed:
+            self._publish(changed, message)
 
     def remove(self, name: str, message: str) -> None:
         """Remove a lookup.
@@ -56,4 +61,4 @@ class Lookups:
         Raises:
             NotFound: There is none of that name.
         """
-        self._publish(name, None, message)
+        self._publish({name: None}, message)

@@ -11,6 +11,7 @@ from carnac.core.log.commits import Commit, CommitKind, LookupChange, Publicatio
 from carnac.core.log.entries import VisibleSegment
 from carnac.core.log.reverting import plan_revert, restored_segments
 from carnac.core.segments.segment import Segment
+from carnac.core.texts import UNFIT, is_fit
 from carnac.core.time.intervals import Interval, IntervalSet, interval_set
 from carnac.errors import Corrupt, Invalid, NotFound
 from carnac.ports import Head, Published
@@ -142,22 +143,23 @@ class History:
                 spans[change.datasource] += [entry.span for entry in (*change.adds, *change.drops)]
         return {name: interval_set(found) for name, found in spans.items() if found}
 
-    def set_lookup(self, change: LookupChange, *, message: str = "") -> Published:
-        """Publish a lookup, or its removal.
+    def set_lookups(self, changes: Sequence[LookupChange], *, message: str = "") -> Published:
+        """Publish lookups, or their removal, in one commit.
 
         Raises:
-            Invalid: The lookup's name, a key or a value is no text.
-            NotFound: The lookup to be removed is not there.
+            Invalid: A lookup's name, a key or a value is no text that it may be.
+            NotFound: A lookup to be removed is not there.
         """
-        _require_texts(change)
-        lookups = self._metadata.lookups() if change.mapping is None else {}
-        if change.mapping is None and change.name not in lookups:
-            known = ", ".join(sorted(lookups)) or "none yet"
-            raise NotFound(
-                f"there is no lookup '{change.name}'; there are {known}", lookup=change.name
-            )
+        for change in changes:
+            _require_texts(change)
+            lookups = self._metadata.lookups() if change.mapping is None else {}
+            if change.mapping is None and change.name not in lookups:
+                known = ", ".join(sorted(lookups)) or "none yet"
+                raise NotFound(
+                    f"there is no lookup '{change.name}'; there are {known}", lookup=change.name
+                )
         return self._metadata.publish(
-            Publication(kind=CommitKind.LOOKUP, lookups=(change,), message=message)
+            Publication(kind=CommitKind.LOOKUP, lookups=tuple(changes), message=message)
         )
 
     def _restored(self, commit: Commit) -> dict[str, Segment]:
@@ -252,3 +254,5 @@ def _require_texts(change: LookupChange) -> None:
                 f"lookup '{change.name}' maps texts to texts, and {value!r} is none; write it as text",
                 lookup=str(change.name),
             )
+    if change.mapping is not None and not (change.name and is_fit(change.name)):
+        raise Invalid(f"the name of a lookup {UNFIT if change.name else 'must not be empty'}")

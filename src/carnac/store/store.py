@@ -400,7 +400,8 @@ class Store(StoreServices, Closing):
         """
         from carnac.core.log.commits import LookupChange
 
-        return self._history.set_lookup(LookupChange(name=name, mapping=mapping), message=message)
+        change = LookupChange(name=name, mapping=mapping)
+        return self._history.set_lookups([change], message=message)
 
     # maintenance
 

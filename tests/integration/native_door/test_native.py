@@ -362,6 +362,10 @@ def test_sketches_and_what_is_made_of_them(door: InProcessClient) -> None:
             },
             "matchValue must be a list, not 5",
         ),
+        (
+            {"queryType": "scan", "orderBy": [{"columnName": "__time", "order": "up"}]},
+            "order must be none, ascending or descending, not 'up'",
+        ),
     ],
 )
 def test_what_is_refused_is_said_in_a_sentence(
@@ -375,6 +379,12 @@ def test_what_is_refused_is_said_in_a_sentence(
         ["error", "errorMessage", "errorClass", "host"],
     )
     assert message in body["errorMessage"]
+
+
+def test_a_wrong_id_is_named_as_it_is_said(door: InProcessClient) -> None:
+    answer = post(door, {**ALL, "queryType": "scan", "context": {"queryId": "a b"}})
+    assert answer.status_code == 400
+    assert answer.json()["errorMessage"].startswith("queryId must be at most 200 letters")
 
 
 def test_buckets_have_a_limit_with_a_way_out(door: InProcessClient) -> None:

@@ -23,7 +23,7 @@ from carnac.api.hosts import hosts_of
 from carnac.api.overlord.compaction import make_older_router
 from carnac.bootstrap.serving import metrics
 from carnac.bootstrap.serving.broker import open_broker
-from carnac.bootstrap.serving.coordinator import publish_lookup
+from carnac.bootstrap.serving.coordinator import publish_lookups
 from carnac.clock import StoreClock
 from carnac.config import Settings
 from carnac.coordinator.lookups import Lookups
@@ -167,7 +167,7 @@ def roles(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Roles]:
             metrics.make_router(CollectorRegistry()),
             allocation.make_router(cluster.metadata),
             lookups.make_router(
-                Lookups(cluster.metadata, partial(publish_lookup, cluster.metadata))
+                Lookups(cluster.metadata, partial(publish_lookups, cluster.metadata))
             ),
             make_older_router(
                 CompactionService(cluster.metadata, cluster.clock),

@@ -236,6 +236,12 @@ def test_what_is_no_statement_is_not_found(overlord: Overlord) -> None:
     assert overlord.http.get(f"{STATEMENTS}/enabled").json() == {"enabled": True}
 
 
+def test_numbers_of_the_context_may_be_texts(overlord: Overlord, ask: Ask) -> None:
+    told = ask("SELECT 1", {"timeout": "2000", "priority": "7", "rowsPerPage": "3"})
+    task = overlord.tasks.get(told["queryId"])
+    assert (task.priority, json.loads(task.context)["timeout"]) == (7, 2000)
+
+
 @pytest.mark.parametrize(
     ("body", "why"),
     [

@@ -19,7 +19,7 @@ from carnac.errors import Invalid
 from carnac.query.results import is_huge
 
 if TYPE_CHECKING:
-    from zoneinfo import ZoneInfo
+    from datetime import tzinfo
 
     import pyarrow as pa
 
@@ -134,7 +134,7 @@ def _parameter(place: int) -> dict[str, object]:
     }
 
 
-def values_of(kind: pa.DataType, zone: ZoneInfo | None) -> Values:
+def values_of(kind: pa.DataType, zone: tzinfo | None) -> Values:
     """Return the function that makes values of a type.
 
     Args:
@@ -169,11 +169,11 @@ def _instants(column: pa.Array) -> list[int | None]:
     return found
 
 
-def _instants_in(column: pa.Array, zone: ZoneInfo) -> list[int | None]:
+def _instants_in(column: pa.Array, zone: tzinfo) -> list[int | None]:
     return [None if one is None else _on_wall(one, zone) for one in _instants(column)]
 
 
-def _on_wall(instant_ms: int, zone: ZoneInfo) -> int:
+def _on_wall(instant_ms: int, zone: tzinfo) -> int:
     """Return the milliseconds of a clock in a zone, counted as if it were UTC's."""
     try:
         offset = datetime.fromtimestamp(instant_ms // 1000, zone).utcoffset()

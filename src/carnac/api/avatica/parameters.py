@@ -11,7 +11,7 @@ from carnac.errors import Invalid
 from carnac.specs.sql.parameters import parse_parameters
 
 if TYPE_CHECKING:
-    from zoneinfo import ZoneInfo
+    from datetime import tzinfo
 
 DAY_MS = 86_400_000
 _TYPES: Mapping[str, str] = {
@@ -41,7 +41,7 @@ _TYPES: Mapping[str, str] = {
 """Types of SQL by representations of Avatica's."""
 
 
-def parse_typed(listed: object, zone: ZoneInfo | None) -> list[object]:
+def parse_typed(listed: object, zone: tzinfo | None) -> list[object]:
     """Return the values of a list of `{"type": "STRING", "value": …}`.
 
     Args:
@@ -81,7 +81,7 @@ def _in_sql(one: object, place: int) -> Mapping[str, object]:
     return {"type": found, "value": value}
 
 
-def _placed(value: object, zone: ZoneInfo) -> object:
+def _placed(value: object, zone: tzinfo) -> object:
     """Return an instant by its date and time of day in a zone, which the driver sends as if they were UTC's."""
     if not isinstance(value, datetime):
         return value

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Any
 
-from fastapi import APIRouter, Header, Path, Query, Response
+from fastapi import APIRouter, Path, Query, Response
 
 from carnac.api.bodies import JsonObject, body_shown
-from carnac.api.coordinator.shapes import PREFIX
+from carnac.api.coordinator.shapes import PREFIX, Comment
 from carnac.core.texts import short
 from carnac.errors import Invalid, NotFound
 
@@ -28,7 +28,6 @@ _SPEC = {
 
 Tier = Annotated[str, Path(description="`__default`: there is no other.")]
 Name = Annotated[str, Path(description="The lookup's name.")]
-Comment = Annotated[str, Header(alias="X-Druid-Comment", description="The commit's message.")]
 Detailed = Annotated[bool, Query(description="With all that is known.")]
 
 
@@ -86,7 +85,7 @@ def _add_status(router: APIRouter, lookups: Lookups) -> None:
 def _add_writing(router: APIRouter, lookups: Lookups) -> None:
     @router.post(
         "/config",
-        summary="Set lookups, each by a commit",
+        summary="Set lookups, all by one commit",
         status_code=HTTPStatus.ACCEPTED,
         openapi_extra=body_shown("object", {TIER: {"carriers": _SPEC}}),
     )
@@ -97,8 +96,7 @@ def _add_writing(router: APIRouter, lookups: Lookups) -> None:
             if not isinstance(specs, Mapping):
                 raise Invalid(f"{TIER} must be an object of lookups by name")
             found |= {name: _mapping(name, spec) for name, spec in specs.items()}
-        for name, mapping in found.items():
-            lookups.put(name, mapping, comment)
+        lookups.put(found, comment)
         return body
 
     @router.post(
@@ -109,7 +107,7 @@ def _add_writing(router: APIRouter, lookups: Lookups) -> None:
     )
     def put(tier: Tier, name: Name, body: JsonObject, comment: Comment = "") -> Response:
         _check_tier(tier)
-        lookups.put(name, _mapping(name, body), comment)
+        lookups.put({name: _mapping(name, body)}, comment)
         return _accepted()
 
     @router.delete(

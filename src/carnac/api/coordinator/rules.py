@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-from fastapi import APIRouter, Depends, Header, Query, Response
+from fastapi import APIRouter, Depends, Query, Response
 
 from carnac.api.bodies import body_shown, read_json
-from carnac.api.coordinator.shapes import PREFIX, DatasourceName, Full, interval_of
+from carnac.api.coordinator.shapes import (
+    PREFIX,
+    Author,
+    Comment,
+    DatasourceName,
+    Full,
+    interval_of,
+)
 from carnac.coordinator.rules import DEFAULT
 from carnac.core.time.intervals import ETERNITY, format_ms
 
@@ -65,12 +72,8 @@ def make_router(view: ClusterView) -> APIRouter:
     def put_rules(
         datasource: DatasourceName,
         body: Annotated[object, Depends(read_json)],
-        author: Annotated[
-            str, Header(alias="X-Druid-Author", description="Author of the change.")
-        ] = "",
-        comment: Annotated[
-            str, Header(alias="X-Druid-Comment", description="Reason of the change.")
-        ] = "",
+        author: Author = "",
+        comment: Comment = "",
     ) -> Response:
         view.put_rules(datasource, body, author=author, comment=comment)
         return Response(media_type="application/json")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any
 
-from fastapi import Path, Query
+from fastapi import Header, Path, Query
+from pydantic import AfterValidator
 
 from carnac.core.log.identifiers import identifier_of, shard_spec, version_text
 from carnac.core.time.intervals import Interval, parse_interval
@@ -27,6 +28,26 @@ IntervalInPath = Annotated[
 ]
 Simple = Annotated[str | None, Query(description="In numbers.")]
 Full = Annotated[str | None, Query(description="With all details.")]
+
+
+def _as_text(header: str) -> str:
+    """Return a header as the UTF-8 that clients send, of which a server reads each byte as a letter."""
+    try:
+        return header.encode("latin-1").decode()
+    except UnicodeError:
+        return header
+
+
+Author = Annotated[
+    str,
+    Header(alias="X-Druid-Author", description="Author of the change."),
+    AfterValidator(_as_text),
+]
+Comment = Annotated[
+    str,
+    Header(alias="X-Druid-Comment", description="Reason of the change, the message of a commit."),
+    AfterValidator(_as_text),
+]
 
 
 def interval_of(text: str) -> Interval:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from carnac.api.sql.requests import SqlRequest, Unreadable, as_unreadable, asked_by, read_request
 from carnac.specs.druid.blocks import Block, block_of
@@ -28,10 +29,9 @@ def read_native(
     with as_unreadable():
         context = {} if given is None else block_of(given, "context")
     known = {key: value for key, value in context.items() if key not in _PASSED}
-    if known.get("queryId") is not None:
-        known["sqlQueryId"] = known["queryId"]
     request = read_request({"query": "SELECT 1", "context": known})
-    return body, asked_by(request, new_id=new_id, client=client)
+    named = replace(request.statement, query_id=request.native_id)
+    return body, asked_by(replace(request, statement=named), new_id=new_id, client=client)
 
 
 def mark_of_body(data: bytes) -> str:

@@ -37,10 +37,9 @@ def plan_scan(query: Query) -> Plan:
         raise refused(form, "resultFormat", _FORMATS, {"valueVector": "use list or compactedList"})
     names = [str(one) for one in list_of(block, "columns")]
     names = names or [*query.source.columns, *query.scope.virtual]
-    order = str(block.get("order") or "none").lower()
+    order = _ordered_by(block, str(block.get("order") or "none").lower())
     if order not in {"none", "ascending", "descending"}:
-        raise Invalid(f"order must be none, ascending or descending, not {short(block['order'])}")
-    order = _ordered_by(block, order)
+        raise Invalid(f"order must be none, ascending or descending, not {short(order)}")
     if order != "none" and TIME_COLUMN not in names:
         raise Invalid(f"The {TIME_COLUMN} column must be selected if the results are time-ordered.")
     values = [as_dimension(query.scope.find(name)) for name in names]

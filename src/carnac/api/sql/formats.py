@@ -19,7 +19,7 @@ from carnac.api.sql.values import (
 )
 
 if TYPE_CHECKING:
-    from zoneinfo import ZoneInfo
+    from datetime import tzinfo
 
     import pyarrow as pa
 
@@ -64,7 +64,7 @@ class Shape:
     has_header: bool = False
     has_types: bool = False
     has_sql_types: bool = False
-    zone: ZoneInfo | None = None
+    zone: tzinfo | None = None
     stringifies: bool = True
 
 

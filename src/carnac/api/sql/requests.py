@@ -6,12 +6,13 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from datetime import tzinfo
 from typing import TypeVar
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from carnac.api.bodies import parse_body
 from carnac.api.sql.formats import ResultFormat, Shape
 from carnac.core.texts import short
+from carnac.core.time.zones import UTC_ZONE, canonical_zone, rules_of
 from carnac.errors import Invalid
 from carnac.ports.answers import Engine, OnMissing, Statement
 from carnac.ports.queries import Keeping
@@ -265,12 +266,12 @@ def _engine(value: object) -> Engine | None:
     return Engine.SPARK
 
 
-def _zone(value: object) -> ZoneInfo | None:
+def _zone(value: object) -> tzinfo | None:
     """Return the zone; None: UTC, also for a name that nobody knows, as Druid does."""
     if value is None:
         return None
     try:
-        zone = ZoneInfo(str(value))
-    except (ZoneInfoNotFoundError, ValueError, OSError):
+        name = canonical_zone(str(value))
+    except Invalid:
         return None
-    return None if str(value).upper() in {"UTC", "ETC/UTC", "Z"} else zone
+    return None if name == UTC_ZONE else rules_of(name)

@@ -47,6 +47,8 @@ def select_task(body: Mapping[str, object], describe: Describe) -> dict[str, obj
         listed = listed[: shown.parameters]
         statement = replace(statement, parameters=statement.parameters[: shown.parameters])
     rows_per_page = whole(context, "rowsPerPage", least=1)
+    numbers = {"timeout": statement.timeout_ms, "priority": statement.priority}
+    context |= {name: one for name, one in numbers.items() if context.get(name) is not None}
     columns = describe(replace(request, statement=statement))
     task = {
         "type": QUERY_TYPE,

@@ -26,7 +26,7 @@ from carnac.query.export.values import float_text, to_json_value, to_text
 from carnac.query.results import is_huge
 
 if TYPE_CHECKING:
-    from zoneinfo import ZoneInfo
+    from datetime import tzinfo
 
     import pyarrow as pa
     from numpy.typing import NDArray
@@ -53,7 +53,7 @@ Writer = Callable[["pa.Array"], list[str]]
 
 
 def json_writer(
-    kind: pa.DataType, *, zone: ZoneInfo | None = None, stringifies: bool = True
+    kind: pa.DataType, *, zone: tzinfo | None = None, stringifies: bool = True
 ) -> Writer:
     """Return what writes values of a type as JSON.
 
@@ -89,7 +89,7 @@ def json_writer(
 
 @lru_cache(TYPES_KEPT)
 def json_values(
-    kind: pa.DataType, *, zone: ZoneInfo | None = None, stringifies: bool = True
+    kind: pa.DataType, *, zone: tzinfo | None = None, stringifies: bool = True
 ) -> Callable[[pa.Array], Sequence[object]]:
     """Return what makes of a column what `json_list` and `json_lines` take, arguments as of `json_writer`."""
     import pyarrow.types as kinds
@@ -129,7 +129,7 @@ def _are_plain(column: pa.Array) -> bool:
 
 
 def csv_writer(
-    kind: pa.DataType, *, zone: ZoneInfo | None = None, stringifies: bool = True
+    kind: pa.DataType, *, zone: tzinfo | None = None, stringifies: bool = True
 ) -> Writer:
     """Return what writes values of a type as fields of CSV; arguments as of `json_writer`."""
     import pyarrow.types as kinds
@@ -174,7 +174,7 @@ def _cast(column: pa.Array) -> list[str]:
     return [NULL if text is None else text for text in texts]
 
 
-def _instants(column: pa.Array, zone: ZoneInfo | None) -> list[str | None]:
+def _instants(column: pa.Array, zone: tzinfo | None) -> list[str | None]:
     """Return ISO 8601 with three digits: microseconds are cut off, as Druid has milliseconds only.
 
     Raises:
@@ -205,7 +205,7 @@ def in_milliseconds(column: pa.Array) -> NDArray[np.datetime64]:
     return values.astype("datetime64[ms]")
 
 
-def _in_zone(value: date, zone: ZoneInfo) -> str:
+def _in_zone(value: date, zone: tzinfo) -> str:
     moment = value if isinstance(value, datetime) else datetime.combine(value, time(), UTC)
     aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
     try:

@@ -73,18 +73,19 @@ def add(assembly: Assembly) -> None:
         admission=Admission(input_roots=(), spark_settings=settings.http_spark_conf),
         task_slots=settings.compaction_task_slots,
     )
-    lookups = lookups_router(Lookups(metadata, partial(publish_lookup, metadata)))
+    lookups = lookups_router(Lookups(metadata, partial(publish_lookups, metadata)))
     assembly.routers.extend([*make_routers(view), specs, lookups])
     assembly.loops.extend(coordinator.loops)
     assembly.starts.append(coordinator.start)
     _show(assembly.registry, coordinator, view)
 
 
-def publish_lookup(
-    metadata: MetadataStore, name: str, mapping: Mapping[str, str] | None, message: str
+def publish_lookups(
+    metadata: MetadataStore, mappings: Mapping[str, Mapping[str, str] | None], message: str
 ) -> None:
-    """Set a lookup, or remove it; raises as `Store.set_lookup`."""
-    History(metadata).set_lookup(LookupChange(name=name, mapping=mapping), message=message)
+    """Set lookups, or remove them (None), in one commit; raises as `Store.set_lookup`."""
+    changes = [LookupChange(name=name, mapping=one) for name, one in mappings.items()]
+    History(metadata).set_lookups(changes, message=message)
 
 
 def settings_of(settings: Settings, *, url: str) -> CoordinatorSettings:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone, tzinfo
 from functools import lru_cache
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -58,6 +58,12 @@ def canonical_zone(text: str) -> str:
             time_zone=text,
         )
     return name
+
+
+def rules_of(zone: str) -> tzinfo:
+    """Return a zone by its name in normal form, for the standard library."""
+    fixed = fixed_offset_ms(zone)
+    return ZoneInfo(zone) if fixed is None else timezone(timedelta(milliseconds=fixed))
 
 
 @lru_cache(maxsize=1024)

@@ -11,7 +11,7 @@ import pytest
 from carnac.api.app import make_app
 from carnac.api.coordinator.lookups import make_router
 from carnac.api.hosts import hosts_of
-from carnac.bootstrap.serving.coordinator import publish_lookup
+from carnac.bootstrap.serving.coordinator import publish_lookups
 from carnac.coordinator.lookups import Lookups
 from carnac.core.log.commits import CommitKind
 from carnac.metadata import open_metadata
@@ -33,13 +33,13 @@ def metadata() -> Iterator[MetadataStore]:
 
 @pytest.fixture
 def http(metadata: MetadataStore) -> InProcessClient:
-    lookups = Lookups(metadata, partial(publish_lookup, metadata))
+    lookups = Lookups(metadata, partial(publish_lookups, metadata))
     return InProcessClient(make_app([make_router(lookups)], hosts=hosts_of("one")))
 
 
 def put(http: InProcessClient, factory: object, version: str = "v1") -> Any:
     body = {"version": version, "lookupExtractorFactory": factory}
-    headers = {"content-type": "application/json", "x-druid-comment": "names of countries"}
+    headers = {"content-type": "application/json", "x-druid-comment": "Länder".encode()}
     return http.post(f"{CONFIG}/__default/country", json=body, headers=headers)
 
 
@@ -51,7 +51,7 @@ def test_what_is_set_is_shown_with_the_revision_as_its_version(
     answer = put(http, COUNTRY)
     assert (answer.status_code, answer.content) == (202, b"")
     commit = metadata.commit(1)
-    assert (commit.kind, commit.message) == (CommitKind.LOOKUP, "names of countries")
+    assert (commit.kind, commit.message) == (CommitKind.LOOKUP, "Länder")
     shown = {"version": "1", "lookupExtractorFactory": COUNTRY}
     assert http.get(f"{CONFIG}/all").json() == {"__default": {"country": shown}}
     assert http.get(f"{CONFIG}/__default").json() == ["country"]
@@ -84,10 +84,21 @@ def test_many_are_set_at_once_and_one_is_removed(
     answer = http.post(CONFIG, json=body)
     assert (answer.status_code, answer.json()) == (202, body)
     assert list(metadata.lookups()) == ["a", "b"]
+    assert metadata.head().revision == 1
     assert http.request("DELETE", f"{CONFIG}/__default/a").status_code == 202
     assert list(metadata.lookups()) == ["b"]
     gone = http.request("DELETE", f"{CONFIG}/__default/a")
     assert (gone.status_code, gone.json()["error"]) == (404, "there is no lookup 'a'; there are b")
+
+
+@pytest.mark.parametrize(("name", "mapping"), [("b", {"x": 1}), ("", {}), ("..", {}), ("b/c", {})])
+def test_of_many_all_are_set_or_none(
+    http: InProcessClient, metadata: MetadataStore, name: str, mapping: object
+) -> None:
+    wrong = {"lookupExtractorFactory": {"type": "map", "map": mapping}}
+    body = {"__default": {"a": {"lookupExtractorFactory": COUNTRY}, name: wrong}}
+    assert http.post(CONFIG, json=body).status_code == 400
+    assert metadata.head().revision == 0
 
 
 @pytest.mark.parametrize(

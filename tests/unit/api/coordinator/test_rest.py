@@ -284,9 +284,9 @@ class TestRules:
         assert stage.get("/rules/_default") == DEFAULT_RULES
         assert stage.get("/rules/history") == []
         headers = {
-            "X-Druid-Author": "me",
-            "X-Druid-Comment": "why",
-            "content-type": "application/json",
+            b"X-Druid-Author": "Zoë".encode(),
+            b"X-Druid-Comment": b"wozu",
+            b"content-type": "application/json",
         }
         answer = stage.http.post(f"{V1}/rules/events", json=OWN_RULES, headers=headers)
         assert (answer.status_code, answer.text) == (200, "")
@@ -297,9 +297,9 @@ class TestRules:
         assert len(stage.get("/rules/events?full")) == 3  # type: ignore[arg-type]
         (change,) = stage.get("/rules/events/history?count=5")  # type: ignore[misc]
         assert change["auditInfo"] == {
-            "author": "me",
+            "author": "Zoë",
             "identity": "",
-            "comment": "why",
+            "comment": "wozu",
             "ip": "",
         }
         assert change["key"] == "events"

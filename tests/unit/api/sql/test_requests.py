@@ -90,6 +90,14 @@ def test_a_zone_that_nobody_knows_is_utc(zone: str) -> None:
     assert parsed(context={"sqlTimeZone": zone}).shape.zone is None
 
 
+@pytest.mark.parametrize("zone", ["+05:30", "-0800", "Etc/GMT+8", "Asia/Kolkata"])
+def test_a_zone_may_be_an_offset(zone: str) -> None:
+    found = parsed(context={"sqlTimeZone": zone}).shape.zone
+    assert found is not None
+    moment = datetime(2024, 3, 1, tzinfo=UTC).astimezone(found)
+    assert moment.isoformat()[-6:] == ("+05:30" if "5" in zone or "K" in zone else "-08:00")
+
+
 def test_settings_before_the_query_join_the_context_and_keep_its_lines() -> None:
     sql, settings = split_settings("SET timeout = 5;\nset \"sqlQueryId\"='it''s';SELECT 1")
     assert settings == {"timeout": "5", "sqlQueryId": "it's"}
