@@ -84,22 +84,21 @@ class StoreClock:
 
     def _compare(self, ask: Callable[[], int | None]) -> None:
         before_ms = self._machine.now_ms()
-        with suppress(
-            CarnacError
-        ):  # it does not answer now: what is known is believed until it does
+        with suppress(CarnacError):  # without an answer, what is known is believed until there is one
             server_ms = ask()
             after_ms = self._machine.now_ms()
             if server_ms is None:
                 self._ask = None
                 return
-            ahead_ms = (before_ms + after_ms) // 2 - server_ms
-            was_ms, self.ahead_ms = (
-                self.ahead_ms,
-                0 if abs(ahead_ms) <= CLOCKS_AGREE_MS else ahead_ms,
-            )
-            if abs(self.ahead_ms - was_ms) > CLOCKS_AGREE_MS:
-                _log.warning("%s", describe_ahead(self.ahead_ms))
+            # nor is one believed that took so long that clocks that agree may seem not to
+            if after_ms - before_ms <= 2 * CLOCKS_AGREE_MS:
+                self._take((before_ms + after_ms) // 2 - server_ms)
         self._asked_at_ms = self._machine.now_ms()
+
+    def _take(self, ahead_ms: int) -> None:
+        was_ms, self.ahead_ms = self.ahead_ms, 0 if abs(ahead_ms) <= CLOCKS_AGREE_MS else ahead_ms
+        if abs(self.ahead_ms - was_ms) > CLOCKS_AGREE_MS:
+            _log.warning("%s", describe_ahead(self.ahead_ms))
 
 
 def describe_ahead(ahead_ms: int) -> str:

@@ -135,6 +135,20 @@ class TestStoreClock:
         answers.append(machine.now_ms())
         assert clock.now_ms() == machine.now_ms()
 
+    def test_an_answer_that_took_long_moves_no_clock(self) -> None:
+        machine, took_ms = FakeClock(10**12), [0, 20_000, 20_000, 0]
+
+        def ask() -> int:
+            machine.advance_ms(took_ms.pop(0))
+            return machine.now_ms()
+
+        clock = StoreClock(machine, wait_s=None)
+        clock.follow(ask)
+        while took_ms:
+            assert clock.now_ms() == machine.now_ms()
+            machine.advance_ms(ASK_PERIOD_MS + 1)
+        assert clock.ahead_ms == 0
+
     def test_a_database_without_a_clock_is_asked_once(self) -> None:
         asked: list[None] = []
         machine = FakeClock()
