@@ -70,7 +70,20 @@ CELLS = st.recursive(
     max_leaves=4,
 )
 NAMES = st.sampled_from(
-    ["*", "**", "__rows", "__ROWS", "__in_m", "__at_m", "__carnac_file", "$", "#", "a.*", "_j"]
+    [
+        "*",
+        "**",
+        "__rows",
+        "__ROWS",
+        "__in_m",
+        "__at_m",
+        "__carnac_file",
+        "$",
+        "#",
+        "a.*",
+        "_j",
+        "\t",
+    ]
 )
 FORMATS = [
     "auto",

@@ -153,7 +153,7 @@ def test_nested_paths() -> None:
 
 def test_fields_with_odd_names() -> None:
     names = ['a"b', "a'b", "a.b", "$.a", "a b", "é", "__carnac_x", "f0", "j", "select", "a\\b"]
-    names += ["*", "**"]
+    names += ["*", "**", "a\tb", "a\nb", "a\x1b[31mb", "\x01"]
     row = {name: str(at) for at, name in enumerate(names)}
     found = load_bytes(json.dumps({"t": 1, **row}), dict.fromkeys(names, "string"))
     assert found.rows == [{"__time": 1, **row}]

@@ -7,7 +7,6 @@ it can only be null.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
@@ -95,9 +94,15 @@ class _Look(NamedTuple):
 def engine_path(steps: tuple[Step, ...]) -> str:
     """Return a plain path as DuckDB's JSON functions read it."""
     return "$" + "".join(
-        _engine_index(step) if isinstance(step, int) else "." + json.dumps(step, ensure_ascii=False)
+        _engine_index(step) if isinstance(step, int) else f".{_engine_name(str(step))}"
         for step in steps
     )
+
+
+def _engine_name(name: str) -> str:
+    """Return a name of a path: DuckDB reads a backslash before quotes and backslashes, and no other escapes of JSON."""
+    escaped = name.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
 
 
 def engine_values(document: str, steps: tuple[Step, ...]) -> str:
