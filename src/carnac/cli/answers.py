@@ -24,7 +24,7 @@ def print_table(output: Output, result: Result, rows_max: int | None, *, took: s
 
     table = result.arrow()
     rows = [[to_text(value) for value in row] for row in iterate_rows(table.slice(0, rows_max))]
-    output.table(table_columns(table), rows)
+    output.table(table_columns(table), rows, is_folded=True)
     hidden = table.num_rows - len(rows)
     if hidden:
         output.note(
@@ -38,7 +38,7 @@ def print_table(output: Output, result: Result, rows_max: int | None, *, took: s
 
 
 def table_columns(table: pa.Table) -> list[Column]:
-    """Return the titles of the table's columns; numbers are right-aligned."""
+    """Return the titles of the table's columns; numbers are right-aligned, times are of no use when they are cut."""
     import pyarrow.types as kinds
 
     return [
@@ -47,6 +47,7 @@ def table_columns(table: pa.Table) -> list[Column]:
             kinds.is_integer(field.type)
             or kinds.is_floating(field.type)
             or kinds.is_decimal(field.type),
+            is_whole=kinds.is_temporal(field.type),
         )
         for field in table.schema
     ]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TextIO, TypeVar
 
-from carnac.cli.tables import Column, number_text, printable, render_table
+from carnac.cli.tables import Column, number_text, printable, render_table, text_width
 
 Item = TypeVar("Item")
 
@@ -68,14 +68,29 @@ class Output:
         else:
             self.line(text)
 
-    def table(self, columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
-        """Print a table; cut to the width of the terminal if there is one."""
+    def table(
+        self, columns: Sequence[Column], rows: Sequence[Sequence[str]], *, is_folded: bool = False
+    ) -> None:
+        """Print a table; cut to the width of the terminal if there is one.
+
+        Args:
+            is_folded: A table that a terminal is too narrow for is printed row by row, each value on a line.
+        """
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
         lines = render_table(columns, rows, width=width)
+        if is_folded and rows and width is not None and len(lines[1]) > width:
+            self._fold(columns, rows)
+            return
         self.line(self.style(lines[0], "bold"))
         self.line(self.style(lines[1], "dim"))
         for line in lines[2:]:
             self.line(line)
+
+    def _fold(self, columns: Sequence[Column], rows: Sequence[Sequence[str]]) -> None:
+        for number, row in enumerate(rows, start=1):
+            self.line(self.style(f"row {number}", "bold"))
+            values = (printable(cell, keep="") for cell in row)
+            self.facts([*zip((column.title for column in columns), values, strict=True)])
 
     def first_rows(
         self,
@@ -92,9 +107,11 @@ class Output:
 
     def facts(self, facts: Sequence[tuple[str, str]]) -> None:
         """Print names and values, one pair a line, the values aligned."""
-        width = max((len(name) for name, _ in facts), default=0)
-        for name, value in facts:
-            self.line(f"{self.style(name.ljust(width), 'dim')}  {printable(value)}")
+        shown = [(printable(name, keep=""), value) for name, value in facts]
+        width = max((text_width(name) for name, _ in shown), default=0)
+        for name, value in shown:
+            pad = " " * (width - text_width(name))
+            self.line(f"{self.style(name + pad, 'dim')}  {printable(value)}".rstrip())
 
     def note(self, text: str) -> None:
         """Say something beside the answer."""

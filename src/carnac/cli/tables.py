@@ -47,14 +47,15 @@ def render_table(
     Args:
         width: Width of the terminal; text columns are cut with `…` to fit into it. None: never cut.
     """
+    titles = [printable(column.title, keep="") for column in columns]
     cells = [[printable(cell, keep="") for cell in row] for row in rows]
     widths = [
-        max([text_width(column.title), *(text_width(row[i]) for row in cells)])
-        for i, column in enumerate(columns)
+        max(text_width(title), *(text_width(row[i]) for row in cells), 0)
+        for i, title in enumerate(titles)
     ]
     if width is not None:
         _shrink(widths, columns, width)
-    lines = [_line([column.title for column in columns], columns, widths)]
+    lines = [_line(titles, columns, widths)]
     lines.append(GAP.join("─" * size for size in widths))
     lines.extend(_line(row, columns, widths) for row in cells)
     return lines
@@ -121,7 +122,7 @@ def _shrink(widths: list[int], columns: Sequence[Column], width: int) -> None:
             i
             for i, column in enumerate(columns)
             if not (column.is_number or column.is_whole)
-            and widths[i] > max(MIN_WIDTH, text_width(column.title))
+            and widths[i] > max(MIN_WIDTH, text_width(printable(column.title, keep="")))
         ]
         if not texts:
             return

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from carnac.cli.output import Output
 from carnac.cli.tables import (
     Column,
     format_seconds,
@@ -50,6 +53,11 @@ def test_wide_and_combining_characters_count_as_the_terminal_shows_them() -> Non
     assert lines[2:] == ["日本  1", "abcd  2"]
 
 
+def test_titles_are_shown_as_a_terminal_may_get_them() -> None:
+    titles = [Column("a\x1b[31mb"), Column("c\nd")]
+    assert render_table(titles, [["x" * 50, "y"]], width=30)[0] == r"a\x1b[31mb                c\nd"
+
+
 @given(
     st.lists(st.tuples(st.text(), st.text()), max_size=5), st.one_of(st.none(), st.integers(20, 60))
 )
@@ -59,6 +67,27 @@ def test_every_row_is_one_printable_line(rows: list[tuple[str, str]], width: int
     assert all(line.isprintable() for line in lines)
     if width is not None:
         assert all(text_width(line) <= max(width, 8 + 2 + 8) for line in lines)
+
+
+def test_a_row_that_a_terminal_is_too_narrow_for_is_shown_value_by_value(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    columns, row = (
+        [Column(f"column {n}") for n in range(9)],
+        [f"value {n} is long" for n in range(9)],
+    )
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "60")
+    Output().table(columns, [row, row], is_folded=True)
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:3] == ["row 1", "column 0  value 0 is long", "column 1  value 1 is long"]
+    assert (len(lines), lines[10]) == (20, "row 2")
+    Output().table(columns[:2], [row[:2]], is_folded=True)
+    assert capsys.readouterr().out.splitlines()[0].split() == ["column", "0", "column", "1"]
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: False)
+    Output().table(columns, [row], is_folded=True)
+    assert len(capsys.readouterr().out.splitlines()) == 3
 
 
 def test_seconds() -> None:

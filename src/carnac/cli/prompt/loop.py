@@ -260,7 +260,7 @@ class Prompt:
     def _show_schema(self, datasource: str) -> None:
         columns = self._store.columns(datasource, at=self._at)
         rows = [
-            [TIME_COLUMN, "TIMESTAMP"],
+            [TIME_COLUMN, "TIMESTAMP WITH TIME ZONE"],
             *([name, SQL_TYPE[ColumnType(kind)]] for name, kind in columns.items()),
         ]
         self._output.table(columns_of("column | type!"), rows)

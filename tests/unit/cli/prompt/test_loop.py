@@ -137,7 +137,7 @@ def test_tables_and_their_columns_are_listed(typed: Typed) -> None:
     )
     lines = [" ".join(line.split()) for line in out.splitlines()]
     assert "flights 17 2013-01-01 02:30 2013-01-03 20:30" in lines
-    assert "__time TIMESTAMP" in lines
+    assert "__time TIMESTAMP WITH TIME ZONE" in lines
     assert "delay BIGINT" in lines
     assert (
         ".at REVISION|TIME|TAG Ask at that revision from now on; alone: at the newest again."
