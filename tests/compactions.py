@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
+from hypothesis import reject
 from hypothesis import strategies as st
 
 from carnac.core.compaction.plan.groups import CompactionTarget, Partitioning
@@ -17,6 +18,7 @@ from carnac.core.compaction.plan.tasks import CompactionTask
 from carnac.core.segments.segment import ColumnType, Metric, MetricKind
 from carnac.core.time.intervals import Interval
 from carnac.core.time.periods import parse_period
+from carnac.errors import Invalid
 from carnac.overlord.compactor.controller import Controller
 
 HOUR_MS = 3_600_000
@@ -105,17 +107,21 @@ def settings(draw: st.DrawFn) -> CompactionSettings:
 @st.composite
 def targets(draw: st.DrawFn, granularities: st.SearchStrategy[str | None]) -> CompactionTarget:
     """Targets of a hundred bytes or rows."""
-    return CompactionTarget(
-        target_bytes=draw(st.sampled_from((None, 100))),
-        target_rows=draw(st.sampled_from((100, 10_000))),
-        segment_granularity=draw(granularities),
-        query_granularity=draw(st.sampled_from((None, "HOUR", "MONTH"))),
-        metrics=draw(st.sampled_from((None, None, (SUM,), (MAX, LIKES)))),
-        dimensions=draw(st.sampled_from((None, None, ("page", "n"), ("gone",)))),
-        filter=draw(st.sampled_from((None, None, "n > 0"))),
-        sort_by=draw(st.sampled_from((None, None, ("n",), ("gone", "page")))),
-        partitioning=draw(st.sampled_from((*[Partitioning()] * 3, *PARTITIONINGS))),
-    )
+    chosen: dict[str, Any] = {
+        "target_bytes": draw(st.sampled_from((None, 100))),
+        "target_rows": draw(st.sampled_from((100, 10_000))),
+        "segment_granularity": draw(granularities),
+        "query_granularity": draw(st.sampled_from((None, "HOUR", "WEEK", "MONTH"))),
+        "metrics": draw(st.sampled_from((None, None, (SUM,), (MAX, LIKES)))),
+        "dimensions": draw(st.sampled_from((None, None, ("gone", "page", "n"), ("gone",)))),
+        "filter": draw(st.sampled_from((None, None, "n > 0"))),
+        "sort_by": draw(st.sampled_from((None, None, ("n",), ("gone", "page")))),
+        "partitioning": draw(st.sampled_from((*[Partitioning()] * 3, *PARTITIONINGS))),
+    }
+    try:
+        return CompactionTarget(**chosen)
+    except Invalid:
+        reject()
 
 
 @st.composite

@@ -113,9 +113,9 @@ def test_a_spec_survives_being_written_down() -> None:
         ({"dimensionsSpec": {"useSchemaDiscovery": True}}, "list the dimensions that are kept"),
         (
             {"dimensionsSpec": ["user"]},
-            "partitionDimensions names page, which dimensionsSpec leave",
+            "partitionDimensions names page, which the dimensions leave",
         ),
-        ({"tuningConfig": {"sortBy": ["user"]}}, "sortBy names user, which dimensionsSpec leaves"),
+        ({"tuningConfig": {"sortBy": ["user"]}}, "sortBy names user, which the dimensions leave"),
         ({"tuningConfig": {"sortBy": ["n", "n"]}}, "sortBy names n more than once"),
         (
             {
@@ -131,7 +131,7 @@ def test_a_spec_survives_being_written_down() -> None:
         ),
         (
             {"metricsSpec": [{"type": "count", "name": "n"}] * 2},
-            "metric n is listed more than once",
+            "metrics names n more than once",
         ),
         ({"metricsSpec": [{"type": "hyperUnique", "name": "u"}]}, "use HLLSketchBuild"),
         ({"maxWriteAmplification": float("inf")}, "finite"),

@@ -91,6 +91,35 @@ class TestCompact:
             ("added", "delta", "sum")
         ]
 
+    @pytest.mark.parametrize(
+        ("target", "said"),
+        [
+            ({"targetRows": 0}, "targetRows must be at least 1, not 0"),
+            ({"targetBytes": -1}, "targetBytes must be at least 1"),
+            ({"partitioning": {"type": "range"}}, "partitioning by range needs a dimension"),
+            ({"partitioning": {"type": "hashed", "buckets": 0}}, "buckets must be at least 1"),
+            (
+                {"partitioning": {"buckets": 2}},
+                "buckets are of hashed partitioning, not of dynamic",
+            ),
+            ({"segmentGranularity": "fortnight"}, "'fortnight' is not a granularity"),
+            ({"segmentGranularity": "none"}, "a time chunk of every millisecond"),
+            ({"segmentGranularity": "day", "queryGranularity": "month"}, "MONTH is coarser than"),
+            ({"sortBy": ["page", "page"]}, "sortBy names page more than once"),
+            ({"dimensions": ["page", "page"]}, "dimensions names page more than once"),
+            ({"dimensions": ["__time"]}, "__time is no dimension; every row keeps it"),
+            ({"filter": "n >"}, "it ends where a value should be"),
+            ({"filter": " "}, "a filter is a condition about a row, or left out"),
+            ({"filter": "{n > 1"}, "the filter is not valid JSON"),
+        ],
+        ids=str,
+    )
+    def test_a_target_that_no_rows_can_have_is_refused_before_it_runs(
+        self, target: dict[str, object], said: str
+    ) -> None:
+        with pytest.raises(Invalid, match=said):
+            compact(target=target)
+
     def test_a_filter_is_taken_as_in_the_compaction_spec(self) -> None:
         spec = compact(transformSpec={"filter": {"type": "null", "column": "page"}})
         target = spec.compaction_target()

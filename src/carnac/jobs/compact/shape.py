@@ -296,11 +296,11 @@ def _absent(shape: RowShape, target: CompactionTarget) -> tuple[str, ...]:
     """Return the columns that rows are partitioned by and lack; they count as null, as in Druid.
 
     Raises:
-        Invalid: A column is a metric, or the time.
+        Invalid: A column is a metric.
     """
     absent = [name for name in target.partitioning.dimensions if name not in shape.dimension_names]
     for name in absent:
-        if name == TIME_COLUMN or name in {column for column, _ in shape.segment_columns}:
+        if name in {column for column, _ in shape.segment_columns}:
             raise Invalid(f"rows cannot be partitioned by '{name}', which is no dimension")
     return tuple(absent)
 

@@ -21,7 +21,12 @@ from pydantic import (
     model_validator,
 )
 
-from carnac.core.compaction.plan.groups import DEFAULT_TARGET_ROWS, CompactionTarget, Partitioning
+from carnac.core.compaction.plan.groups import (
+    DEFAULT_TARGET_ROWS,
+    CompactionTarget,
+    Partitioning,
+    check_granularities,
+)
 from carnac.core.compaction.plan.settings import (
     DEFAULT_TARGET_BYTES,
     MIB,
@@ -30,11 +35,10 @@ from carnac.core.compaction.plan.settings import (
 )
 from carnac.core.locks.choice import PRIORITY_LIMIT
 from carnac.core.tasks.context import parse_task_context
-from carnac.core.time.granularity import ALL, NONE
+from carnac.core.time.granularity import NONE
 from carnac.core.time.periods import Period, parse_period
 from carnac.errors import Invalid
 from carnac.specs.base import (
-    TIME_COLUMN,
     SpecModel,
     Texts,
     check_datasource,
@@ -46,7 +50,6 @@ from carnac.specs.druid.compaction import convert_compaction
 from carnac.specs.druid.spark_filters import compile_filter, write_filter
 from carnac.specs.ingest.layout import (
     DEFAULT_ROWS_PER_SEGMENT,
-    DynamicPartitions,
     GranularityField,
     HashedPartitions,
     PartitionsField,
@@ -137,13 +140,10 @@ class CompactionGranularity(SpecModel):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        segment, query = self.segment_granularity, self.query_granularity
-        if segment == NONE:
-            raise problem("segmentGranularity none would make a time chunk of every millisecond")
-        if query == ALL and not segment:
-            raise problem("queryGranularity all needs a segmentGranularity")
-        if segment and query and query != ALL and query.nominal_ms > segment.nominal_ms:
-            raise problem(f"queryGranularity {query} is coarser than segmentGranularity {segment}")
+        try:
+            check_granularities(self.segment_granularity, self.query_granularity)
+        except Invalid as error:
+            raise problem(error.message) from None
         return self
 
 
@@ -166,6 +166,23 @@ class CompactionTuning(SpecModel):
     )
 
 
+def check_filter(value: object) -> None:
+    """Check what of a filter shows before any column is seen.
+
+    Raises:
+        Invalid: It is neither a condition in Spark SQL nor one of Druid's filters.
+    """
+    if isinstance(value, str) and not value.strip():
+        raise Invalid("a filter is a condition about a row, or left out")
+    if value is not None and not isinstance(value, str | dict):
+        raise Invalid(f"a filter is a condition in Spark SQL, or an object, not {value!r}")
+    if isinstance(value, dict):
+        compile_filter(value)
+    mistake = find_mistake(value) if isinstance(value, str) else None
+    if mistake is not None:
+        raise Invalid(mistake)
+
+
 class CompactionTransform(SpecModel):
     """Choice of the rows that are kept."""
 
@@ -178,55 +195,15 @@ class CompactionTransform(SpecModel):
     @field_validator("filter", mode="before")
     @classmethod
     def _check_filter(cls, value: object) -> object:
-        if isinstance(value, str) and not value.strip():
-            raise problem("a filter is a condition about a row, or left out")
-        if value is not None and not isinstance(value, str | dict):
-            raise problem(f"a filter is a condition in Spark SQL, or an object, not {value!r}")
-        if isinstance(value, dict):
-            try:
-                compile_filter(value)
-            except Invalid as error:
-                raise problem(error.message) from None
-        mistake = find_mistake(value) if isinstance(value, str) else None
-        if mistake is not None:
-            raise problem(mistake)
+        try:
+            check_filter(value)
+        except Invalid as error:
+            raise problem(error.message) from None
         return value
 
     def to_condition(self) -> str | None:
         """Return the condition as targets have it; None: all rows are kept."""
         return write_filter(self.filter) if isinstance(self.filter, dict) else self.filter
-
-
-def check_columns(shape: CompactionShape) -> None:
-    """Refuse contradictions about columns that show before any segment is seen."""
-    metrics = [metric.name for metric in shape.metrics]
-    filtered = [metric.name for metric in shape.metrics if metric.filter is not None]
-    if filtered:
-        raise problem(
-            f"metric {', '.join(filtered)} has a filter, which is for ingestion: compaction merges what is there"
-        )
-    repeated = sorted({name for name in metrics if metrics.count(name) > 1})
-    if repeated:
-        raise problem(f"metric {', '.join(repeated)} is listed more than once")
-    kept = None if shape.dimensions is None else shape.dimensions.names
-    both = sorted(set(kept or ()) & set(metrics))
-    if both:
-        raise problem(f"{', '.join(both)} is both a dimension and a metric")
-    spec, order = shape.tuning.partitions, shape.tuning.sort_by or ()
-    divided = () if spec is None or isinstance(spec, DynamicPartitions) else spec.dimensions
-    for what, names in (("partitionDimensions", divided), ("sortBy", order)):
-        twice = sorted({name for name in names if names.count(name) > 1})
-        if twice:
-            raise problem(f"{what} names {', '.join(twice)} more than once")
-        gone = [one for one in names if kept is not None and one not in (*kept, TIME_COLUMN)]
-        if what == "sortBy":
-            gone = [one for one in gone if one not in metrics]
-        if gone:
-            raise problem(f"{what} names {', '.join(gone)}, which dimensionsSpec leaves out")
-    if TIME_COLUMN in divided:
-        raise problem(
-            f"rows are divided by dimensions inside of a time chunk, not by {TIME_COLUMN}"
-        )
 
 
 class CompactionShape(SpecModel):
@@ -278,7 +255,15 @@ class CompactionShape(SpecModel):
         ]
         if lossy and not self.allow_lossy:
             raise problem(f"{' and '.join(lossy)} may lose what cannot be had back; set allowLossy")
-        check_columns(self)
+        filtered = [metric.name for metric in self.metrics if metric.filter is not None]
+        if filtered:
+            raise problem(
+                f"metric {', '.join(filtered)} has a filter, which is for ingestion: compaction merges what is there"
+            )
+        try:
+            self.to_target()
+        except Invalid as error:
+            raise problem(error.message) from None
         return self
 
     def to_target(self) -> CompactionTarget:

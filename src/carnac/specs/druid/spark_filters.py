@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, cast
 
+from carnac.core.json_text import parse_json
 from carnac.errors import Invalid
 from carnac.specs.druid.blocks import said
 from carnac.specs.druid.expressions import CompiledExpression, compile_condition
@@ -52,9 +53,19 @@ def read_condition(text: str, types: Mapping[str, str]) -> str:
     """Return a condition of Spark SQL as it is, or a text of `write_filter` compiled for columns of these types.
 
     Raises:
-        Invalid: It is a filter that is not supported.
+        Invalid: It is a filter that is not supported, or none at all.
     """
-    return compile_filter(json.loads(text), types).sql if text.startswith("{") else text
+    given = parse_condition(text)
+    return given if isinstance(given, str) else compile_filter(given, types).sql
+
+
+def parse_condition(text: str) -> str | dict[str, Any]:
+    """Return a condition of Spark SQL as it is, or the filter that a text of `write_filter` is of.
+
+    Raises:
+        Invalid: It is written as a filter, and is not JSON.
+    """
+    return cast("dict[str, Any]", parse_json(text, "filter")) if text.startswith("{") else text
 
 
 _ARRAYS = {

@@ -20,7 +20,9 @@ from carnac.core.tasks.model import SELECTED
 from carnac.core.texts import UNFIT, is_fit
 from carnac.errors import Invalid
 from carnac.specs.base import IntervalField, SpecModel, Texts, check_texts, named, problem
+from carnac.specs.compaction.spec import check_filter
 from carnac.specs.druid.fields import INSTEAD
+from carnac.specs.druid.spark_filters import parse_condition
 from carnac.specs.ingest.spec import IgnoredField, IngestSpec
 from carnac.specs.lines import with_lines
 from carnac.specs.load import load_spec
@@ -200,8 +202,10 @@ class CompactTask(TaskSpec):
         if sum(named) > 1 or (self.groups is not None and self.interval is not None):
             raise problem("name an interval, segments, or groups, not several of them")
         try:
-            self.compaction_target()
-            self.compaction_groups()
+            groups = self.compaction_groups()
+            for target in (self.compaction_target(), *(group.target for group in groups)):
+                if target.filter is not None:
+                    check_filter(parse_condition(target.filter))
         except Invalid as error:
             raise problem(error.message) from None
         return self

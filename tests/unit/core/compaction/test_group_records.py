@@ -35,7 +35,7 @@ FULL = CompactionGroup(
         sort_by=("d", "__time"),
         segment_granularity="MONTH",
         query_granularity="HOUR",
-        dimensions=(),
+        dimensions=("d",),
         metrics=(
             Metric(name="n", kind=MetricKind.COUNT, input=None, type=ColumnType.LONG),
             Metric(

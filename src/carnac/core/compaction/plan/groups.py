@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal, NamedTuple, TypeAlias
 
-from carnac.core.segments.segment import Metric
+from carnac.core.segments.segment import TIME_COLUMN, Metric
 from carnac.core.showing import facts_line, facts_table
-from carnac.core.time.granularity import parse_granularity
+from carnac.core.time.granularity import ALL, NONE, Granularity, parse_granularity
 from carnac.core.time.intervals import Interval, interval_text
 from carnac.core.words import bytes_text, number_text
+from carnac.errors import Invalid
 
 DEFAULT_TARGET_ROWS = 5_000_000
 """Rows that a segment aims at (Source: Druid's `maxRowsPerSegment`)."""
@@ -55,6 +56,9 @@ class Partitioning:
 class CompactionTarget:
     """The form that the rows of a group are to get. The defaults keep every row as it is.
 
+    Raises:
+        Invalid: No rows can have it.
+
     Attributes:
         target_rows: Rows that a segment aims at.
         target_bytes: Bytes that a segment file aims at (dynamic partitioning only); the target that is reached first
@@ -81,6 +85,77 @@ class CompactionTarget:
     metrics: tuple[Metric, ...] | None = None
     filter: str | None = None
     allow_lossy: bool = False
+
+    def __post_init__(self) -> None:
+        _check_target(self)
+
+
+def _check_target(target: CompactionTarget) -> None:
+    """Check what shows before any segment is seen.
+
+    Raises:
+        Invalid: A size, a granularity or a column cannot be, or two of them contradict each other.
+    """
+    texts = target.segment_granularity, target.query_granularity
+    segment, query = (None if text is None else parse_granularity(text) for text in texts)
+    check_granularities(segment, query)
+    by = target.partitioning
+    sizes = ("targetRows", target.target_rows), ("targetBytes", target.target_bytes)
+    for name, value in (*sizes, ("buckets", by.buckets)):
+        if value is not None and value < 1:
+            raise Invalid(f"{name} must be at least 1, not {value}")
+    if by.kind == "range" and not by.dimensions:
+        raise Invalid("partitioning by range needs a dimension")
+    if by.buckets is not None and by.kind != "hashed":
+        raise Invalid(f"buckets are of hashed partitioning, not of {by.kind}")
+    _check_columns(target)
+
+
+def check_granularities(segment: Granularity | None, query: Granularity | None) -> None:
+    """Check that time chunks of one granularity can have times of the other.
+
+    Raises:
+        Invalid: They cannot.
+    """
+    if segment == NONE:
+        raise Invalid("segmentGranularity none would make a time chunk of every millisecond")
+    if query == ALL and not segment:
+        raise Invalid("queryGranularity all needs a segmentGranularity")
+    if segment and query and query != ALL and query.nominal_ms > segment.nominal_ms:
+        raise Invalid(f"queryGranularity {query} is coarser than segmentGranularity {segment}")
+
+
+def _check_columns(target: CompactionTarget) -> None:
+    metrics = [metric.name for metric in target.metrics or ()]
+    kept, divided = target.dimensions, target.partitioning.dimensions
+    lists: tuple[tuple[str, Sequence[str]], ...] = (
+        ("metrics", metrics),
+        ("dimensions", kept or ()),
+        ("partitionDimensions", divided),
+        ("sortBy", target.sort_by or ()),
+    )
+    for what, names in lists:
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise Invalid(f"{what} names {', '.join(twice)} more than once")
+    if TIME_COLUMN in divided:
+        raise Invalid(
+            f"rows are divided by dimensions inside of a time chunk, not by {TIME_COLUMN}"
+        )
+    if kept is None:
+        return
+    if TIME_COLUMN in kept:
+        raise Invalid(f"{TIME_COLUMN} is no dimension; every row keeps it")
+    both = sorted({*kept} & {*metrics})
+    if both:
+        raise Invalid(f"{', '.join(both)} is both a dimension and a metric")
+    for what, names, there in (
+        ("partitionDimensions", divided, kept),
+        ("sortBy", target.sort_by or (), (*kept, *metrics, TIME_COLUMN)),
+    ):
+        gone = [name for name in names if name not in there]
+        if gone:
+            raise Invalid(f"{what} names {', '.join(gone)}, which the dimensions leave out")
 
 
 class CompactionGroup(NamedTuple):
