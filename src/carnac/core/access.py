@@ -153,9 +153,13 @@ def read_authorization(header: str) -> Credentials | None:
 def _decoded(text: str, letters: bytes) -> str | None:
     try:
         padded = text.encode("ascii") + b"=" * (-len(text) % 4)
-        return base64.b64decode(padded, altchars=letters, validate=True).decode()
+        data = base64.b64decode(padded, altchars=letters, validate=True)
     except (binascii.Error, UnicodeError):
         return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:  # as clients in Python write it, pydruid among them
+        return data.decode("latin-1")
 
 
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})

@@ -91,9 +91,15 @@ def set_user(
         is_new = name not in {one.name for one in known.list()}
         password = _ask_password(name) if is_new or is_password else None
         user = known.put(name, permission=permission, password=password)
+    kept = "" if password is not None else ", with the password as it was; --password sets another"
     session.output.answer(
-        {"user": user.name, "permission": user.permission.word, "is_new": is_new},
-        f"user {user.name} may {user.permission.word}",
+        {
+            "user": user.name,
+            "permission": user.permission.word,
+            "is_new": is_new,
+            "has_new_password": password is not None,
+        },
+        f"user {user.name} may {user.permission.word}{kept}",
     )
 
 
