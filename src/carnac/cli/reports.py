@@ -119,7 +119,7 @@ def print_log(output: Output, commits: Sequence[CommitSummary], tags: Iterable[T
     for tag in tags:
         names[tag.revision].append(tag.name)
     columns = columns_of(
-        "revision# | time (UTC)! | kind | datasource | segments# | rows# | size# | message"
+        "revision# | time (UTC)! | kind | datasource | segments# | rows# | size# | message~"
     )
     output.table(columns, [_log_row(commit, names[commit.revision]) for commit in commits])
 

@@ -14,6 +14,9 @@ from carnac.core.words import number_text as number_text  # noqa: PLC0414
 
 GAP = "  "
 MIN_WIDTH = 8
+PROSE_WIDTH = 30
+"""A column of sentences that has less room than this gives it up: its texts stand below their rows."""
+INDENT = "    "
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,18 +26,29 @@ class Column:
     Attributes:
         is_number: Right-aligned, and never cut.
         is_whole: Text that is of no use when it is cut, such as a time.
+        is_prose: Sentences, in the last column, which are broken over lines and never cut.
     """
 
     title: str
     is_number: bool = False
     is_whole: bool = False
+    is_prose: bool = False
 
 
 def columns_of(titles: str) -> list[Column]:
-    """Return columns from their titles between bars; `#` ends that of a number, `!` that of a whole text."""
+    """Return columns from their titles between bars.
+
+    Args:
+        titles: `#` ends that of a number, `!` that of a whole text, `~` that of prose.
+    """
     words = [word.strip() for word in titles.split("|")]
     return [
-        Column(word.rstrip("#!"), is_number=word.endswith("#"), is_whole=word.endswith("!"))
+        Column(
+            word.rstrip("#!~"),
+            is_number=word.endswith("#"),
+            is_whole=word.endswith("!"),
+            is_prose=word.endswith("~"),
+        )
         for word in words
     ]
 
@@ -45,7 +59,8 @@ def render_table(
     """Return the lines of a table: titles, a rule, then the rows.
 
     Args:
-        width: Width of the terminal; text columns are cut with `…` to fit into it. None: never cut.
+        width: Width of the terminal; text columns are cut with `…` to fit into it, prose is broken. None: as wide as
+            it is.
     """
     titles = [printable(column.title, keep="") for column in columns]
     cells = [[printable(cell, keep="") for cell in row] for row in rows]
@@ -54,10 +69,29 @@ def render_table(
         for i, title in enumerate(titles)
     ]
     if width is not None:
+        whole = widths[-1]
         _shrink(widths, columns, width)
+        if columns[-1].is_prose and widths[-1] < min(whole, PROSE_WIDTH):
+            return _with_prose_below(columns, cells, width)
     lines = [_line(titles, columns, widths)]
     lines.append(GAP.join("─" * size for size in widths))
-    lines.extend(_line(row, columns, widths) for row in cells)
+    for row in cells:
+        *others, last = row
+        pieces = _broken(last, widths[-1]) if columns[-1].is_prose else [last]
+        lines.append(_line([*others, pieces[0]], columns, widths))
+        lines.extend(_line([*[""] * len(others), more], columns, widths) for more in pieces[1:])
+    return lines
+
+
+def _with_prose_below(
+    columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int
+) -> list[str]:
+    """Return the lines of a table without its last column, whose texts stand below their rows."""
+    head, rule, *rows = render_table(columns[:-1], [row[:-1] for row in cells], width=width)
+    lines = [head, rule]
+    for line, row in zip(rows, cells, strict=True):
+        below = _broken(row[-1], max(MIN_WIDTH, width - len(INDENT))) if row[-1] else []
+        lines += [line, *(f"{INDENT}{piece}".rstrip() for piece in below)]
     return lines
 
 
@@ -131,15 +165,30 @@ def _shrink(widths: list[int], columns: Sequence[Column], width: int) -> None:
 
 
 def _cut(text: str, size: int) -> str:
-    if text_width(text) <= size:
-        return text
-    kept, used = [], 1
+    return text if text_width(text) <= size else _head(text, size - 1) + "…"
+
+
+def _head(text: str, size: int) -> str:
+    """Return as much of the beginning as fits into so many cells."""
+    kept, used = [], 0
     for char in text:
         used += _char_width(char)
         if used > size:
             break
         kept.append(char)
-    return "".join(kept) + "…"
+    return "".join(kept)
+
+
+def _broken(text: str, size: int) -> list[str]:
+    """Return the text in lines of so many cells, broken at blanks, or inside of what is longer."""
+    lines = []
+    while text_width(text) > size:
+        head = _head(text, size)
+        ends = len(head) if text[len(head)] == " " else head.rfind(" ")
+        at = ends if ends > 0 else len(head)
+        lines.append(text[:at].rstrip())
+        text = text[at:].lstrip()
+    return [*lines, text] if text or not lines else lines
 
 
 def _char_width(char: str) -> int:

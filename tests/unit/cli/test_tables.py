@@ -58,6 +58,40 @@ def test_titles_are_shown_as_a_terminal_may_get_them() -> None:
     assert render_table(titles, [["x" * 50, "y"]], width=30)[0] == r"a\x1b[31mb                c\nd"
 
 
+def test_prose_is_broken_at_blanks_and_never_cut() -> None:
+    said = "restore them from a backup, or end all processes of the store first"
+    columns = [Column("check"), Column("found", is_prose=True)]
+    assert render_table(columns, [["pages", said], ["disk", ""]], width=47) == [
+        "check  found",
+        "─────  " + "─" * 40,
+        "pages  restore them from a backup, or end all",
+        "       processes of the store first",
+        "disk",
+    ]
+
+
+def test_prose_without_room_stands_below_its_row() -> None:
+    columns = [Column("time", is_whole=True), NUMBER, Column("message", is_prose=True)]
+    rows = [["2024-01-01 00:00:00", "1", "a word " * 6], ["2024-01-01 00:00:01", "2", ""]]
+    assert render_table(columns, rows, width=34) == [
+        "time                 n",
+        "───────────────────  ─",
+        "2024-01-01 00:00:00  1",
+        "    a word a word a word a word a",
+        "    word a word",
+        "2024-01-01 00:00:01  2",
+    ]
+    assert len(render_table(columns, rows)) == 4
+
+
+@given(st.text(), st.integers(0, 90))
+def test_no_word_of_prose_is_lost(said: str, width: int) -> None:
+    lines = render_table([NUMBER, Column("said", is_prose=True)], [["1", said]], width=width)
+    whole = render_table([NUMBER, TEXT], [["1", said]])
+    assert "".join(lines[2:]).replace(" ", "") == whole[2].replace(" ", "")
+    assert all(text_width(line) <= max(width, 12) for line in lines)
+
+
 @given(
     st.lists(st.tuples(st.text(), st.text()), max_size=5), st.one_of(st.none(), st.integers(20, 60))
 )

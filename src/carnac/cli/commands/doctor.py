@@ -101,7 +101,7 @@ def doctor(
             }
         )
     else:
-        columns = columns_of("check | state | found")
+        columns = columns_of("check! | state! | found~")
         session.output.table(columns, [[item.name, item.state, item.detail] for item in checks])
     if has_problem:
         raise typer.Exit(EXIT_PROBLEM)

@@ -126,7 +126,7 @@ def _print_why(output: Output, found: WhyReport) -> None:
     columns = columns_of("revision# | time (UTC)! | kind")
     columns += [Column(name) for name in found.groups]
     columns += [Column(f"{name} by", is_number=True) for name in found.numbers]
-    columns.append(Column("message"))
+    columns.append(Column("message", is_prose=True))
     lines = []
     for one in found.changes:
         for key, deltas in one.deltas.items():

@@ -59,7 +59,7 @@ def gc(
 def _show_gc(session: Session, report: GcReport, forgotten: int, *, show_kept: bool) -> None:
     shown = [action for action in report.actions if show_kept or action.action != "keep"]
     if shown:
-        columns = columns_of("action | size# | file | reason")
+        columns = columns_of("action! | size# | file | reason~")
         session.output.table(
             columns,
             [[item.action, bytes_text(item.size_bytes), item.path, item.reason] for item in shown],
@@ -99,7 +99,7 @@ def verify(ctx: typer.Context) -> None:
     if session.output.is_json:
         session.output.json({"revision": head.revision, "findings": to_json(findings)})
     elif findings:
-        columns = columns_of("finding | file | detail")
+        columns = columns_of("finding! | file | detail~")
         session.output.table(columns, [[item.kind, item.path, item.detail] for item in findings])
         session.output.error(f"{counted(len(findings), 'finding')} at revision {head.revision}")
     else:

@@ -40,7 +40,7 @@ AFTER_SHOWN_MAX = 3
 TASK_COLUMNS = columns_of(
     "task | interval! | groups# | segments# | becomes# | size# | priority# | cost# | color | after"
 )
-REASON_COLUMNS = columns_of("chunk! | segments# | size# | score | priority# | task | reason")
+REASON_COLUMNS = columns_of("chunk! | segments# | size# | score | priority# | task | reason~")
 
 
 @command(

@@ -189,7 +189,7 @@ def _print_chunks(session: Session, states: Sequence[ChunkState]) -> None:
             "nothing is known of its time chunks: it has none, all are too new, or no controller has looked at them"
         )
         return
-    columns = columns_of("chunk! | state! | segments# | priority# | cost# | reason")
+    columns = columns_of("chunk! | state! | segments# | priority# | cost# | reason~")
     session.output.table(
         columns,
         [

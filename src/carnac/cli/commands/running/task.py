@@ -34,7 +34,7 @@ AttemptNumber: TypeAlias = Annotated[
 ]
 
 _COLUMNS = columns_of(
-    "task | type! | datasource | state! | priority# | attempts# | age# | since# | error"
+    "task! | type! | datasource | state! | priority# | attempts# | age# | since# | error~"
 )
 
 
