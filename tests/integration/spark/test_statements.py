@@ -48,6 +48,8 @@ WRITTEN = (
     "CAST(x * 10 AS VARCHAR), CAST(x AS DECIMAL(6, 1)), greatest(x, w), least(n, 3), nullif(w, 2) FROM events "
     "ORDER BY ALL",
     "SELECT tags, len(tags), tags[1], list_contains(tags, 'q'), array_to_string(tags, '|') FROM events ORDER BY ALL",
+    "SELECT l, l < [3::BIGINT, NULL], l BETWEEN [NULL::BIGINT] AND [9::BIGINT], rank() OVER (ORDER BY l DESC) FROM "
+    "(SELECT [nullif(n, 2), n] AS l FROM events) ORDER BY l, 2",
     "SELECT k, string_agg(s, '+' ORDER BY s DESC, n) FROM events GROUP BY k ORDER BY k",
     "SELECT k, x, lag(x) OVER (PARTITION BY k ORDER BY __time, x, n, s), "
     "sum(n) OVER (PARTITION BY k ORDER BY __time, x, n, s ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) FROM events "
@@ -196,6 +198,12 @@ def test_a_name_cannot_leave_its_quotes(world: World) -> None:
 def test_a_statement_that_fails_for_a_row_fails_with_a_sentence(world: World) -> None:
     with pytest.raises(Invalid, match="for the embedded engine"):
         world.run("SELECT CAST(s AS BIGINT) FROM events")
+    for wrong in ("n // (n - n)", "n % (n - n)", "CAST(x * 1e300 AS FLOAT)"):
+        sql = f"SELECT {wrong} FROM events"
+        with pytest.raises(Invalid, match=r"[Zz]ero|out of range"):
+            world.engine.run_query(sql, world.catalog)
+        with pytest.raises(Invalid, match=r"[Zz]ero|out of the range"):
+            world.run(sql)
 
 
 def test_a_revision_is_read_as_it_was(world: World) -> None:

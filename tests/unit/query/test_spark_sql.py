@@ -34,6 +34,11 @@ REFUSED = (
     ("SELECT string_agg(k, ',') FROM events", "string_agg without ORDER BY"),
     ("SELECT {'a': k} FROM events", "type STRUCT"),
     ("SELECT random() FROM events", "function random"),
+    ("SELECT s FROM events LIMIT 10%", "a limit that is a share"),
+    ("SELECT s FROM events UNION ALL SELECT k FROM events LIMIT 10%", "a limit that is a share"),
+    ("SELECT unnest(tags), unnest(tags) FROM events", "an unnest beside another one"),
+    ("SELECT unnest(tags), rank() OVER (ORDER BY n) FROM events", "beside a window function"),
+    ("SELECT greatest(tags, ['a']) FROM events", "greatest(VARCHAR[], VARCHAR[])"),
     ("SELECT * FROM range(3)", "a table function"),
 )
 

@@ -235,7 +235,7 @@ class Distributor:
         if node["type"] == "SELECT_NODE" and not node["group_expressions"]:
             if any(map(is_aggregate, walk(node["select_list"]))):
                 return 1
-            limits = [one for one in node["modifiers"] if one["type"] == "LIMIT_MODIFIER"]
+            limits = [one for one in node["modifiers"] if one.get("limit_type") == "ROW_COUNT"]
             count = (
                 self._whole_number(limits[0]["limit"]) if limits and limits[0]["limit"] else None
             )

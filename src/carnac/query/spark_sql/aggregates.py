@@ -11,11 +11,13 @@ from carnac.query.spark_sql.kinds import (
     FRACTIONS,
     TEXT,
     WHOLE,
+    Kind,
     converted,
     is_decimal,
     is_number,
     quoted,
     refuse,
+    sortable,
     spark_type,
 )
 from carnac.query.spark_sql.typing import Printer, is_constant
@@ -44,11 +46,17 @@ _BOUNDS = {
 }
 
 
-def order_of(sql: str, order: Node) -> str:
+def order_of(sql: str, kind: Kind, order: Node) -> str:
     """Return an item of ORDER BY; nulls come last unless it says otherwise, as in DuckDB."""
     way = "DESC" if order["type"] == "DESCENDING" else "ASC"
     nulls = "FIRST" if order["null_order"] == "NULLS FIRST" else "LAST"
-    return f"{sql} {way} NULLS {nulls}"
+    return f"{sortable(sql, kind)} {way} NULLS {nulls}"
+
+
+def _orders(out: Printer, orders: Sequence[Node]) -> list[str]:
+    return [
+        order_of(out.sql(one["expression"]), out.kind(one["expression"]), one) for one in orders
+    ]
 
 
 def aggregate(out: Printer, node: Node) -> str:
@@ -149,7 +157,7 @@ def _texts(out: Printer, node: Node, after: str) -> str:
     between = "," if len(args) == 1 else out.oracle.value(args[1], TEXT)
     if out.kind(args[0]) != TEXT or not all(is_constant(one) for one in args[1:]):
         raise refuse("string_agg of something else than texts and a constant")
-    keys = ", ".join(order_of(out.sql(one["expression"]), one) for one in orders)
+    keys = ", ".join(_orders(out, orders))
     value = out.sql(args[0])
     return f"listagg({value}, {quoted(str(between))}) WITHIN GROUP (ORDER BY {keys}){after}"
 
@@ -164,7 +172,7 @@ def window(out: Printer, node: Node) -> str:
     if node["exclude_clause"] != "NO_OTHER" or node.get("arg_orders"):
         raise refuse("EXCLUDE or ORDER BY inside of a window function")
     parts = [out.sql(one) for one in node["partitions"]]
-    orders = [order_of(out.sql(one["expression"]), one) for one in node["orders"]]
+    orders = _orders(out, node["orders"])
     over = " OVER (" + " ".join(
         [
             *([f"PARTITION BY {', '.join(parts)}"] if parts else []),

@@ -118,6 +118,7 @@ def _argument(
         "D": (kind in TIMES, DATE),
         "l": (kind.endswith("[]"), kind),
         "x": (True, result),
+        "o": (not result.endswith("[]"), result),
         "e": (out.kind(args[0]).endswith("[]"), out.kind(args[0]).removesuffix("[]")),
         "y": (True, result.removesuffix("[]")),
     }
@@ -143,10 +144,8 @@ def _arithmetic(out: Printer, node: Node, name: str, args: Sequence[Node]) -> st
     if kind not in WHOLE or name not in _REST | {"//", "divide"}:
         raise refuse(f"{name} of {' and '.join(kinds)}")
     if name in _REST:
-        return f"try_mod({left}, {right})"
-    return (
-        f"CAST(CASE WHEN {right} = 0 THEN NULL ELSE {left} div {right} END AS {spark_type(kind)})"
-    )
+        return f"({left} % {right})"
+    return f"CAST({left} div {right} AS {spark_type(kind)})"
 
 
 def _of_fractions(name: str, left: str, right: str, kind: Kind) -> str:

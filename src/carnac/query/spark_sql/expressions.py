@@ -19,6 +19,7 @@ from carnac.query.spark_sql.kinds import (
     is_number,
     literal,
     refuse,
+    sortable,
     spark_type,
 )
 from carnac.query.spark_sql.typing import Oracle, is_constant
@@ -136,8 +137,11 @@ class Expressions:
 
     def _comparison(self, node: Node) -> str:
         kind = self.common([node["left"], node["right"]])
-        left, right = self.made(node["left"], kind), self.made(node["right"], kind)
+        left, right = (self._compared(node[side], kind) for side in ("left", "right"))
         return f"({_COMPARISONS[node['type']].format(left, right)})"
+
+    def _compared(self, node: Node, kind: Kind) -> str:
+        return sortable(self.made(node, kind), kind)
 
     def _conjunction(self, node: Node) -> str:
         word = " AND " if node["type"] == "CONJUNCTION_AND" else " OR "
@@ -146,7 +150,7 @@ class Expressions:
     def _between(self, node: Node) -> str:
         parts = [node["input"], node["lower"], node["upper"]]
         kind = self.common(parts)
-        value, low, high = (self.made(one, kind) for one in parts)
+        value, low, high = (self._compared(one, kind) for one in parts)
         found = f"({value} BETWEEN {low} AND {high})"
         return found if node["type"] == "COMPARE_BETWEEN" else f"(NOT {found})"
 

@@ -12,9 +12,9 @@ Form = tuple[str, str]
 
 Letters: `t` text, `v` anything made a text, `d` number made a double, `r` number made the type of the result, `b`
 boolean, `i` whole number made a long, `T` time made a timestamp, `D` time made a date, `l` list, `x` made the type of
-the result, `e` element of the list that the first argument is, `y` element of the list that is the result, `s` constant
-text that is not empty, `k` constant whole number of at least 0, `1` of at least 1; `*` after a letter: any number more
-of its kind.
+the result, `o` the same if that is no list, `e` element of the list that the first argument is, `y` element of the list
+that is the result, `s` constant text that is not empty, `k` constant whole number of at least 0, `1` of at least 1; `*`
+after a letter: any number more of its kind.
 """
 
 _SPACES = " \xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
@@ -188,8 +188,8 @@ FUNCTIONS: Mapping[str, Sequence[Form]] = {
     "^": [("dd", "pow({0}, {1})")],
     "pi": [("", "pi()")],
     "isnan": [("d", "CASE WHEN {0} IS NULL THEN NULL ELSE isnan({0}) END")],
-    "greatest": [("xx*", "greatest({0}, {1})")],
-    "least": [("xx*", "least({0}, {1})")],
+    "greatest": [("oo*", "greatest({0}, {1})")],
+    "least": [("oo*", "least({0}, {1})")],
     "if": [("bxx", "if({0}, {1}, {2})")],
     "list_contains": _HAS,
     "list_has": _HAS,

@@ -117,6 +117,13 @@ def literal(text: str | None, kind: Kind) -> str:
     return f"CAST('{text}' AS {spark_type(kind)})"
 
 
+def sortable(sql: str, kind: Kind) -> str:
+    """Return what Spark orders as DuckDB does an expression of a type: a null in a list is greater than all values."""
+    if not kind.endswith("[]"):
+        return sql
+    return f"transform({sql}, e -> struct(e IS NULL, {sortable('e', kind[:-2])}))"
+
+
 def converted(sql: str, kind: Kind, wanted: Kind) -> str:
     """Return an expression as a value of another type, as DuckDB casts it.
 
@@ -155,6 +162,11 @@ def _as_number(sql: str, kind: Kind, wanted: Kind) -> str:
         unit = f"CAST('{10 ** -int(scale):.{int(scale)}f}' AS DECIMAL({int(scale) + 1},{scale}))"
         whole = f"CAST(round(CAST({sql} AS DOUBLE) * 1e{scale}D) AS DECIMAL({digits},0))"
         return f"CAST({whole} * {unit} AS {target})"
+    if (kind, wanted) == (DOUBLE, FLOAT):
+        infinite = "CAST('Infinity' AS DOUBLE)"
+        is_beyond = f"abs(CAST({sql} AS FLOAT)) = {infinite} AND abs({sql}) <> {infinite}"
+        told = "CAST(raise_error('a double is out of the range of floats') AS FLOAT)"
+        return f"CASE WHEN {is_beyond} THEN {told} ELSE CAST({sql} AS FLOAT) END"
     if is_decimal(kind) and wanted in WHOLE:
         return f"CAST(round({sql}, 0) AS {target})"
     return f"CAST({sql} AS {target})"

@@ -14,7 +14,7 @@ from carnac.query.spark_sql.expressions import Expressions
 from carnac.query.spark_sql.kinds import TEXT, Kind, converted, refuse
 from carnac.query.spark_sql.resolving import Clauses, Resolver, Source
 from carnac.query.spark_sql.typing import Oracle, is_constant, kinds_of
-from carnac.query.syntax import Node, arguments, base_table, select_of
+from carnac.query.syntax import Node, arguments, base_table, select_of, walk_here
 
 _JOINS = {
     "INNER": "JOIN",
@@ -129,13 +129,11 @@ class Selects:
         word = f" {kind}{' ALL' if node['setop_all'] else ''} "
         united = word.join(f"({one})" for one in parts)
         modifiers = _modifiers(node)
-        if modifiers.keys() - {"ORDER_MODIFIER", "LIMIT_MODIFIER", "DISTINCT_MODIFIER"}:
-            raise refuse("a limit that is a share of the rows")
         lower = [name.lower() for name in result.names]
-        keys = [
-            order_of(f"c{_place_among(one['expression'], lower)}", one)
-            for one in modifiers.get("ORDER_MODIFIER", {}).get("orders", ())
-        ]
+        keys = []
+        for one in modifiers.get("ORDER_MODIFIER", {}).get("orders", ()):
+            place = _place_among(one["expression"], lower)
+            keys.append(order_of(f"c{place}", result.types[place], one))
         return Printed(
             _outer(united, len(result.types), names, keys, self._limit(modifiers)), result.types
         )
@@ -154,8 +152,6 @@ class Selects:
         sources = self._sources(node["from_table"], ctes)
         columns = {name.lower() for one in sources for name in one.names}
         modifiers = _modifiers(node)
-        if modifiers.keys() - {"ORDER_MODIFIER", "LIMIT_MODIFIER", "DISTINCT_MODIFIER"}:
-            raise refuse("a limit that is a share of the rows")
         clauses = Resolver(node, columns, sources).clauses(modifiers)
         joined = list(_conditions(node["from_table"]))
         kinds = dict(kinds_of(self.oracle, node, [*clauses.all(), *joined], ctes))
@@ -173,7 +169,9 @@ class Selects:
             raise refuse("an order by what DISTINCT does not select")
         inner = self._inner(node, clauses, out, source, is_distinct=distinct is not None)
         keys = [
-            order_of(f"c{place}" if place is not None else f"o{number}", one)
+            order_of(f"o{number}", out.kind(clauses.keys[number]), one)
+            if place is None
+            else order_of(f"c{place}", out.kind(clauses.items[place]), one)
             for number, place, one in _numbered(clauses)
         ]
         sql = f"({inner})"
@@ -185,6 +183,11 @@ class Selects:
     def _inner(
         self, node: Node, clauses: Clauses, out: Expressions, source: str, *, is_distinct: bool
     ) -> str:
+        spreading = [one for one in clauses.items if function_name(one) == "unnest"]
+        if len(spreading) > 1 or (
+            spreading and any(one.get("class") == "WINDOW" for one in walk_here(clauses.all()))
+        ):
+            raise refuse("an unnest beside another one, or beside a window function,")
         items = [f"{_item(out, one)} AS c{place}" for place, one in enumerate(clauses.items)]
         items += [f"{out.sql(one)} AS o{place}" for place, one in enumerate(clauses.keys)]
         if clauses.qualify is not None:
@@ -208,6 +211,8 @@ class Selects:
         limit = modifiers.get("LIMIT_MODIFIER")
         if limit is None:
             return ""
+        if limit["limit_type"] != "ROW_COUNT":
+            raise refuse("a limit that is a share of the rows")
         told = ""
         for key, word in (("limit", "LIMIT"), ("offset", "OFFSET")):
             if limit.get(key) is None:
