@@ -52,7 +52,7 @@ def schema_of(made: CarnacSource) -> StructType:
 
 
 _ARROW = {
-    "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ltz": pa.timestamp("us", "UTC"),
     "string": pa.string(),
     "bigint": ARROW_TYPE[ColumnType.LONG],
     "double": ARROW_TYPE[ColumnType.DOUBLE],

@@ -42,8 +42,14 @@ SPARK_TYPE: Mapping[ColumnType, str] = {
 }
 """Spark's names for column types."""
 
-_GLOB_PATHS = "__globPaths__"
-"""Option of Spark: whether a path is a pattern."""
+TIME_TYPE = "timestamp_ltz"
+"""An instant, whatever a session takes `timestamp` for (`spark.sql.timestampType`)."""
+_READING = {
+    "__globPaths__": "false",  # paths are no patterns
+    "ignoreMissingFiles": "false",
+    "ignoreCorruptFiles": "false",
+}
+"""Options of Spark with which all files are read, whatever a session or a cluster is set to."""
 _NO_FILE_SYSTEM = re.compile(r"Class [\w.$]*FileSystem not found|No FileSystem for scheme")
 
 _Group = tuple[tuple[tuple[str, ColumnType], ...], IntervalSet | None]
@@ -82,7 +88,7 @@ def frame_of(
         fields = ", ".join(
             f"{quote_for_spark(name)} {SPARK_TYPE[kind]}" for name, kind in wanted.items()
         )
-        declared = f"{TIME_COLUMN} timestamp" + (f", {fields}" if fields else "")
+        declared = f"{TIME_COLUMN} {TIME_TYPE}" + (f", {fields}" if fields else "")
         return session.createDataFrame([], declared)
     with _file_system_there(output_url):
         frames = [
@@ -122,9 +128,8 @@ def _select(
     fields = ", ".join(
         f"{quote_for_spark(name)} {SPARK_TYPE[kind]}" for name, kind in schema.items()
     )
-    declared = f"{TIME_COLUMN} timestamp" + (f", {fields}" if fields else "")
-    reader = session.read.option(_GLOB_PATHS, "false")
-    frame = reader.schema(declared).parquet(*paths)
+    declared = f"{TIME_COLUMN} {TIME_TYPE}" + (f", {fields}" if fields else "")
+    frame = session.read.options(**_READING).schema(declared).parquet(*paths)
     if clip is not None:
         frame = frame.where(_within(clip))
     columns = [

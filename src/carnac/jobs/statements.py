@@ -32,6 +32,7 @@ STATEMENT_SETTINGS = {
     "spark.sql.ansi.enabled": "true",
     "spark.sql.caseSensitive": "false",
     "spark.sql.session.timeZone": "UTC",
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
     "spark.sql.groupByOrdinal": "false",
     "spark.sql.orderByOrdinal": "false",
     "spark.sql.parser.escapedStringLiterals": "false",

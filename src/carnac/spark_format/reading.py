@@ -18,7 +18,7 @@ from carnac.core.time.intervals import IntervalSet
 from carnac.errors import DiskFull, NotFound, ReadOnly, Revoked
 from carnac.jobs.bins import into_bins
 from carnac.jobs.compact.read import ReadPlan, read_tables
-from carnac.jobs.read_back import SPARK_TYPE
+from carnac.jobs.read_back import SPARK_TYPE, TIME_TYPE
 from carnac.ports import LeaseKind, SegmentInput
 from carnac.rows.normalise.shape import ORDER_PREFIX
 from carnac.spark_format.failures import each_in_one_sentence, in_one_sentence
@@ -56,7 +56,7 @@ class Pinned:
 
     def schema(self) -> str:
         """Return the schema as Spark writes it: that of `store.read_spark`."""
-        time = [f"{quote_for_spark(TIME_COLUMN)} timestamp"] if self.has_time else []
+        time = [f"{quote_for_spark(TIME_COLUMN)} {TIME_TYPE}"] if self.has_time else []
         fields = (
             f"{quote_for_spark(name)} {SPARK_TYPE[kind]}" for name, kind in self.columns.items()
         )

@@ -13,7 +13,6 @@ from pyspark.sql.datasource import (
     DataSourceStreamArrowWriter,
     WriterCommitMessage,
 )
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from carnac.bootstrap.apart import opened_apart
 from carnac.clock import RandomIds, SystemClock
@@ -21,7 +20,7 @@ from carnac.errors import Invalid
 from carnac.jobs.ingest.apart import PartOfLoad, segments_of
 from carnac.jobs.pipeline import default_task_memory_bytes
 from carnac.ports import JobResult
-from carnac.spark.variants import refuse_variants
+from carnac.spark.schemas import arrow_schema
 from carnac.spark_format.failures import in_one_sentence
 from carnac.specs.load import as_replacement, with_input
 from carnac.store.writing.apart import LoadApart
@@ -96,8 +95,7 @@ def begin(store: str | None, options: Options, schema: StructType, *, is_overwri
     datasource = options.datasource
     allowed = options.flag("allowTypeChange"), options.flag("allowMissing")
     lease_ms = options.lease_ms
-    refuse_variants(schema)
-    arrow = to_arrow_schema(schema, timezone="UTC")
+    arrow = arrow_schema(schema)
     with opened_apart(store) as opened, opened.loads() as loads:
         plan = plan_load(
             opened.metadata,

@@ -343,18 +343,29 @@ def test_names_with_dots_and_accents_go_through_transforms(
 
 
 def test_expressions_over_a_data_frame_see_its_time(
-    pipeline: SparkPipeline, make_spec: MakeSpec, deep_storage: Path, spark: SparkSession
+    pipeline: SparkPipeline,
+    make_spec: MakeSpec,
+    deep_storage: Path,
+    spark: SparkSession,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     frame = spark.createDataFrame(arrow_rows()).repartition(2)
+    frame = frame.selectExpr("*", "named_struct('user-id', n, 'a b', array(d)) AS parts")
     spec = make_spec(
         input={"type": "frame", "frame": "dataframe"},
-        dimensions=[{"name": "hour", "type": "long"}],
+        dimensions=[{"name": "hour", "type": "long"}, {"name": "parts", "type": "json"}],
         transforms=[{"name": "hour", "expression": "hour(__time)"}],
     )
-    result = pipeline.run_ingest(spec, DAY, rows=frame)
-    assert rows_of(deep_storage, result.segments, "hour") == Counter(
-        (int(row["t"][11:13]),) for row in ROWS
+    with caplog.at_level("WARNING", "SQLQueryContextLogger"):  # as in a session of the user's
+        result = pipeline.run_ingest(spec, DAY, rows=frame)
+    assert [one for one in caplog.records if one.name == "SQLQueryContextLogger"] == []
+    assert rows_of(deep_storage, result.segments, "hour", "parts") == Counter(
+        (int(row["t"][11:13]), _compact({"user-id": row["n"], "a b": [row["d"]]})) for row in ROWS
     )
+
+
+def _compact(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 @pytest.mark.parametrize(
@@ -369,6 +380,18 @@ def test_a_data_frame_with_variants_is_refused_in_a_sentence(
         spark_store.ingest("variants", spark.sql(sql))
     spark_store.ingest("variants", spark.sql(f"SELECT time, n, to_json(v) AS v FROM ({sql})"))
     assert [row["n"] for row in spark_store.sql("SELECT n FROM variants").rows()] == [1]
+
+
+@pytest.mark.parametrize("value", ["array()", "map()", "INTERVAL '1' MONTH"])
+def test_a_data_frame_with_a_type_that_has_no_other_is_refused_in_a_sentence(
+    spark: SparkSession, spark_store: Store, value: str
+) -> None:
+    frame = spark.sql(f"SELECT timestamp'2024-01-01 00:00:00' AS time, 1 AS n, {value} AS v")
+    with pytest.raises(Invalid, match=r"has no column type here.*; cast it to another"):
+        spark_store.ingest("others", frame)
+    spec = {"timestampSpec": {"column": "time"}, "transforms": NOTHING}
+    with pytest.raises(Invalid, match=r"column 'v' .* has no column type here; cast it to another"):
+        spark_store.ingest({"dataSource": "others", **spec}, frame)
 
 
 def test_an_empty_data_frame_makes_no_segment(

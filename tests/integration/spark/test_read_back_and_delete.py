@@ -62,6 +62,40 @@ def test_schemas_are_united_and_clips_are_applied(
     assert dict(frame.dtypes) == {"__time": "timestamp", "n": "double", "d": "array<string>"}
 
 
+def test_a_session_may_take_timestamps_for_something_else(
+    pipeline: SparkPipeline, make_spec: MakeSpec, spark: SparkSession
+) -> None:
+    rows = [{"t": f"2024-01-01T{h:02d}:00Z", "n": h} for h in range(4)]
+    segments = ingest(pipeline, make_spec, rows, dimensions=[{"name": "n", "type": "long"}])
+    start_ms = parse_instant("2024-01-01T01:00Z")
+    clip = interval_set([Interval(start_ms, start_ms + 7_200_000)])
+    zone = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.timestampType", "TIMESTAMP_NTZ")
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        inputs = [SegmentInput(segment=segment, visible=clip) for segment in segments]
+        frame = cast("DataFrame", pipeline.read_spark(inputs))
+        assert dict(frame.dtypes) == {"__time": "timestamp", "n": "bigint"}
+        assert collected(frame) == Counter([(1,), (2,)])
+    finally:
+        spark.conf.unset("spark.sql.timestampType")
+        spark.conf.set("spark.sql.session.timeZone", zone)
+
+
+def test_no_session_leaves_out_a_file_that_is_gone(
+    pipeline: SparkPipeline, make_spec: MakeSpec, deep_storage: Path, spark: SparkSession
+) -> None:
+    segments = ingest(pipeline, make_spec, [{"t": f"2024-01-0{1 + i}", "n": i} for i in range(3)])
+    spark.conf.set("spark.sql.files.ignoreMissingFiles", "true")
+    try:
+        frame = cast("DataFrame", pipeline.read_spark([*map(SegmentInput.whole, segments)]))
+        (deep_storage / segments[1].path).unlink()
+        with pytest.raises(Exception, match=r"FILE_NOT_EXIST|does not exist"):
+            frame.collect()
+    finally:
+        spark.conf.unset("spark.sql.files.ignoreMissingFiles")
+
+
 def test_an_object_store_that_spark_has_no_classes_for_is_one_sentence(
     spark: SparkSession,
 ) -> None:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructField, StructType, TimestampType, YearMonthIntervalType
 
 import carnac
 from carnac.core.log.commits import CommitKind
@@ -252,6 +253,15 @@ def test_what_cannot_be_written_is_told(
     with pytest.raises(CarnacError) as caught:
         write(store, "events", table_of(3), **options)
     assert sentence in caught.value.message
+    assert leases(store) == []
+
+
+def test_a_type_that_has_no_other_is_told(store: Store) -> None:
+    schema = StructType(
+        [StructField("t", TimestampType()), StructField("v", YearMonthIntervalType())]
+    )
+    with pytest.raises(Invalid, match=r"'v' is of Spark's type interval year to month.*; cast it"):
+        source(store, "events").writer(schema, False)
     assert leases(store) == []
 
 

@@ -15,6 +15,7 @@ cast that fails gives null for that row, and does not fail the job. Times are UT
 from __future__ import annotations
 
 import contextlib
+import logging
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -46,14 +47,15 @@ from carnac.rows.read.discover import SeenFields, needs_discovery, unite_seen
 from carnac.rows.read.tables import arrow_table
 from carnac.spark.interrupts import hold_signals
 from carnac.spark.progress import Watch, classic_context
+from carnac.spark.schemas import arrow_schema
 from carnac.spark.session import SparkHolder, own_session, reason_of
 from carnac.spark.tasks import RESULT_SCHEMA, batches_of, collect
-from carnac.spark.variants import refuse_variants
 from carnac.specs.ingest.transforms import Transforms, compile_transforms
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
     from carnac.rows.read.reading import ReadTask
     from carnac.specs.ingest.schema import TimestampSpec
@@ -62,6 +64,7 @@ if TYPE_CHECKING:
 SETTINGS: Mapping[str, str] = {
     "spark.sql.ansi.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
     "spark.sql.caseSensitive": "true",
     "spark.sql.parser.escapedStringLiterals": "false",
     "spark.sql.variable.substitute": "false",  # else `${env:NAME}` in a text becomes that variable
@@ -189,16 +192,17 @@ def _files_line(
 
 
 def _read_frame(job: IngestJob, session: SparkSession, frame: DataFrame) -> Sequence[SplitResult]:
+    from pyspark.sql.types import StructField, StructType, TimestampType
+
     watch = watch_of(job, session, None)
     job.look = partial(look_at, job, frame)
     timestamp: TimestampSpec = job.spec.timestamp
     if TIME_COLUMN in compile_transforms(job.spec, {}).inputs:
         fields = [f for f in frame.schema.fields if f.name != TIME_COLUMN]
-        schema = ", ".join(f"{quote_for_spark(f.name)} {f.dataType.simpleString()}" for f in fields)
         frame = map_batches(
             frame,
             add_time(job.common(tasks=job.context.cores()), timestamp),
-            f"{schema}, `{TIME_COLUMN}` timestamp" if schema else f"`{TIME_COLUMN}` timestamp",
+            StructType([*fields, StructField(TIME_COLUMN, TimestampType())]).toNullable(),
         )
     frame, transforms = _transformed(job, frame)
     if any(name == TIME_COLUMN for name, _ in transforms.columns):
@@ -217,7 +221,7 @@ def _read_frame(job: IngestJob, session: SparkSession, frame: DataFrame) -> Sequ
 
 def look_at(job: IngestJob, frame: DataFrame) -> SeenFields:
     """Return the fields that a frame has."""
-    return discover_in_table(job, _arrow_schema(frame))
+    return discover_in_table(job, arrow_schema(frame.schema))
 
 
 def arrays_of(frame: DataFrame) -> list[str]:
@@ -226,12 +230,6 @@ def arrays_of(frame: DataFrame) -> list[str]:
     return [
         name for name, kind in types.items() if kind.startswith("array<") and kind != "array<void>"
     ]
-
-
-def _arrow_schema(frame: DataFrame) -> Any:
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    return to_arrow_schema(frame.schema, timezone="UTC")
 
 
 # ------------------------------------------------------------------------------------ both of them
@@ -307,13 +305,15 @@ def finish(
         is_parsed=is_parsed,
     )
     frame = frame.select(*(F.col(quote_for_spark(name)) for name in wanted))
-    refuse_variants(frame.schema)
+    arrow_schema(frame.schema)
     return _Line(
         frame=map_batches(frame, second_half(work, watch.tally), RESULT_SCHEMA), watch=watch
     )
 
 
-def map_batches(frame: DataFrame, function: Callable[[Batches], Batches], schema: str) -> DataFrame:
+def map_batches(
+    frame: DataFrame, function: Callable[[Batches], Batches], schema: StructType | str
+) -> DataFrame:
     """Apply a function to the batches of a frame; Spark itself takes a dot in the name of a column for a path."""
     names = frame.columns
     if not any(letter in name for name in names for letter in ".`"):
@@ -379,7 +379,8 @@ def one_sentence(what: str) -> Iterator[None]:
     from pyspark.errors import AnalysisException, ParseException
 
     try:
-        yield
+        with _unlogged():
+            yield
     except (AnalysisException, ParseException) as error:
         if error.getCondition() == "INVALID_WHERE_CONDITION":
             raise Invalid(f"{what} is wrong: an aggregate is not about one row") from error
@@ -388,6 +389,20 @@ def one_sentence(what: str) -> Iterator[None]:
             raise Invalid(f"{what} is wrong: Spark has no function {name}") from error
         reason = reason_of(error)
         raise Invalid(f"{what} is wrong: {reason[:1].lower()}{reason[1:]}") from error
+
+
+@contextlib.contextmanager
+def _unlogged() -> Iterator[None]:
+    """Keep out of the log of a session what is said in one sentence, or is no mistake."""
+    from pyspark.logger import PySparkLogger
+
+    logger = PySparkLogger.getLogger("SQLQueryContextLogger")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
 
 
 @contextlib.contextmanager

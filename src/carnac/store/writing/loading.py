@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from carnac.core.texts import first_line
 from carnac.errors import Invalid
 from carnac.specs.base import NO_INPUT
 from carnac.store.writing import declarations
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 
 SPARK_ROWS = 10_000
 """Number of rows sampled of a Spark DataFrame that no spec describes."""
-_NULLABLE = {"nullable", "containsNull", "valueContainsNull"}
-"""Spark's words for whether a field, an element of a list, a value of a map may be null."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,10 +146,23 @@ def _infer(
         if isinstance(rows, pa.Schema):
             return infer_from_schema(datasource, rows, hints, scratch_dir), rows
         if type(rows).__module__.startswith("pyspark."):
-            sample = _nullable(rows).limit(SPARK_ROWS).toArrow()
+            sample = _sample(rows)
             return infer_from_table(datasource, arrow_table(sample), hints, scratch_dir), rows
         table = arrow_table(rows)
         return infer_from_table(datasource, table, hints, scratch_dir), table
+
+
+def _sample(frame: Any) -> object:
+    try:
+        return _nullable(frame).limit(SPARK_ROWS).toArrow()
+    except (
+        TypeError,
+        ValueError,
+    ) as error:  # as Spark and Arrow say that a type has no other there
+        raise Invalid(
+            f"a column of the DataFrame has no column type here: {first_line(error)}; cast it to another type first, "
+            "or leave it out"
+        ) from error
 
 
 def _nullable(frame: Any) -> Any:
@@ -159,20 +171,8 @@ def _nullable(frame: Any) -> Any:
     parts = frame.toDF(
         *(f"c{place}" for place in range(len(names)))
     )  # names may hold dots, or repeat
-    schema = type(parts.schema).fromJson(_loosened(parts.schema.jsonValue()))
+    schema = parts.schema.toNullable()
     return frame if schema == parts.schema else parts.to(schema).toDF(*names)
-
-
-def _loosened(schema: Any) -> Any:
-    """Return Spark's JSON of a schema with null allowed everywhere."""
-    if isinstance(schema, list):
-        return [_loosened(one) for one in schema]
-    if not isinstance(schema, dict):
-        return schema
-    return {
-        name: True if name in _NULLABLE and isinstance(value, bool) else _loosened(value)
-        for name, value in schema.items()
-    }
 
 
 def infer_files(
