@@ -25,6 +25,8 @@ REFUSED = (
     ("SELECT DS_CDF(DS_QUANTILES_SKETCH(n), 2) FROM events", "DS_CDF"),
     ("SELECT length(CAST(JSON_MERGE(max(s), '{}') AS VARCHAR)) FROM events", "JSON"),
     ("SELECT HLL_SKETCH_ESTIMATE(DS_HLL(k)) FROM events", "function HLL_SKETCH_ESTIMATE"),
+    ("SELECT APPROX_COUNT_DISTINCT_DS_HLL(k) FROM events", "function APPROX_COUNT_DISTINCT_DS_HLL"),
+    ("SELECT APPROX_QUANTILE_DS(n, 0.5) FROM events", "function APPROX_QUANTILE_DS"),
     ("SELECT TRY_CAST(s AS BIGINT) FROM events", "TRY_CAST"),
     ("SELECT first(k) FROM events", "function first"),
     ("SELECT regexp_replace(s, 'a', 'b') FROM events", "regexp_replace"),

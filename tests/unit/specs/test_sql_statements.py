@@ -133,6 +133,7 @@ def test_types_of_columns() -> None:
         ("INSERT INTO e SELECT 1 PARTITIONED BY DAY CLUSTERED BY a DESC", "ascending"),
         ("INSERT INTO e SELECT 1 PARTITIONED BY DAY CLUSTERED BY 1", "names of columns"),
         ("INSERT INTO e SELECT 1 PARTITIONED BY 1", "is no granularity"),
+        ("INSERT INTO e SELECT 1 PARTITIONED BY DAY; SELECT 1;", "more than one statement"),
         ("INSERT INTO e SELECT 1 PARTITIONED BY eon", "'eon' is not a granularity"),
         ("REPLACE INTO e SELECT 1 PARTITIONED BY DAY", "OVERWRITE ALL"),
         ("REPLACE INTO e OVERWRITE WHERE a = 1 SELECT 1 PARTITIONED BY DAY", "bounds of __time"),

@@ -211,9 +211,17 @@ def _rewrite(node: Node, taken: Taken) -> None:
             new = call(f"{PREFIX}{inner}", [args[0], numbers[0]])
     alias, location = node["alias"], node["query_location"]
     asked = name_asked(node).upper()
+    _say_asked(new, asked)
     node.clear()
     node.update(new | {ASKED: asked})
     node["alias"], node["query_location"] = alias, location
+
+
+def _say_asked(made: Node, asked: str) -> None:
+    """Note in calls of our functions which one the statement calls; those in arguments have it already."""
+    for one in walk(made):
+        if str(one.get("function_name")).startswith(PREFIX):
+            one.setdefault(ASKED, asked)
 
 
 def _build(name: str, node: Node, args: list[Node], taken: Taken) -> Node:

@@ -44,8 +44,10 @@ def spec_of_statement(sql: str, *, rows_per_segment: object = None) -> dict[str,
         Invalid: It is no INSERT and no REPLACE, or is wrong; says how to write it.
     """
     tokens = tokens_of(sql)
-    if tokens and tokens[-1].value == ";":
+    while tokens and tokens[-1].value == ";":
         tokens.pop()
+    if any(one.value == ";" and one.kind == "sign" for one in tokens):
+        raise Invalid("there is more than one statement; write one INSERT or REPLACE")
     replaces = words_at(tokens, 0, "REPLACE", "INTO")
     if not replaces and not words_at(tokens, 0, "INSERT", "INTO"):
         raise Invalid(
