@@ -152,6 +152,26 @@ CASES: list[tuple[dict[str, Any], list[int]]] = [
     ),
     ({"type": "isfalse", "field": _selector("s", "apple")}, [2, 4, 5, 6]),
     (_not({"type": "istrue", "field": _selector("s", "apple")}), [2, 3, 4, 5, 6]),
+    # as Druid 33 answered
+    (_not(_bound("s", lower="4", ordering="numeric")), [1, 2, 3, 4]),
+    ({"type": "isfalse", "field": _bound("mv", lower="b")}, [3, 4, 5]),
+    (_bound("n", upper="9", ordering="numeric"), [2, 5, 6]),
+    (_bound("n", upper="9"), [1, 2, 4, 5, 6]),
+    ({"type": "equals", "column": "n", "matchValueType": "STRING", "matchValue": "10.0"}, [1]),
+    (
+        _not({"type": "equals", "column": "s", "matchValueType": "LONG", "matchValue": 4}),
+        [1, 2, 4, 5],
+    ),
+    (
+        {
+            "type": "range",
+            "column": "s",
+            "matchValueType": "DOUBLE",
+            "upper": 31.0,
+            "upperOpen": True,
+        },
+        [1, 2, 4, 6],
+    ),
 ]
 
 

@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from carnac.errors import Invalid
-from carnac.specs.druid.filters import FILTER_TYPES, MAX_DEPTH
+from carnac.specs.druid.filters import FILTER_TYPES, MAX_DEPTH, NUMBER
 from carnac.specs.druid.spark_filters import compile_filter
 
 TYPES = {"n": "bigint", "d": "double", "s": "string", "b": "boolean", "mv": "array<string>"}
+
+S_AS_NUMBER = f"CASE WHEN `s` RLIKE '^{NUMBER}$' THEN try_cast(`s` AS DOUBLE) END"
 
 GOLDENS: list[tuple[dict[str, Any], str]] = [
     ({"type": "true"}, "true"),
@@ -37,7 +39,7 @@ GOLDENS: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"type": "equals", "column": "s", "matchValueType": "LONG", "matchValue": 3},
-        "(try_cast(`s` AS DOUBLE) = 3.0D)",
+        f"CASE WHEN `s` IS NOT NULL THEN coalesce(({S_AS_NUMBER} = 3.0D), False) END",
     ),
     ({"type": "null", "column": "n"}, "(`n` IS NULL)"),
     (
@@ -58,7 +60,7 @@ GOLDENS: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"type": "bound", "dimension": "s", "upper": "31", "ordering": "numeric"},
-        "((CASE WHEN `s` IS NOT NULL THEN coalesce((try_cast(`s` AS DOUBLE) <= 31.0D), True) END) OR (`s` IS NULL))",
+        f"((CASE WHEN `s` IS NOT NULL THEN coalesce(({S_AS_NUMBER} <= 31.0D), True) END) OR (`s` IS NULL))",
     ),
     (
         {"type": "bound", "dimension": "s", "lower": "ab", "ordering": "strlen"},

@@ -9,6 +9,7 @@ Source: Druid's documentation of query filters.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
@@ -38,6 +39,8 @@ Value = TypeVar("Value", bound=Operand)
 MAX_DEPTH = 100
 """Deepest nesting of `and`, `or`, `not` that is read."""
 LONG_MAX = (1 << 63) - 1
+NUMBER = r"[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?"
+"""The texts that are numbers: not those with spaces around them, and no words such as `NaN`."""
 ABSENT = {
     "javascript": "write it as an expression",
     "spatial": "compare the coordinates with range filters",
@@ -154,6 +157,7 @@ class FilterCompiler(Generic[Value]):
 
     def __init__(self, dialect: FilterDialect[Value], *, is_strict: bool) -> None:
         self._of, self._is_strict = dialect, is_strict
+        self._is_negated = False
 
     def compile(self, value: object, depth: int = 0) -> str:
         """Return the condition.
@@ -170,9 +174,7 @@ class FilterCompiler(Generic[Value]):
             parts = [self.compile(one, depth + 1) for one in _full(block, "fields")]
             return f"({f' {kind.upper()} '.join(parts)})"
         if kind in _NESTED:
-            if block.get("field") is None:
-                raise Invalid(f"filter {kind} needs field")
-            return _NESTED[kind].format(self.compile(block["field"], depth + 1))
+            return self._nested(block, depth)
         leaf = self.LEAVES.get(kind)
         if leaf is None:
             raise refused(kind, "filter", FILTER_TYPES, ABSENT)
@@ -180,6 +182,15 @@ class FilterCompiler(Generic[Value]):
         if self._is_strict:
             _check_fields(block, fields)
         return build(self, block)
+
+    def _nested(self, block: Block, depth: int) -> str:
+        kind, before = block["type"], self._is_negated
+        if block.get("field") is None:
+            raise Invalid(f"filter {kind} needs field")
+        self._is_negated = kind != "istrue"
+        inner = self.compile(block["field"], depth + 1)
+        self._is_negated = before
+        return _NESTED[kind].format(inner)
 
     def compare(
         self, left: Value, operator: str, value: object, *, as_number: bool | None = None
@@ -189,8 +200,11 @@ class FilterCompiler(Generic[Value]):
         Args:
             as_number: Whether to compare numbers; None: as the column is.
         """
-        if not (self._of.is_number(left) if as_number is None else as_number):
+        is_number = self._of.is_number(left)
+        if not (is_number if as_number is None else as_number):
             return f"({self._of.text(left)} {operator} {self._of.quote(said(value))})"
+        if not is_number:
+            return self._compare_numeric(left, operator, value)
         number = _number(value)
         if number is None:
             return f"({left.text} <> {left.text})"  # unknown of null, else false
@@ -233,7 +247,8 @@ class FilterCompiler(Generic[Value]):
         if kind is not None and kind.startswith("ARRAY"):
             items = list_of(block, "matchValue")
             return self._of.equals_array(column, kind, items) if column.is_array else "false"
-        as_number = _as_number(kind)
+
+        as_number = _as_number(kind) or None  # numbers are compared as such with a text, too
         return self._of.any_of(
             column, lambda one: self.compare(one, "=", value, as_number=as_number)
         )
@@ -247,8 +262,10 @@ class FilterCompiler(Generic[Value]):
         as_number = _as_number(_type_of(block))
 
         def test(one: Value) -> str:
-            if self._of.is_number(one) if as_number is None else as_number:
+            if self._of.is_number(one):
                 return self._is_one_of(one, present)
+            if as_number:
+                return f"coalesce({self._is_one_of(one, present)}, {self._of.text(one)} <> {self._of.text(one)})"
             return (
                 f"({self._of.text(one)} IN ({', '.join(self._of.quote(said(v)) for v in present)}))"
             )
@@ -273,19 +290,21 @@ class FilterCompiler(Generic[Value]):
                 return self._compare_numeric(one, operator, value)
             return self._of.compare_by(name, one, operator, value)
 
-        passed = self._of.any_of(column, _between(block, "Strict", side))
-        return (
-            passed
-            if block.get("lower") is not None
-            else f"({passed} OR {self._of.is_null(column)})"
-        )
+        test = _between(block, "Strict", side)
+        passed = self._of.any_of(column, test)
+        if self._is_negated and not self._of.is_number(column):  # null is no unknown text here
+            passed = self._of.any_of(column, lambda one: f"coalesce({test(one)}, false)")
+            passed = f"coalesce({passed}, false)"
+        if block.get("lower") is not None or self._of.is_number(column):
+            return passed  # null comes before all texts, and before no number
+        return f"({passed} OR {self._of.is_null(column)})"
 
     def _compare_numeric(self, one: Value, operator: str, value: object) -> str:
         """Return a comparison of numbers, before which all values that are none come, as texts."""
         is_below, number = operator in {"<", "<="}, _number(value)
         if self._of.is_number(one):
             if number is None:
-                return f"({one.text} IS NOT NULL AND {not is_below})"
+                return f"CASE WHEN {one.text} IS NOT NULL THEN {not is_below} END"
             return self._compare_number(one, operator, number)
         text = self._of.text(one)
         if number is None:
@@ -405,19 +424,13 @@ def _pattern(block: Block) -> str:
 
 def _number(value: object) -> float | None:
     """Return the number that a match value is; None: it is none."""
-    if value is None or isinstance(value, bool):
-        return None
-    if isinstance(value, float):
-        return value
+    if value is None or isinstance(value, bool | float):
+        return value if isinstance(value, float) else None
     text = said(value)
-    try:
-        number = float(text)
-    except ValueError:
+    if re.fullmatch(NUMBER, text) is None:
         return None
-    digits = text.strip().lstrip("+-")
-    if not digits.isdigit():
-        return None if "_" in text else number
-    return int(text) if abs(number) < LONG_MAX else number
+    number = float(text)
+    return int(text) if abs(number) < LONG_MAX and text.lstrip("+-").isdigit() else number
 
 
 def _type_of(block: Block, name: str = "matchValueType") -> str | None:

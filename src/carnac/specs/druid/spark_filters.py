@@ -21,7 +21,7 @@ from carnac.specs.druid.expressions.values import (
     to_long,
     to_text,
 )
-from carnac.specs.druid.filters import FilterCompiler, FilterDialect
+from carnac.specs.druid.filters import NUMBER, FilterCompiler, FilterDialect
 
 
 def compile_filter(
@@ -122,10 +122,15 @@ class _Spark(FilterDialect[Sql]):
     def operands(self, left: Sql, number: float) -> tuple[str, str]:
         if left.type == "long" and isinstance(number, int):
             return left.text, literal(number).text
-        return to_double(left).text, literal(float(number)).text
+        return self.double(left), literal(float(number)).text
 
     def double(self, value: Sql) -> str:
-        return to_double(value).text
+        if value.type in {"long", "double", "bool"}:
+            return to_double(value).text
+        text = self.text(value)
+        return (
+            f"CASE WHEN {text} RLIKE {quote_text(f'^{NUMBER}$')} THEN {to_double(value).text} END"
+        )
 
     def compare_by(self, ordering: str, left: Sql, operator: str, value: object) -> str:
         if ordering != "strlen":

@@ -10,7 +10,6 @@ from carnac.api.native.terms.dimensions import extracted, of_dimension
 from carnac.api.native.terms.expressions import Texts, compile_expression, like
 from carnac.api.native.terms.ordering import sort_key
 from carnac.api.native.terms.scopes import Scope
-from carnac.api.native.terms.times import instant
 from carnac.api.native.terms.values import (
     EACH,
     TIME_SQL,
@@ -22,10 +21,11 @@ from carnac.api.native.terms.values import (
     sql_type,
     to_bool,
     to_double,
+    to_long,
     to_text,
 )
 from carnac.specs.druid.blocks import said
-from carnac.specs.druid.filters import FilterCompiler, FilterDialect
+from carnac.specs.druid.filters import NUMBER, FilterCompiler, FilterDialect
 
 FLOAT_MAX = 3.4028234663852886e38
 """The largest number that a float holds."""
@@ -78,10 +78,13 @@ class _Engine(Texts, FilterDialect[Sql]):
             return left.text, _as_float(number)
         if left.kind == "long" and isinstance(number, int):
             return left.text, literal(number).text
-        return to_double(left).text, literal(float(number)).text
+        return self.double(left), literal(float(number)).text
 
     def double(self, value: Sql) -> str:
-        return to_double(value).text
+        found = to_double(value).text
+        if value.is_number:
+            return found
+        return f"CASE WHEN regexp_full_match({self.text(value)}, '{NUMBER}') THEN {found} END"
 
     def compare_by(self, ordering: str, left: Sql, operator: str, value: object) -> str:
         keys = (sort_key(of, ordering) for of in (to_text(left), literal(said(value))))
@@ -92,8 +95,10 @@ class _Engine(Texts, FilterDialect[Sql]):
         return f"({value.text} = CAST([{listed}] AS {sql_type(TYPES_SAID[kind])}))"
 
     def within(self, value: Sql, start_ms: int, end_ms: int) -> str:
-        at = instant(value)
-        return f"({at} >= {at_ms(start_ms)} AND {at} < {at_ms(end_ms)})"
+        if value.is_time:
+            return f"({TIME_SQL} >= {at_ms(start_ms)} AND {TIME_SQL} < {at_ms(end_ms)})"
+        at = to_long(value).text
+        return f"({at} >= {start_ms} AND {at} < {end_ms})"
 
     def like(self, value: Sql, pattern: str, escape: str | None) -> str:
         return like(value, pattern, escape).text

@@ -31,4 +31,4 @@ def sort_key(value: Sql, ordering: object) -> str:
     text = to_text(value).text
     if name == "strlen":
         return f"(lpad(CAST(length({text}) AS VARCHAR), 9, '0') || {text})"
-    return _CHUNKS.format(text)
+    return _CHUNKS.format(f"lower({text})" if name == "alphanumeric" else text)
