@@ -249,6 +249,16 @@ def test_a_datasource_without_rows_is_no_table_and_has_none_where_it_had_none(
     assert catalog.list_tables("druid") == [("druid", "my.events")]
 
 
+def test_a_column_that_is_called_as_the_elements_of_a_list_is_refused(
+    append: Append, catalog: Catalog
+) -> None:
+    append({"t": "2024-01-01", "tags": ["a", "b"], "tags.of": "x"})
+    assert catalog.load_table(EVENTS).scan().to_arrow().num_rows == 1
+    append({"t": "2024-01-01", "tags.element": "a"}, allow_missing=True)
+    with pytest.raises(RESTError, match=r"column 'tags.element' is called as Iceberg's clients"):
+        catalog.load_table(EVENTS)
+
+
 def test_columns_of_one_field_id_are_refused(
     append: Append, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -63,6 +63,7 @@ def table_schema(files: Iterable[Iterable[Column]]) -> TableSchema:
             known = united.get(name)
             united[name] = kind if known is None else unite_types(name, known, kind)
             seen.setdefault(name, set()).add(kind)
+    _require_names(united)
     ids = _ids_of(united)
     fields: list[Mapping[str, object]] = [
         {"id": ids[TIME_COLUMN], "name": TIME_COLUMN, "required": True, "type": TIME_TYPE}
@@ -75,6 +76,16 @@ def table_schema(files: Iterable[Iterable[Column]]) -> TableSchema:
             {"id": ids[name], "name": name, "required": False, "type": _type_of(name, kind, ids)}
         )
     return TableSchema(tuple(fields), ids, max(ids.values()))
+
+
+def _require_names(columns: Mapping[str, ColumnType]) -> None:
+    for name, kind in columns.items():
+        if kind in ELEMENT_TYPES and f"{name}.element" in columns:
+            raise Invalid(
+                f"column '{name}.element' is called as Iceberg's clients call the elements of column '{name}'; load it "
+                "under another name, or query the datasource by SQL",
+                column=f"{name}.element",
+            )
 
 
 def _ids_of(columns: Mapping[str, ColumnType]) -> Mapping[str, int]:
