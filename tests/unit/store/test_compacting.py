@@ -90,6 +90,22 @@ def test_minor_compaction_leaves_the_others_untouched(store: Store) -> None:
     assert read(store) == before
 
 
+def test_segments_that_are_named_are_not_put_into_other_time_chunks(store: Store) -> None:
+    for number in range(3):
+        append(store, (number, number))
+    chosen = segment_ids(store)[:2]
+    report = store.compact_interval(
+        "events", segments=chosen, target=CompactionTarget(segment_granularity="HOUR")
+    )
+    (group,) = report.groups
+    assert isinstance(group.error, Invalid)
+    assert "segments that are named stay in their time chunk" in group.error.message
+    assert len(store.segments("events")) == 3
+    same = CompactionTarget(segment_granularity="DAY")
+    report = store.compact_interval("events", segments=chosen, target=same)
+    assert report.count(GroupOutcome.COMMITTED) == 1
+
+
 def test_what_is_appended_meanwhile_is_carried_forward(open_store: OpenStore) -> None:
     store = open_store(pipeline=Meanwhile)
     other = open_store()

@@ -70,15 +70,22 @@ class CompactionStore:
             entries: Entries of its inputs. Their chunks are kept if the target names no granularity.
 
         Raises:
-            Invalid: The interval is no whole number of buckets of the target's granularity.
+            Invalid: The interval is no whole number of buckets of the target's granularity, or no bucket of it if only
+                some of its segments are read.
         """
         text = group.target.segment_granularity
+        granularity = None if text is None else parse_granularity(text)
         if group.kind is GroupKind.MINOR:
+            if granularity is not None and not granularity.is_bucket(group.interval):
+                raise Invalid(
+                    f"segments that are named stay in their time chunk, {interval_text(group.interval)}, which is none "
+                    f"of {text}; name an interval in place of segments, or leave segmentGranularity out",
+                    group_id=group.group_id,
+                )
             return (group.interval,)
-        if text is None:
+        if granularity is None:
             inside = {item.entry.chunk.intersect(group.interval) for item in entries}
             return tuple(sorted(piece for piece in inside if piece is not None))
-        granularity = parse_granularity(text)
         if not granularity.is_aligned(group.interval):
             raise Invalid(
                 f"interval {interval_text(group.interval)} of group {group.group_id} is no whole "
