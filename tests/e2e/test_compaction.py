@@ -63,6 +63,8 @@ def test_a_spec_of_what_is_not_there_yet_is_set_with_a_warning(run: Run, store: 
     run("compact", "--auto", "--until-stable", "--store", store)
     status = run("compaction", "status", "trains", "--store", store)
     assert status.out.startswith("nothing is known of its time chunks")
+    summary = run("compaction", "status", "--store", store)
+    assert "nothing is known of the time chunks of trains: it has none" in summary.err
     told = run("compaction", "status", "--json", "--store", store).json["controller"]
     assert told["at"].endswith("Z")
     assert not [name for name in told if name.endswith("_at_ms")]

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from carnac.core.compaction.control.states import ChunkState
     from carnac.overlord.compactor.service import CompactionService
 
+UNKNOWN = "it has none, all are too new, or no controller has looked at them"
 CHUNKS_SHOWN_MAX = 500
 
 add_group(
@@ -181,13 +182,13 @@ def _print_summary(session: Session, states: Mapping[str, Sequence[ChunkState]])
         amplification = f"{rewritten / arrived:.1f}" if arrived else ""
         rows.append([name, *map(number_text, counts), number_text(failing), amplification])
     session.output.table(columns, rows)
+    for name in (one for one, known in states.items() if not known):
+        session.output.note(f"nothing is known of the time chunks of {name}: {UNKNOWN}")
 
 
 def _print_chunks(session: Session, states: Sequence[ChunkState]) -> None:
     if not states:
-        session.output.line(
-            "nothing is known of its time chunks: it has none, all are too new, or no controller has looked at them"
-        )
+        session.output.line(f"nothing is known of its time chunks: {UNKNOWN}")
         return
     columns = columns_of("chunk! | state! | segments# | priority# | cost# | reason~")
     session.output.table(
