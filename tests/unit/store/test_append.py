@@ -17,6 +17,7 @@ import pytest
 import carnac
 from carnac import Store
 from carnac.core.segments.segment import Segment
+from carnac.core.texts import NAME_MAX
 from carnac.errors import Invalid, NotFound
 from carnac.ports import jobs
 from carnac.sketches import estimate_hll
@@ -402,3 +403,14 @@ def _facts(segment: Segment) -> tuple[object, ...]:
         segment.min_time_ms,
         segment.max_time_ms,
     )
+
+
+@pytest.mark.parametrize("letter", ["x", "é", "日", "😀", "."])
+def test_a_datasource_may_have_the_longest_name(store: Store, letter: str) -> None:
+    """Where its files are, a letter may take twelve."""
+    names = [letter * NAME_MAX, letter * (NAME_MAX - 1) + "z"]
+    for name in names:
+        store.append(name, [*ROWS, {"time": "never"}], spec={**SPEC, "dataSource": name})
+    for name in names:
+        assert store.sql(f'SELECT count(*) AS n FROM "{name}"').rows() == [{"n": 2}]
+    assert not list(store.verify())

@@ -5,10 +5,13 @@ A segment has a random id and no state in its name. Where it is visible is said 
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeAlias
+from urllib.parse import quote
 
 from carnac.core.segments.lateness import LateRows
 from carnac.core.showing import Shown
@@ -16,6 +19,8 @@ from carnac.core.time.intervals import Interval, interval_text
 from carnac.core.words import bytes_text, number_text
 
 TIME_COLUMN = "__time"
+PART_MAX = 255
+"""Bytes of a part of a path that file systems take; letters that are not ASCII take several."""
 
 Scalar: TypeAlias = str | int | float | bool | None
 
@@ -250,6 +255,13 @@ class Segment(_ColumnsLater, Shown):
 
 def safe_name(datasource: str) -> str:
     """Return a datasource's name as one that is safe in paths and URLs."""
-    from urllib.parse import quote
+    return short_part(quote(datasource, safe=" ").replace(" ", "_").replace(".", "%2E"))
 
-    return quote(datasource, safe=" ").replace(" ", "_").replace(".", "%2E")
+
+def short_part(name: str) -> str:
+    """Return a part of a path as it is, or of one that is too long its beginning and a digest."""
+    if len(name) <= PART_MAX:
+        return name
+    digest = hashlib.blake2b(name.encode(), digest_size=16).hexdigest()
+    start = name[: PART_MAX - len(digest) - 1]
+    return f"{re.sub('%.?$', '', start)}-{digest}"

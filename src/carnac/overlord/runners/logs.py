@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 from pathlib import Path
 from urllib.parse import quote
 
+from carnac.core.segments.segment import short_part
 from carnac.errors import Unavailable
 from carnac.overlord.runners.launch import SETTINGS
 
-FOLDER_MAX = 255
-"""Bytes of a name that file systems take; letters that are not ASCII take several."""
 PREVIOUS = ".1"
 """The suffix of the log before the current one."""
 
@@ -63,10 +61,7 @@ class AttemptLogs:
 
     def _path(self, task_id: str, number: int) -> Path:
         """Return a path below the folder for any id; an id may hold slashes and dots."""
-        name = quote(task_id, safe="").replace(".", "%2E")
-        if len(name) > FOLDER_MAX:
-            digest = hashlib.blake2b(task_id.encode(), digest_size=16).hexdigest()
-            name = f"{name[: FOLDER_MAX - len(digest) - 1]}%{digest}"
+        name = short_part(quote(task_id, safe="").replace(".", "%2E"))
         return self._folder / name / f"{number}.log"
 
 

@@ -16,7 +16,7 @@ _UNSUPPORTED_SOURCES: dict[str, str] = {
     "azure": "copy the files to S3 or to a local directory",
     "azureStorage": "copy the files to S3 or to a local directory",
     "sql": "read the table with Spark and hand over the DataFrame",
-    "druid": "read the datasource with read_spark and hand over the DataFrame",
+    "druid": "write REPLACE INTO … SELECT … FROM the datasource, which carnac ingest and /druid/v2/sql/task take",
     "delta": "read the table with Spark and hand over the DataFrame",
     "iceberg": "read the table with Spark and hand over the DataFrame",
 }
@@ -70,7 +70,8 @@ def _convert_one(source: Block) -> dict[str, Any]:
     if kind == "s3":
         return _s3(source)
     hint = _UNSUPPORTED_SOURCES.get(str(kind), f"use one of {', '.join(sorted(_FILES))}, inline")
-    source.problem("type", f"input source '{kind}' is not supported; {hint}")
+    said = "is required" if kind is None else f"input source '{kind}' is not supported"
+    source.problem("type", f"{said}; {hint}")
     source.rest()
     return {"type": "files", "paths": ["unsupported"]}
 

@@ -76,7 +76,7 @@ def test_no_id_leads_out_of_the_folder_of_logs(tmp_path: Path, task_id: str) -> 
 def test_spark_settings_that_are_no_texts_can_never_be_started(
     tmp_path: Path, conf: object
 ) -> None:
-    with pytest.raises(Invalid, match="'sparkConf' in the context of task task-1"):
+    with pytest.raises(Invalid, match="'sparkConf' of a task's context must be"):
         echo(tmp_path).start(a_task(sparkConf=conf), an_attempt())
 
 
