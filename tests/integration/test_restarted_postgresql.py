@@ -76,3 +76,23 @@ def test_a_server_that_hangs_is_given_up_and_asked_again(tmp_path: Path) -> None
                 store.log()
             assert len(store.log()) == 1
             store.append("events", ROWS)
+
+
+def test_a_server_that_is_told_to_end_waits_for_no_postgresql_that_hangs(tmp_path: Path) -> None:
+    with run_postgresql() as server:
+        url = server.create_database()
+        with carnac.open(url, create=True, deep_storage=str(tmp_path / "deep")) as store:
+            store.append("events", ROWS)
+        environ = {
+            "CARNAC_LEASE_TTL_MS": "2000",  # so that a heartbeat is on its way
+            "CARNAC_HISTORICAL_FOLDER": str(tmp_path / "held"),
+            "CARNAC_FLIGHT_PORT": "0",
+        }
+        with serving(url, "--role", "broker", "--role", "historical", **environ) as served:
+            assert ask(served.url, "SELECT sum(n) AS n FROM events") == [{"n": 6}]
+            with server.hanging():
+                body = {"query": "SELECT sum(n) AS n FROM missing"}
+                with httpx.Client(timeout=2) as client, pytest.raises(httpx.ReadTimeout):
+                    client.post(f"{served.url}/druid/v2/sql", json=body)  # it asks the database
+                assert served.end() == 0
+            assert any("does not answer" in line for line in served.lines)

@@ -100,6 +100,7 @@ def run_until_told(
     """
     from carnac.bootstrap.serving.process import open_process
     from carnac.cli.logs import logging_to_stderr
+    from carnac.ports.loops import LEAVING
 
     level = logging.DEBUG if session.is_debug else logging.INFO
     if url is not None:
@@ -123,6 +124,7 @@ def run_until_told(
                     session.output.warning(OPEN)
             told.wait()
             told.end_at_once_when_told_again()
+            LEAVING.set()
         finally:
             opened.close()
         logging.getLogger("carnac.serving").info("stopped")

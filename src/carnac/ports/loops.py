@@ -20,6 +20,8 @@ STALE_MIN_MS = 120_000
 """However short its period: a round may wait for a lease, or as long for a writer that keeps the others out."""
 LEAVING_S = 5.0
 """How long a process that ends waits for a round that may be broken off anywhere."""
+LEAVING = threading.Event()
+"""Set once the process is told to end: nobody is waited for much longer then."""
 SAID_AGAIN_ROUNDS = 600
 """A failure that comes again round after round is logged the first time, and then so seldom."""
 

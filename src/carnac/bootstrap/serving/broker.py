@@ -34,6 +34,7 @@ from carnac.clock import RandomIds
 from carnac.core.answers.admission import Limits
 from carnac.iceberg import Tables
 from carnac.ports.closing import Closing
+from carnac.ports.loops import safely
 from carnac.ports.serving import Role, ServerRecord
 from carnac.ports.temporary import own_folder
 from carnac.ports.threads import DaemonThreads
@@ -197,7 +198,7 @@ def open_broker(
     """
     with ExitStack() as steps:
         metadata = steps.enter_context(closing(open_records(settings=settings, clock=clock)))
-        leases = steps.enter_context(closing(_leases(metadata, settings, clock)))
+        leases = _leases(metadata, settings, clock, steps)
         files = open_files(metadata, settings)
         engine = steps.enter_context(closing(make_engine(files, settings)))
         if registry is not None:
@@ -285,8 +286,13 @@ def _cold_reader(
     return open_historical(own, files, store_id, engine=engine, clock=clock)
 
 
-def _leases(metadata: MetadataStore, settings: Settings, clock: Clock) -> LeaseKeeper:
-    return LeaseKeeper(metadata, clock=clock, holder=process_name(), ttl_ms=settings.lease_ttl_ms)
+def _leases(
+    metadata: MetadataStore, settings: Settings, clock: Clock, steps: ExitStack
+) -> LeaseKeeper:
+    ttl_ms = settings.lease_ttl_ms
+    leases = LeaseKeeper(metadata, clock=clock, holder=process_name(), ttl_ms=ttl_ms)
+    steps.callback(safely, _log, "releasing leases, which end by themselves,", leases.close)
+    return leases
 
 
 def _planned(leases: LeaseKeeper) -> Planned:

@@ -7,8 +7,11 @@ from typing import Any
 
 from psycopg import Connection, Error, OperationalError
 from psycopg.conninfo import conninfo_to_dict
+from psycopg.errors import ConnectionTimeout
 from psycopg.generators import execute
 from psycopg.pq import ExecStatus
+
+from carnac.ports.loops import LEAVING, LEAVING_S
 
 DEFAULTS = {
     "connect_timeout": 10,
@@ -18,6 +21,8 @@ DEFAULTS = {
     "tcp_user_timeout": 30_000,
 }
 """Limits of libpq, in seconds and (the last one) milliseconds, unless the URL has them."""
+LEAVING_CONNECT_S = 2
+"""Limit for a new connection while the process ends; libpq takes no less."""
 LOOK_S = 0.1
 """Between two looks whether the server has said something."""
 
@@ -25,13 +30,16 @@ LOOK_S = 0.1
 class AnsweringConnection(Connection[Any]):
     """A connection that ends when its server is silent for longer than `tcp_user_timeout`, whoever is at fault.
 
-    The kernel of a server whose processes hang goes on to acknowledge what it is sent, so that libpq waits for ever.
+    The kernel of a server whose processes hang goes on to acknowledge what it is sent, so that libpq waits for ever. A
+    process that ends waits for no more than `LEAVING_S`, and once.
 
     Attributes:
+        was_silent: Whether a server was given up while the process ends, so that none is asked any more.
         silence_max_ms: How long the server may say nothing while it is asked; 0: for ever.
         patience_ms: How much longer it may because it waits itself; None: for ever.
     """
 
+    was_silent = False
     silence_max_ms = 0
     patience_ms: int | None = 0
 
@@ -39,9 +47,17 @@ class AnsweringConnection(Connection[Any]):
     def open(cls, url: str) -> AnsweringConnection:
         """Return a new connection, which commits each statement."""
         given = conninfo_to_dict(url)
-        missing = {name: value for name, value in DEFAULTS.items() if name not in given}
-        link = cls.connect(url, autocommit=True, **missing)  # type: ignore[arg-type]
-        link.silence_max_ms = int((given | missing)["tcp_user_timeout"] or 0)
+        more = {name: value for name, value in DEFAULTS.items() if name not in given}
+        if LEAVING.is_set():
+            more["connect_timeout"] = LEAVING_CONNECT_S
+        if AnsweringConnection.was_silent:
+            raise OperationalError("it said nothing before, and this process ends")
+        try:
+            link = cls.connect(url, autocommit=True, **more)  # type: ignore[arg-type]
+        except ConnectionTimeout:
+            cls._note_silence()
+            raise
+        link.silence_max_ms = int((given | more)["tcp_user_timeout"] or 0)
         return link
 
     def wait(self, gen: Any, interval: float = LOOK_S, **more: Any) -> Any:  # type: ignore[override]
@@ -52,8 +68,7 @@ class AnsweringConnection(Connection[Any]):
         """
         if self.patience_ms is None or not self.silence_max_ms:
             return super().wait(gen, interval, **more)
-        limit_ms = self.silence_max_ms + self.patience_ms
-        return super().wait(self._limited(gen, interval, limit_ms), interval, **more)
+        return super().wait(self._limited(gen, interval, self.patience_ms), interval, **more)
 
     def is_alive(self) -> bool:
         """Whether the server answers."""
@@ -64,16 +79,25 @@ class AnsweringConnection(Connection[Any]):
             return False
         return bool(result.status == ExecStatus.EMPTY_QUERY)
 
-    def _limited(self, gen: Any, interval: float, limit_ms: int) -> Generator[Any, Any, Any]:
+    def _limited(self, gen: Any, interval: float, patience_ms: int) -> Generator[Any, Any, Any]:
         """Wait for what `gen` waits for. It is told `Ready.NONE` after each interval in which nothing came."""
         silent_ms = 0.0
         try:
             wanted = next(gen)
-            while silent_ms <= limit_ms:
+            while silent_ms <= self._limit_ms(patience_ms):
                 ready = yield wanted
                 silent_ms = 0.0 if ready else silent_ms + 1000 * interval
                 wanted = gen.send(ready)
         except StopIteration as end:
             return end.value
         self.pgconn.finish()
-        raise OperationalError(f"it has said nothing for {limit_ms / 1000:g} s")
+        self._note_silence()
+        raise OperationalError(f"it has said nothing for {silent_ms / 1000:g} s")
+
+    def _limit_ms(self, patience_ms: int) -> float:
+        usual_ms = self.silence_max_ms + patience_ms
+        return min(1000 * LEAVING_S, usual_ms) if LEAVING.is_set() else usual_ms
+
+    @staticmethod
+    def _note_silence() -> None:
+        AnsweringConnection.was_silent = LEAVING.is_set()
