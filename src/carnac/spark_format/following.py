@@ -1,4 +1,7 @@
-"""Following a datasource: micro-batches of the rows that commits bring. An offset is a revision."""
+"""Following a datasource: micro-batches of the rows that commits bring.
+
+An offset is a revision, with the time of its commit: after a restore of the metadata another commit has the number.
+"""
 
 from __future__ import annotations
 
@@ -70,14 +73,14 @@ class FollowingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Return where a new query begins."""
         head = self._store().metadata.head().revision
         if self._starting is None:
-            return _offset(BEFORE)
+            return self._offset(BEFORE)
         if self._starting == "latest":
-            return _offset(head)
+            return self._offset(head)
         if self._starting > head + 1:
             raise NotFound(
                 f"there is no revision {self._starting} yet; the newest is {head}", revision=head
             )
-        return _offset(self._starting - 1)
+        return self._offset(self._starting - 1)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
         """Return the limit of a batch."""
@@ -94,14 +97,15 @@ class FollowingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         Raises:
             Invalid: The next commit takes rows back, and nobody has said what becomes of such.
-            NotFound: Commits after the start are not kept any more.
+            NotFound: Commits after the start are not kept any more, or a restore took the start away.
         """
         metadata = self._store().metadata
+        self._require_there(start)
         head = metadata.head().revision if self._target is None else self._target
         begin = start["revision"]
         if begin == BEFORE:
             self._hold(head)
-            return _offset(head)
+            return self._offset(head)
         self._hold(begin)
         if begin >= head:
             return dict(start)
@@ -118,7 +122,8 @@ class FollowingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if most is None and rows and self._changes != "refuse":
                 seen = head
                 break
-        return _offset(seen if rows or seen - begin >= IDLE_REVISIONS else begin)
+        has_moved = rows or seen - begin >= IDLE_REVISIONS
+        return self._offset(seen) if has_moved else dict(start)
 
     @in_one_sentence
     def partitions(self, start: Offset, end: Offset) -> Sequence[InputPartition]:
@@ -126,6 +131,7 @@ class FollowingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         first, last = start["revision"], end["revision"]
         if first == last:
             return []
+        self._require_there(end)
         self._hold(last if first == BEFORE else first)
         if first == BEFORE:
             found = self._store().metadata.visible(self._pinned.datasource, revision=last)
@@ -167,6 +173,31 @@ class FollowingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 with suppress(CarnacError):
                     self._open.metadata.release_lease(self._pinned.lease_id)
         return self._open
+
+    def _offset(self, revision: int) -> dict[str, int]:
+        found = {"revision": revision}
+        if revision > BEFORE:
+            with suppress(NotFound):  # a stream may start before the oldest one that is kept
+                found["at_ms"] = self._store().metadata.resolve(revision).at_ms
+        return found
+
+    def _require_there(self, offset: Offset) -> None:
+        """Refuse an offset of commits that are gone.
+
+        Raises:
+            NotFound: The metadata was restored to an earlier time.
+        """
+        revision, metadata = offset["revision"], self._store().metadata
+        is_there = revision <= metadata.head().revision
+        if is_there and "at_ms" in offset:
+            with suppress(NotFound):  # trimmed, which is told where it matters
+                is_there = metadata.resolve(revision).at_ms == offset["at_ms"]
+        if not is_there:
+            raise NotFound(
+                f"the metadata of the store was restored to a time before revision {revision}, to which this stream"
+                f" of {self._pinned.datasource} has come; begin again with a new checkpoint",
+                revision=revision,
+            )
 
     def _hold(self, revision: int) -> None:
         """Keep a revision and later ones readable.
@@ -242,10 +273,6 @@ class FollowingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                         " began; make the DataFrame again and start it from the same checkpoint",
                         column=name,
                     )
-
-
-def _offset(revision: int) -> dict[str, int]:
-    return {"revision": revision}
 
 
 def starting_of(options: Options) -> int | Literal["latest"] | None:

@@ -16,6 +16,7 @@ from pyspark.sql.types import StructType
 from carnac.clock import RandomIds, SystemClock
 from carnac.config import Settings
 from carnac.errors import CarnacError, Invalid, NotFound
+from carnac.metadata.sql import dialects
 from carnac.spark_format.following import IDLE_REVISIONS, FollowingReader
 from carnac.spark_format.source import CarnacSource
 from carnac.store import Store
@@ -237,6 +238,26 @@ def test_what_is_kept_while_a_query_runs_is_missed_by_one_that_was_away(store: S
         query.batch()
 
 
+def test_a_query_is_told_of_a_restore(store: Store) -> None:
+    rows = Rows(store, random.Random(1))
+    rows.append()
+    query = Query(store)
+    query.batch()
+    query.done = {"revision": 1}  # as an earlier version wrote it
+    assert query.batch() == []
+    query.done = {"revision": 2}
+    with pytest.raises(NotFound, match="restored to a time before revision 2"):
+        query.batch()
+    rows.append()
+    query.done = {"revision": 1}
+    query.batch()
+    other = dialects.statement("UPDATE commits SET at_ms = at_ms - 1")
+    store._metadata._write(lambda session: session.run(other))
+    rows.append()
+    with pytest.raises(NotFound, match=r"restored to a time before revision 2.* new checkpoint"):
+        query.batch()
+
+
 def test_a_query_that_waits_at_the_newest_revision_keeps_what_is_to_come(store: Store) -> None:
     rows = Rows(store, random.Random(1))
     rows.append()
@@ -260,7 +281,8 @@ def test_a_query_that_nothing_comes_to_lets_history_go(store: Store) -> None:
     for number in range(IDLE_REVISIONS):
         store.set_lookup("names", {"a": str(number)})
     assert query.batch() == []
-    assert query.done == {"revision": store.head().revision}
+    assert query.done is not None
+    assert query.done["revision"] == store.head().revision
 
 
 def test_a_wider_type_is_told(store: Store) -> None:
@@ -285,7 +307,7 @@ def test_a_query_of_what_is_there_ends(store: Store) -> None:
     rows.append()
     begin = query.reader.initialOffset()
     end = query.reader.latestOffset(begin, ReadAllAvailable())
-    assert end == {"revision": 1}
+    assert end["revision"] == 1
     assert query.reader.latestOffset(end, ReadAllAvailable()) == end
 
 
