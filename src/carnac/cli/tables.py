@@ -68,13 +68,15 @@ def render_table(
         max(text_width(title), *(text_width(row[i]) for row in cells), 0)
         for i, title in enumerate(titles)
     ]
+    whole = widths[-1]
     if width is not None:
-        whole = widths[-1]
         _shrink(widths, columns, width)
-        if columns[-1].is_prose and widths[-1] < min(whole, PROSE_WIDTH):
+    rule = GAP.join("─" * size for size in widths)
+    if columns[-1].is_prose and width is not None:
+        is_cramped = widths[-1] < min(whole, PROSE_WIDTH) or len(rule) > width
+        if is_cramped:
             return _with_prose_below(columns, cells, width)
-    lines = [_line(titles, columns, widths)]
-    lines.append(GAP.join("─" * size for size in widths))
+    lines = [_line(titles, columns, widths), rule]
     for row in cells:
         *others, last = row
         pieces = _broken(last, widths[-1]) if columns[-1].is_prose else [last]

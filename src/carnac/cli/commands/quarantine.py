@@ -49,7 +49,7 @@ def quarantine(
     if session.output.is_json:
         session.output.json({"path": path, "rows": rows})
         return
-    columns = columns_of("file | line# | reason | raw")
+    columns = columns_of("file | line# | reason! | raw")
     fields = ("file", "line", "reason", "raw")
     session.output.first_rows(
         columns, rows, lambda row: [_text(row.get(name)) for name in fields], limit

@@ -103,7 +103,7 @@ def _show_history(output: Output, found: Sequence[RuleChange]) -> None:
         [second_ms(one.at_ms), one.datasource, one.author, one.comment, one.rules]
         for one in changes
     ]
-    output.table(columns_of("time (UTC)! | datasource | author | comment | rules"), rows)
+    output.table(columns_of("time (UTC)! | datasource | author | comment | rules~"), rows)
     if not rows:
         output.note("no rules have been set; carnac rules set sets some")
 
