@@ -94,6 +94,16 @@ def test_types_are_kept_in_parquet_and_arrow(engine: QueryEngine, catalog: Memor
         )
 
 
+@pytest.mark.parametrize("value", ["max(__time) - min(__time)", "[INTERVAL 1 MONTH]"])
+def test_a_type_that_parquet_has_not_is_one_sentence(
+    engine: QueryEngine, catalog: MemoryCatalog, value: str
+) -> None:
+    sql = f"SELECT count(*) AS n, {value} AS v FROM flights"
+    with pytest.raises(Invalid, match="column 'v' has a type that Parquet has not; select it as"):
+        exported(engine, catalog, sql, "parquet")
+    assert exported(engine, catalog, sql, "jsonl")[0].startswith(b'{"n":240,"v":')
+
+
 @pytest.mark.parametrize("form", ["csv", "jsonl", "parquet", "arrow"])
 @pytest.mark.parametrize(
     ("rows_max", "rows"), [(None, 240), (0, 0), (7, 7), (240, 240), (999, 240)]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO
 
 from carnac.core.words import unique_names
+from carnac.errors import Invalid
 from carnac.ports import ExportResult
 from carnac.query.export.lines import csv_expression, csv_head, json_expression
 from carnac.query.export.values import csv_line, iterate_rows, to_json_value
@@ -115,6 +116,7 @@ class Export:
         import pyarrow.parquet as pq
 
         schema, batches = self._typed()
+        _require_in_parquet(schema)
         with pq.ParquetWriter(self.target, schema, compression="zstd") as writer:
             for batch in batches:
                 writer.write_batch(batch, row_group_size=GROUP_ROWS)
@@ -160,6 +162,22 @@ class Export:
         schema, batches = batches_of(self.relation, GROUP_ROWS)
         rows = self.limit.limit(batches)
         return with_longs(*renamed(schema, rows, unique_names(self.names)))
+
+
+def _require_in_parquet(schema: pa.Schema) -> None:
+    """Refuse a column of a type that Parquet has not, such as an interval."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    for field in schema:
+        try:
+            pq.ParquetWriter(pa.BufferOutputStream(), pa.schema([field])).close()
+        except pa.ArrowNotImplementedError as error:
+            raise Invalid(
+                f"column '{field.name}' has a type that Parquet has not; select it as text, CAST(… AS VARCHAR), or "
+                "write another format",
+                column=field.name,
+            ) from error
 
 
 FORMS: dict[str, Callable[[Export], None]] = {
