@@ -97,6 +97,11 @@ def test_a_key_that_is_a_number_is_looked_up_as_a_text(store: Store) -> None:
     assert {row["x"] for row in found if row["added"] == 3} == {"three"}
 
 
+def test_a_plan_with_a_lookup_can_be_printed(store: Store) -> None:
+    plan = store.sql("EXPLAIN SELECT LOOKUP(page, 'pages') AS found FROM edits").rows()
+    assert all(str(row["plan"]).isprintable() for row in plan)
+
+
 def test_a_list_is_no_key(store: Store) -> None:
     with pytest.raises(Invalid, match=r"VARCHAR\[\]"):
         store.sql("SELECT LOOKUP(tags, 'pages') AS found FROM edits")

@@ -366,16 +366,13 @@ def _quantiles(texts: list[str | None]) -> str | None:
     return f"[{', '.join(of_each)}]" if len(texts) > 1 else None
 
 
-_IN = "\x1f"
-"""Begins the names within a subquery that an argument is put into: no name of a user begins so, to be hidden by it."""
-
-
 def _lookup(texts: list[str | None]) -> str | None:
     if len(texts) not in {2, 3} or texts[1] is None:
         return None
     name = texts[1].replace('"', '""')
-    found = f'(SELECT "{_IN}v" FROM lookup."{name}" AS "{_IN}"("{_IN}k", "{_IN}v")'
-    found += f" WHERE \"{_IN}k\" = _1 || '')"
+    # names of our own: the argument may be a column called k or v
+    found = f'(SELECT __lookup_v FROM lookup."{name}" AS __lookup(__lookup_k, __lookup_v)'
+    found += " WHERE __lookup_k = _1 || '')"
     return found if len(texts) == 2 else f"coalesce({found}, _3)"
 
 

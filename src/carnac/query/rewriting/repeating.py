@@ -120,7 +120,7 @@ def _tell_apart(tables: Sequence[_Table]) -> None:
     for number, table in enumerate(tables):
         if table.entry is None or meanings[table.name] == 1:
             continue
-        name = f"{table.name}\x1f{number}"  # no name of a user has that character
+        name = f"__carnac_{number}_{table.name}"
         table.entry["key"] = name
         if table.recurs:
             table.entry["value"]["query_node"]["cte_name"] = name
