@@ -12,6 +12,7 @@ from copy import deepcopy
 from ipaddress import IPv4Network, IPv6Network
 from typing import TYPE_CHECKING, Any
 
+from carnac.core.quoting import quote_text
 from carnac.errors import Invalid
 from carnac.query.dialect.times import STEPPING, TIMES, stepped
 from carnac.query.functions import AGGREGATES
@@ -185,19 +186,30 @@ FORMS: Mapping[tuple[str, int], str] = {
     ("array_overlap", 2): "list_has_any(_1, _2)",
     ("scalar_in_array", 2): "list_contains(_2, _1)",
     ("mv_length", 1): "CASE WHEN typeof(_1) LIKE '%[]' THEN len(_1) WHEN _1 IS NOT NULL THEN 1 END",
-    ("mv_to_string", 2): f"array_to_string({_VALUES_1}, _2)",
-    ("mv_contains", 2): f"list_has_all({_VALUES_1}, {_VALUES_2})",
-    ("mv_overlap", 2): f"list_has_any({_VALUES_1}, {_VALUES_2})",
+    (
+        "mv_to_string",
+        2,
+    ): f"array_to_string(list_transform({_VALUES_1}, lambda one: coalesce(one, 'null')), _2)",
+    # a row without values is one that has none of those asked for
+    ("mv_contains", 2): f"coalesce(list_has_all({_VALUES_1}, {_VALUES_2}), false)",
+    ("mv_overlap", 2): f"coalesce(list_has_any({_VALUES_1}, {_VALUES_2}), false)",
     ("mv_filter_only", 2): _FILTERED.format(_IS_IN_2),
     ("mv_filter_none", 2): _FILTERED.format(f"NOT {_IS_IN_2}"),
     ("mv_filter_regex", 2): _FILTERED.format("regexp_matches(__one, _2)"),
     ("mv_filter_prefix", 2): _FILTERED.format("starts_with(__one, _2)"),
     ("mv_slice", 3): f"CASE WHEN _2 BETWEEN 0 AND len({_VALUES_1}) AND _2 <= _3"
     f" THEN list_resize(list_slice({_VALUES_1}, _2 + 1, _3), _3 - _2) END",
-    **dict.fromkeys(
-        [("mv_append", 2), ("mv_prepend", 2), ("mv_concat", 2)],
-        f"list_concat({_VALUES_1}, {_VALUES_2})",
-    ),
+    **{
+        (
+            f"mv_{name}",
+            2,
+        ): f"CASE WHEN {there} THEN list_concat({_VALUES_1}, {_VALUES_2}) END"
+        for name, there in (
+            ("append", "_1 IS NOT NULL"),
+            ("prepend", "_2 IS NOT NULL"),
+            ("concat", "_1 IS NOT NULL OR _2 IS NOT NULL"),
+        )
+    },
     **{
         (f"{kind}_{name}", 2): form.format(*args)
         for kind, args in {"array": ("_1", "_2"), "mv": (_VALUES_1, "CAST(_2 AS VARCHAR)")}.items()
@@ -349,16 +361,26 @@ def _json_value(texts: list[str | None]) -> str | None:
 
 
 def _string_format(texts: list[str | None]) -> str | None:
-    """Of a constant format with plain conversions: Java prints those as C does, and NULL as a text."""
+    """Of a constant format with plain conversions: Java prints those as C does, and NULL as a text of their width."""
     form = (texts[0] if texts else None) or "%"
     kinds = [kind for kind in _CONVERSION.findall(form) if kind]
     if "%" in _CONVERSION.sub("", form) or len(kinds) != len(texts) - 1:
         return None
-    args = (
-        f"coalesce(CAST(_{place} AS VARCHAR), 'null')" if kind == "s" else f"_{place}"
-        for place, kind in enumerate(kinds, start=2)
-    )
-    return f"printf({', '.join(['_1', *args])})"
+    pieces, end, place = [], 0, 2
+    for found in _CONVERSION.finditer(form):
+        pieces.append(quote_text(form[end : found.start()].replace("%%", "%")))
+        text, kind, end = found[0], found[1], found.end()
+        if kind is None:
+            pieces.append("'%'")
+            continue
+        padded = re.sub("^%(-?)0*", r"%\1", text[:-1]) + "s"
+        null = f"printf({quote_text(padded)}, 'null')"
+        value = f"CAST(_{place} AS VARCHAR)" if kind == "s" else f"_{place}"
+        pieces.append(
+            f"CASE WHEN _{place} IS NULL THEN {null} ELSE printf({quote_text(text)}, {value}) END"
+        )
+        place += 1
+    return " || ".join([*pieces, quote_text(form[end:])])
 
 
 def _quantiles(texts: list[str | None]) -> str | None:

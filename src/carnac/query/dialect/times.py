@@ -30,6 +30,8 @@ _UNITS = {
     "year": "year",
     "decade": "decade",
     "century": "century",
+    "millennium": "millennium",
+    "isoyear": "isoyear",
 }
 """Parts of a time by Druid's name; its days of a week begin with Monday, too."""
 _TRUNCATED = {period: unit for unit, period in PERIODS.items()}
