@@ -69,7 +69,14 @@ class Begun:
                 loads.abandon(self.load, segments_of(results))
                 raise
             loads.finish(self.load, spec, united, message=self.message, allowed=self.allowed)
-        rejected = united.report.rejected
+        rejected, left_out = united.report.rejected, united.report.rows_filtered
+        if left_out and spec.intervals:
+            _log.warning(
+                "%s of %s rows of %s lie outside of what is replaced, or do not pass the filter: they were left out",
+                left_out,
+                united.report.rows_read,
+                spec.datasource,
+            )
         if rejected.count:
             _log.warning(
                 "%s of %s rows of %s were rejected; see them with: carnac quarantine %s",

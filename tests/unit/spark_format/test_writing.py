@@ -152,6 +152,16 @@ def test_an_overwrite_replaces_the_intervals_that_it_names(store: Store) -> None
     assert [row["n"] for row in found] == [1, 20, 4]
 
 
+def test_rows_outside_of_what_is_replaced_are_told_of(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    days = [START + timedelta(days=day) for day in range(2)]
+    rows = pa.table({"t": days, "n": [1, 2]})
+    write(store, "events", rows, is_overwrite=True, intervals="2024-01-01/P1D")
+    assert store.sql("SELECT n FROM events").rows() == [{"n": 1}]
+    assert "1 of 2 rows of events lie outside of what is replaced" in caplog.text
+
+
 def test_a_replacement_of_what_was_replaced_meanwhile_is_refused(store: Store) -> None:
     table = pa.table({"t": [START], "n": [1]})
     write(store, "events", table)
