@@ -47,6 +47,16 @@ def test_a_broker_answers_while_postgresql_is_away_and_follows_when_it_is_back(
             until(lambda: ask(broker.url, statement) == [{"n": 6}], "what was published after")
 
 
+def test_a_writer_goes_on_where_postgresql_was_started_anew(tmp_path: Path) -> None:
+    with run_postgresql() as server:
+        url = server.create_database()
+        with carnac.open(url, create=True, deep_storage=str(tmp_path / "deep")) as store:
+            assert store.append("events", ROWS).revision == 1
+            server.stop()
+            server.start()
+            assert store.append("events", ROWS).revision == 2
+
+
 def test_a_broker_answers_while_postgresql_hangs(tmp_path: Path) -> None:
     with run_postgresql() as server:
         url = f"{server.create_database()}&tcp_user_timeout=1000&connect_timeout=2"

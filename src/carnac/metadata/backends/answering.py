@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import select
 from collections.abc import Generator
 from typing import Any
 
@@ -78,6 +79,12 @@ class AnsweringConnection(Connection[Any]):
         except Error:
             return False
         return bool(result.status == ExecStatus.EMPTY_QUERY)
+
+    def is_left(self) -> bool:
+        """Whether the server has said something unasked, as one does that ends. It costs no question."""
+        poll = select.poll()
+        poll.register(self.fileno(), select.POLLIN)
+        return bool(poll.poll(0))
 
     def _limited(self, gen: Any, interval: float, patience_ms: int) -> Generator[Any, Any, Any]:
         """Wait for what `gen` waits for. It is told `Ready.NONE` after each interval in which nothing came."""

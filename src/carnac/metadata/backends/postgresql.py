@@ -212,7 +212,9 @@ class PostgresqlDatabase:
             return _obstacle_of(connection)
 
     def _writer_connection(self) -> Any:
-        if self._writer is None or self._writer.closed:
+        if self._writer is not None and (self._writer.closed or self._writer.is_left()):
+            self._forget_writer()  # the server was started anew since, say
+        if self._writer is None:
             connection = self._connect()
             self._obstacle = _obstacle_of(connection)
             if self._obstacle is not None:
