@@ -17,7 +17,7 @@ from carnac.console.clouds import HUES
 from carnac.console.html import embed_json, fill_page
 from carnac.core.markup import escape_text
 from carnac.core.time.intervals import format_ms
-from carnac.core.words import counted
+from carnac.core.words import counted, share_text
 from carnac.simulation.measures import QueryMeasure, measure_answers
 from carnac.simulation.report import SPEED_FORMULA, faster_by
 from carnac.simulation.scenario import HOUR_MS
@@ -129,7 +129,7 @@ def _rows(outcome: Outcome) -> list[str]:
             _row(
                 f"after {future.strategy}",
                 after,
-                f"{faster_by(before, after):+.1%}",
+                share_text(faster_by(before, after), "+.1%"),
                 f"{future.measures[-1].moves:,}",
             )
         )
@@ -142,7 +142,7 @@ def _row(name: str, measured: QueryMeasure, faster: str, moves: str) -> str:
         f"{measured.mean_ideal:.2f}",
         f"{measured.mean_ratio:.2f}",
         f"{measured.p95_ratio:.2f}",
-        f"{measured.mean_unused:.1%}",
+        share_text(measured.mean_unused),
         faster,
         moves,
     )

@@ -71,6 +71,15 @@ def unique_names(names: Sequence[str]) -> list[str]:
 
 
 @lru_cache(maxsize=1 << 12)  # the reasons of a plan say the same few numbers again and again
+def share_text(share: float, form: str = ".1%") -> str:
+    """Return a share as `8.7 %`.
+
+    Args:
+        form: How Python formats it, such as `+.1%`.
+    """
+    return format(share, form).replace("%", " %")
+
+
 def number_text(number: int) -> str:
     """Return `1,000`."""
     return f"{number:,}"

@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 
 import carnac
-from carnac.core.words import bytes_text, counted, first_of, parse_bytes, unique_names
+from carnac.core.words import (
+    bytes_text,
+    counted,
+    first_of,
+    parse_bytes,
+    share_text,
+    unique_names,
+)
 
 SOURCE = Path(carnac.__file__).parent
 THINGS = "segment|datasource|row|time chunk|server|task|group"
@@ -67,3 +74,11 @@ def test_of_many_names_the_first_are_said_and_how_many_are_not(
 
 def test_names_that_repeat_are_told_apart() -> None:
     assert unique_names(["a", "b", "a", "a_1", "a"]) == ["a", "b", "a_1", "a_1_1", "a_2"]
+
+
+def test_shares_are_written_as_pages_write_them() -> None:
+    assert [share_text(0.0871), share_text(0.4789, "+.1%"), share_text(0.1, ".0%")] == [
+        "8.7 %",
+        "+47.9 %",
+        "10 %",
+    ]

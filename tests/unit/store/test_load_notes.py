@@ -218,7 +218,7 @@ def test_seconds_that_were_read_as_milliseconds_are_told(store: Store) -> None:
 def test_many_rejected_rows_are_told(store: Store) -> None:
     rows = [{"t": AT, "page": "a", "n": n} for n in range(4)]
     (note,) = load(store, [*rows, {"t": "never", "page": "a", "n": 1}])
-    assert note == "1 of 5 rows was rejected, more than 10%"
+    assert note == "1 of 5 rows was rejected, more than 10 %"
 
 
 def test_rows_that_do_not_fit_a_kept_type_say_how_to_change_it(store: Store) -> None:

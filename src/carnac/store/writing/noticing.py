@@ -14,6 +14,7 @@ from carnac.core.segments.evolution import (
     is_epoch,
 )
 from carnac.core.segments.segment import ColumnType
+from carnac.core.words import share_text
 from carnac.errors import Invalid
 from carnac.ports import JobResult
 from carnac.store.writing import declarations
@@ -134,7 +135,7 @@ def with_notes(spec: IngestSpec, result: JobResult, met: Met, allowed: Allowed) 
 
 def _rejected_note(rejected: int, read: int) -> str:
     were = "was" if rejected == 1 else "were"
-    return f"{rejected:,} of {read:,} rows {were} rejected, more than {REJECTED_SHARE:.0%}"
+    return f"{rejected:,} of {read:,} rows {were} rejected, more than {share_text(REJECTED_SHARE, '.0%')}"
 
 
 def allows_missing(spec: IngestSpec) -> bool:

@@ -15,7 +15,7 @@ from carnac.cli.options import argument, flag, option
 from carnac.cli.progress import phase_progress
 from carnac.cli.specfiles import read_text
 from carnac.cli.tables import bytes_text, columns_of, format_seconds, number_text
-from carnac.core.words import counted
+from carnac.core.words import counted, share_text
 from carnac.errors import Invalid
 from carnac.simulation.presets import PRESETS
 
@@ -232,7 +232,7 @@ def _print(output: Output, outcome: Outcome, seconds: float) -> None:
         after = measure_answers(future.answers)
         moves = number_text(future.measures[-1].moves)
         states.append(
-            (f"after {future.strategy}", after, f"{faster_by(before, after):+.1%}", moves)
+            (f"after {future.strategy}", after, share_text(faster_by(before, after), "+.1%"), moves)
         )
     output.table(
         columns_of(
@@ -246,7 +246,7 @@ def _print(output: Output, outcome: Outcome, seconds: float) -> None:
                 f"{measured.mean_ideal:.2f}",
                 f"{measured.mean_ratio:.2f}",
                 f"{measured.mean_makespan / max(measured.mean_ideal, 1):.2f}",
-                f"{measured.mean_unused:.1%}",
+                share_text(measured.mean_unused),
                 faster,
                 moves,
             ]
