@@ -84,9 +84,8 @@ class StoreClock:
 
     def _compare(self, ask: Callable[[], int | None]) -> None:
         before_ms = self._machine.now_ms()
-        with suppress(
-            CarnacError
-        ):  # without an answer, what is known is believed until there is one
+        # without an answer, what is known is believed until there is one
+        with suppress(CarnacError):
             server_ms = ask()
             after_ms = self._machine.now_ms()
             if server_ms is None:
