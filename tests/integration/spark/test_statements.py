@@ -48,8 +48,9 @@ WRITTEN = (
     "CAST(x * 10 AS VARCHAR), CAST(x AS DECIMAL(6, 1)), greatest(x, w), least(n, 3), nullif(w, 2) FROM events "
     "ORDER BY ALL",
     "SELECT tags, len(tags), tags[1], list_contains(tags, 'q'), array_to_string(tags, '|') FROM events ORDER BY ALL",
-    "SELECT l, l < [3::BIGINT, NULL], l BETWEEN [NULL::BIGINT] AND [9::BIGINT], rank() OVER (ORDER BY l DESC) FROM "
-    "(SELECT [nullif(n, 2), n] AS l FROM events) ORDER BY l, 2",
+    "SELECT l, l < [3::BIGINT, NULL], l BETWEEN [NULL::BIGINT] AND [9::BIGINT], rank() OVER (ORDER BY l DESC), "
+    "array_to_string(t, '|') FROM "
+    "(SELECT [nullif(n, 2), n] AS l, [nullif(k, 'k1')] AS t FROM events) ORDER BY ALL",
     "SELECT k, string_agg(s, '+' ORDER BY s DESC, n) FROM events GROUP BY k ORDER BY k",
     "SELECT k, x, lag(x) OVER (PARTITION BY k ORDER BY __time, x, n, s), "
     "sum(n) OVER (PARTITION BY k ORDER BY __time, x, n, s ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) FROM events "

@@ -129,6 +129,7 @@ _CONTAINS: Sequence[Form] = (
     ("tt", "contains({0}, {1})"),
 )
 _HAS: Sequence[Form] = _CONTAINS[:1]
+_ONLY_NULLS = "array_size({0}) > 0 AND array_size(array_compact({0})) = 0"
 _FLOOR = f"CASE WHEN abs({{0}}) < {EXACT_MAX} THEN CAST(%s({{0}}) AS DOUBLE) ELSE {{0}} END"
 _POSITIVE = ("{0} > 0", "cannot take logarithm of zero or of a negative number")
 
@@ -195,7 +196,7 @@ FUNCTIONS: Mapping[str, Sequence[Form]] = {
     "list_has": _HAS,
     "array_contains": _HAS,
     "array_has": _HAS,
-    "array_to_string": [("ls", "array_join({0}, {1})")],
+    "array_to_string": [("ls", f"CASE WHEN {_ONLY_NULLS} THEN NULL ELSE array_join({{0}}, {{1}}) END")],
     "list_value": [("y*", "array({0})")],
 }  # fmt: skip
 """Forms of functions, the first that fits counts; the rest is in `calls`."""
