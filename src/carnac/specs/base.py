@@ -27,6 +27,7 @@ from pydantic import (
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
+from carnac.core.tasks.model import SELECTED
 from carnac.core.texts import UNFIT, check_name, check_nested, is_fit
 from carnac.core.time.intervals import Interval, parse_instant, parse_interval
 from carnac.errors import Invalid
@@ -118,6 +119,8 @@ def check_datasource(name: str) -> str:
         raise problem(error.message) from None
     if not is_fit(name):
         raise problem(f"dataSource {UNFIT}")
+    if name == SELECTED:
+        raise problem(f"dataSource {SELECTED} is what a SELECT that runs as a task has for one")
     return name
 
 

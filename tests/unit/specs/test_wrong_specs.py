@@ -20,6 +20,10 @@ NATIVE: list[tuple[dict[str, Any], str]] = [
         {"dataSource": "a/b"},
         "wrong spec: dataSource must not hold '/' or outer spaces, nor be '.' or '..'",
     ),
+    (
+        {"dataSource": "__query_select"},
+        "wrong spec: dataSource __query_select is what a SELECT that runs as a task has for one",
+    ),
     ({"mode": "overwrite"}, "wrong spec: mode: 'overwrite' is not one of append, replace"),
     ({"mod": "append"}, "wrong spec: mod: unknown field; did you mean 'mode'?"),
     ({"xyzzy": 1}, "wrong spec: xyzzy: unknown field; remove it"),
