@@ -34,6 +34,8 @@ DRUID_COMPACT: dict[str, Any] = {
     "context": {"priority": 30},
 }
 
+GROUP = {"id": "g", "dataSource": "wikipedia", "kind": "major", "interval": [0, 86_400_000]}
+
 
 def compact(**more: Any) -> CompactTask:
     task = load_task({"type": "compact", "dataSource": "wikipedia", **more})
@@ -140,6 +142,8 @@ class TestCompact:
             ({"interval": MONTH, "groups": []}, "not several"),
             ({"segments": ["a"], "groups": []}, "not several"),
             ({"groups": [{"id": "g"}]}, "compaction group"),
+            ({"groups": [GROUP, GROUP]}, "two compaction groups share an id"),
+            ({"groups": [{**GROUP, "dataSource": "w"}]}, "group is about w, not wikipedia"),
             ({"target": {"rows": 1}}, "has no field rows"),
             ({"segmentGranularity": "fortnight"}, "segmentGranularity"),
             ({"ioConfig": {"inputSpec": {"type": "all"}}}, "use interval or segments"),

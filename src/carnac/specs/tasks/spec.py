@@ -208,6 +208,11 @@ class CompactTask(TaskSpec):
                     check_filter(parse_condition(target.filter))
         except Invalid as error:
             raise problem(error.message) from None
+        if len({group.group_id for group in groups}) < len(groups):
+            raise problem("two compaction groups share an id; give each its own")
+        others = sorted({group.datasource for group in groups} - {self.datasource})
+        if others:
+            raise problem(f"a compaction group is about {', '.join(others)}, not {self.datasource}")
         return self
 
     def compaction_target(self) -> CompactionTarget:
