@@ -244,6 +244,14 @@ def far_times(draw: st.DrawFn) -> pa.Array:
     )
 
 
+def in_a_list(values: pa.Array) -> pa.Array:
+    return pa.ListArray.from_arrays([0, len(values)], values)
+
+
+def in_an_object(values: pa.Array) -> pa.Array:
+    return pa.StructArray.from_arrays([values], ["a"])
+
+
 @st.composite
 def values(draw: st.DrawFn) -> pa.Array:
     """A column of a value, of a type of Arrow that the store takes."""
@@ -256,7 +264,17 @@ def values(draw: st.DrawFn) -> pa.Array:
     time=pa.array([2**62], pa.timestamp("s")),
     cell=pa.array([2**62], pa.timestamp("s", "UTC")),
 )
-@given(spec=SPECS, time=st.none() | far_times(), cell=far_times() | values())
+@example(spec=spec_of("auto", []), time=None, cell=in_a_list(pa.array([2**62], pa.timestamp("ms"))))
+@example(
+    spec=spec_of("auto", []),
+    time=None,
+    cell=in_an_object(in_a_list(pa.array([5 - 2**63], pa.timestamp("us")))),
+)
+@given(
+    spec=SPECS,
+    time=st.none() | far_times(),
+    cell=far_times() | far_times().map(in_a_list) | far_times().map(in_an_object) | values(),
+)
 def test_an_odd_row_of_arrow_ends_no_load(
     store: Store, spec: dict[str, Any], time: pa.Array | None, cell: pa.Array
 ) -> None:

@@ -1,8 +1,8 @@
 """Typed times of Arrow data that the engine has no room for.
 
 DuckDB ends the statement, or the whole database, over a time of more than 290,000 years from now, before any expression
-sees it. So such a time becomes infinite, which the rules of times and values take for a time out of range. Seconds and
-milliseconds become microseconds, the unit of the engine's own type.
+sees it. So such a time becomes infinite, in lists and objects, too. The rules of times and values take an infinite one
+for a time out of range. Seconds and milliseconds become microseconds, the unit of the engine's own type.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
 def held_schema(schema: pa.Schema) -> pa.Schema:
     """Return the schema of rows that the engine has room for."""
     for index, field in enumerate(schema):
-        if _is_coarse(field.type):
-            schema = schema.set(index, field.with_type(pa.timestamp("us", field.type.tz)))
+        schema = schema.set(index, field.with_type(_held_type(field.type)))
     return schema
 
 
@@ -39,7 +38,7 @@ def held_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def held_rows(rows: Rows) -> Rows:
     """Return the rows with far times made infinite."""
     for index, field in enumerate(rows.schema):
-        if pa.types.is_timestamp(field.type) and field.type.unit in _US_OF_UNIT:
+        if pa.types.is_timestamp(field.type) or pa.types.is_nested(field.type):
             column = rows.column(index)
             held = _held(column) if isinstance(column, pa.Array) else _held_pieces(column)
             if held is not column:
@@ -47,17 +46,47 @@ def held_rows(rows: Rows) -> Rows:
     return rows
 
 
-def _is_coarse(kind: pa.DataType) -> bool:
-    return pa.types.is_timestamp(kind) and kind.unit in {"s", "ms"}
+def _held_type(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", kind.tz) if kind.unit in _US_OF_UNIT else kind
+    if pa.types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_held_type(kind.value_type)))
+    if pa.types.is_large_list(kind):
+        return pa.large_list(kind.value_field.with_type(_held_type(kind.value_type)))
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_held_type(field.type)) for field in kind])
+    return kind
 
 
 def _held_pieces(column: pa.ChunkedArray) -> pa.ChunkedArray:
     pieces = [_held(piece) for piece in column.chunks]
-    kind = held_schema(pa.schema([("", column.type)])).field(0).type
-    return pa.chunked_array(pieces, kind)
+    return pa.chunked_array(pieces, _held_type(column.type))
 
 
 def _held(column: pa.Array) -> pa.Array:
+    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
+        inner = column.values
+        held = _held(inner)
+        if held is inner:
+            return column
+        offsets = pa.array(
+            column.offsets.to_numpy()
+        )  # a copy from 0 on, beside which a mask may stand
+        made = type(column).from_arrays(offsets, held, mask=column.is_null())
+        return made.cast(_held_type(column.type))
+    if pa.types.is_struct(column.type):
+        parts = [column.field(index) for index in range(column.type.num_fields)]
+        held_parts = [_held(one) for one in parts]
+        if all(one is other for one, other in zip(parts, held_parts, strict=True)):
+            return column
+        fields = list(_held_type(column.type))
+        return pa.StructArray.from_arrays(held_parts, fields=fields, mask=column.is_null())
+    if not pa.types.is_timestamp(column.type) or column.type.unit not in _US_OF_UNIT:
+        return column
+    return _held_times(column)
+
+
+def _held_times(column: pa.Array) -> pa.Array:
     in_unit = _US_OF_UNIT[column.type.unit]
     counted = column.view(pa.int64())
     values = counted.fill_null(0).to_numpy(zero_copy_only=False)
