@@ -12,7 +12,7 @@ from carnac.api.native.shapes import each, filled, listed, runs
 from carnac.api.native.terms.aggregators import Grouped, read_measure, seen
 from carnac.api.native.terms.dimensions import Dimension, read_dimension
 from carnac.api.native.terms.having import compile_having
-from carnac.api.native.terms.ordering import sort_key
+from carnac.api.native.terms.ordering import sort_by, sort_key
 from carnac.api.native.terms.posts import Results
 from carnac.api.native.terms.times import bucket_ms
 from carnac.api.native.terms.values import (
@@ -72,12 +72,19 @@ class Groups:
     Args:
         dimensions: Specs of dimensions.
         kept: Names of those that rows are grouped by; None: all. The others are null.
+        skips_empty: Whether rows with a list without a value are left out; else they have null.
     """
 
     def __init__(
-        self, query: Query, dimensions: Sequence[object], kept: Collection[str] | None = None
+        self,
+        query: Query,
+        dimensions: Sequence[object],
+        kept: Collection[str] | None = None,
+        *,
+        skips_empty: bool = False,
     ) -> None:
         self.query = query
+        self._skips_empty = skips_empty
         scope = query.scope
         self._unnested: list[tuple[str, str]] = []
         each = [self._single(read_dimension(one, scope), one) for one in dimensions]
@@ -115,8 +122,9 @@ class Groups:
         """Return a dimension of which a row has one value: of several, each makes a row."""
         value = found.value
         if value.kind == "array<string>":
-            alias = f"__each{len(self._unnested)}"
-            self._unnested.append((alias, value.text))
+            alias, text = f"__each{len(self._unnested)}", value.text
+            there = f"{text} IS NOT NULL" if self._skips_empty else f"len({text}) > 0"
+            self._unnested.append((alias, f"CASE WHEN {there} THEN {text} ELSE [NULL] END"))
             value = Sql(alias, "string")
         elif not value.is_array and not (isinstance(spec, Mapping) and spec.get("outputType")):
             value = to_text(value)
@@ -141,9 +149,8 @@ class Groups:
         said = ", ".join(f"{one.value.text} AS {one.alias}" for one in self.columns) or "1 AS c0"
         rows = f"{query.source.sql}{query.where()}"
         # one by one: lists that are taken apart at once are zipped
-        for alias, text in self._unnested:
-            each_of = f"unnest(CASE WHEN len({text}) > 0 THEN {text} ELSE [NULL] END)"
-            rows = f"(SELECT *, {each_of} AS {alias} FROM {rows})"
+        for alias, values in self._unnested:
+            rows = f"(SELECT *, unnest({values}) AS {alias} FROM {rows})"
         by = ", ".join(str(place) for place in range(1, self.groups + 1))
         if not by and having is None:
             having = "true"  # which makes one row of all rows, also without aggregates
@@ -284,7 +291,7 @@ def plan_topn(query: Query) -> Plan:
     block = query.block
     if block.get("dimension") is None:
         raise Invalid("topN needs dimension, and one alone")
-    groups = Groups(query, [block["dimension"]])
+    groups = Groups(query, [block["dimension"]], skips_empty=True)
     threshold = whole_of(block, "threshold", None, least=1)
     if threshold is None:
         raise Invalid("topN needs threshold, a whole number")
@@ -356,8 +363,9 @@ def _metric(value: object, groups: Groups) -> tuple[str, tuple[str, str, object]
         raise refused(block.get("type"), "metric", (*kinds, "numeric", "inverted"), {})
     ordering = kinds[str(block["type"])]
     ordering = ordering.get("type") if isinstance(ordering, Mapping) else ordering
-    way = "DESC NULLS LAST" if inverted else "ASC NULLS FIRST"
-    order = f"{sort_key(dimension, ordering)} {way}, {dimension.text}"
+    way = "DESC NULLS FIRST" if inverted else "ASC NULLS FIRST"
+    by = sort_by(dimension if ordering == "numeric" else to_text(dimension), ordering, way)
+    order = f"{dimension.text} IS NOT NULL, {by}, {dimension.text}"
     stop = block.get("previousStop")
     return order, None if stop is None else ("<" if inverted else ">", said(stop), ordering)
 
@@ -373,6 +381,11 @@ def plan_groupby(query: Query) -> Plan:
     selects = [one.sql(having=compile_having(block.get("having"), one.results)) for one in parts]
     order = _limit_order(limit_spec, whole)
     natural = [f"{one.alias} NULLS FIRST" for one in whole.columns[: whole.groups]]
+    if query.has_buckets:
+        if query.flag("sortByDimsFirst"):
+            natural = [*natural[1:], natural[0]]
+        elif order:
+            order = [natural[0], *order]
     if subtotals is None:
         order = [*order, *(one for one in natural if one not in order)]
         sql = _ordered(selects[0], whole, ", ".join(order)) if order else selects[0]
@@ -452,6 +465,6 @@ def _limit_order(spec: Block, groups: Groups) -> list[str]:
         descends = str(said.get("direction", "")).lower() in _DESCENDING
         ordering = said.get("dimensionOrder")
         ordering = ordering.get("type") if isinstance(ordering, Mapping) else ordering
-        way = " DESC NULLS LAST" if descends else " NULLS FIRST"
-        found.append(f"{sort_key(column.key, ordering)}{way}")
+        way = "DESC NULLS LAST" if descends else "NULLS FIRST"
+        found.append(sort_by(column.key, ordering, way))
     return found

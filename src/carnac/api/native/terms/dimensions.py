@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from carnac.api.native.terms.expressions import Texts, regexp, substring
-from carnac.api.native.terms.scopes import Scope, kept_values
+from carnac.api.native.terms.scopes import Scope, filtered, kept_values
 from carnac.api.native.terms.times import bucket_ms, instant, read_granularity
 from carnac.api.native.terms.values import (
     EACH,
@@ -107,7 +107,7 @@ def _filtered(test: str, name: str) -> Callable[[Block, Scope], Sql]:
         one = EACH if inner.is_array else to_text(inner).text
         passed = test.format(one, quote_text(text_of(block, name)))
         if inner.is_array:
-            return Sql(f"list_filter({inner.text}, lambda {EACH}: {passed})", "array<string>")
+            return Sql(filtered(inner, passed), "array<string>")
         return Sql(f"CASE WHEN {passed} THEN {one} END", "string")
 
     return build

@@ -66,7 +66,8 @@ def _compared(operator: str) -> Callable[[Block, Results], str]:
         if isinstance(value, bool) or not isinstance(value, int | float | str):
             raise Invalid(f"having of type {block['type']} needs a value that is a number")
         found = results.find(text_of(block, "aggregation"))
-        return filters_of(_Named(results)).compare(found, operator, value, as_number=True)
+        compared = filters_of(_Named(results)).compare(found, operator, value, as_number=True)
+        return f"coalesce({compared}, false)"  # null is no number, and no unknown one
 
     return build
 

@@ -32,3 +32,10 @@ def sort_key(value: Sql, ordering: object) -> str:
     if name == "strlen":
         return f"(lpad(CAST(length({text}) AS VARCHAR), 9, '0') || {text})"
     return _CHUNKS.format(f"lower({text})" if name == "alphanumeric" else text)
+
+
+def sort_by(value: Sql, ordering: object, way: str) -> str:
+    """Return what to sort by, in a way of SQL: numbers after all texts that are none, and these by themselves."""
+    key = sort_key(value, ordering)
+    is_both = key != value.text and str(ordering).lower() == "numeric"
+    return f"{key} {way}, {value.text} {way}" if is_both else f"{key} {way}"

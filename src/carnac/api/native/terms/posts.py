@@ -91,7 +91,7 @@ def _fields(block: Block, results: Results, depth: int) -> list[Sql]:
 
 
 def _divided(a: str, b: str) -> str:
-    return f"(CASE WHEN {b} = 0 THEN CAST(0 AS DOUBLE) ELSE {a} / {b} END)"
+    return f"(CASE WHEN {a} IS NOT NULL AND {b} = 0 THEN CAST(0 AS DOUBLE) ELSE {a} / {b} END)"
 
 
 def _quotient(a: str, b: str) -> str:

@@ -107,13 +107,16 @@ def kept_values(value: Sql, values: Sequence[object], *, is_whitelist: bool) -> 
     kept = ", ".join(quote_text(said(one)) for one in values if one is not None)
     if not kept:
         raise Invalid("values must be a list that holds a text")
-    word = "" if is_whitelist else "NOT "
     if not value.is_array:
-        text = to_text(value).text
+        text, word = to_text(value).text, "" if is_whitelist else "NOT "
         return Sql(f"CASE WHEN {text} {word}IN ({kept}) THEN {text} END", "string")
-    return Sql(
-        f"list_filter({value.text}, lambda {EACH}: {EACH} {word}IN ({kept}))", "array<string>"
-    )
+    passed = f"{EACH} IN ({kept})" if is_whitelist else f"({EACH} IN ({kept})) IS NOT TRUE"
+    return Sql(filtered(value, passed), "array<string>")
+
+
+def filtered(values: Sql, passed: str) -> str:
+    """Return those of several values that pass a test; a row without any has null."""
+    return f"list_filter(coalesce({values.text}, [NULL]), lambda {EACH}: {passed})"
 
 
 def _delegate(block: Block) -> Block:
