@@ -48,6 +48,7 @@ WRITTEN = (
     "CAST(x * 10 AS VARCHAR), CAST(x AS DECIMAL(6, 1)), greatest(x, w), least(n, 3), nullif(w, 2) FROM events "
     "ORDER BY ALL",
     "SELECT tags, len(tags), tags[1], list_contains(tags, 'q'), array_to_string(tags, '|') FROM events ORDER BY ALL",
+    "SELECT ln(x), ln(x - x), log(w), log10(-x), log2(n), sqrt(x), sqrt(-x), sqrt(-1) FROM events ORDER BY ALL",
     "SELECT l, l < [3::BIGINT, NULL], l BETWEEN [NULL::BIGINT] AND [9::BIGINT], rank() OVER (ORDER BY l DESC), "
     "array_to_string(t, '|') FROM "
     "(SELECT [nullif(n, 2), n] AS l, [nullif(k, 'k1')] AS t FROM events) ORDER BY ALL",

@@ -21,11 +21,11 @@ _SPACES = " \xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u20
 """The blanks that DuckDB trims."""
 
 
-def _guarded(condition: str, value: str, told: str) -> str:
-    """Return a template whose value counts where a condition holds; elsewhere the statement fails, as in DuckDB."""
+def _log(name: str) -> str:
+    """Return the template of a logarithm, which Spark has for positive numbers only."""
     return (
-        f"CASE WHEN {{0}} IS NULL OR {condition} THEN {value} "
-        f"ELSE CAST(raise_error('{told}') AS DOUBLE) END"
+        f"CASE WHEN {{0}} > 0 OR {{0}} IS NULL THEN {name}({{0}}) "
+        "WHEN {0} = 0 THEN double('-Infinity') ELSE double('NaN') END"
     )
 
 
@@ -131,7 +131,6 @@ _CONTAINS: Sequence[Form] = (
 _HAS: Sequence[Form] = _CONTAINS[:1]
 _ONLY_NULLS = "array_size({0}) > 0 AND array_size(array_compact({0})) = 0"
 _FLOOR = f"CASE WHEN abs({{0}}) < {EXACT_MAX} THEN CAST(%s({{0}}) AS DOUBLE) ELSE {{0}} END"
-_POSITIVE = ("{0} > 0", "cannot take logarithm of zero or of a negative number")
 
 FUNCTIONS: Mapping[str, Sequence[Form]] = {
     **{name: [form] for name, form in _EPOCH_ALIKE.items()},
@@ -177,11 +176,11 @@ FUNCTIONS: Mapping[str, Sequence[Form]] = {
     "sha256": [("t", "sha2({0}, 256)")],
     "abs": [("r", "abs({0})")],
     "@": [("r", "abs({0})")],
-    "sqrt": [("d", _guarded("{0} >= 0", "sqrt({0})", "cannot take square root of a negative number"))],
-    "ln": [("d", _guarded(_POSITIVE[0], "ln({0})", _POSITIVE[1]))],
-    "log": [("d", _guarded(_POSITIVE[0], "log10({0})", _POSITIVE[1]))],
-    "log10": [("d", _guarded(_POSITIVE[0], "log10({0})", _POSITIVE[1]))],
-    "log2": [("d", _guarded(_POSITIVE[0], "log2({0})", _POSITIVE[1]))],
+    "sqrt": [("d", "sqrt({0})")],
+    "ln": [("d", _log("ln"))],
+    "log": [("d", _log("log10"))],
+    "log10": [("d", _log("log10"))],
+    "log2": [("d", _log("log2"))],
     "exp": [("d", "exp({0})")],
     "pow": [("dd", "pow({0}, {1})")],
     "power": [("dd", "pow({0}, {1})")],

@@ -114,6 +114,8 @@ def literal(text: str | None, kind: Kind) -> str:
         raise refuse("a date before the year 1 or after 9999")
     if not is_number(kind) and kind != DATE:
         raise refuse(f"a constant of type {kind}")
+    if kind in FRACTIONS:
+        text = text.replace("-nan", "nan")  # the sign that a processor gives it
     return f"CAST('{text}' AS {spark_type(kind)})"
 
 
