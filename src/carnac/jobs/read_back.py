@@ -50,6 +50,8 @@ _READING = {
     "ignoreCorruptFiles": "false",
 }
 """Options of Spark with which all files are read, whatever a session or a cluster is set to."""
+_PATTERN = re.compile(r"[\[\]{}*?\\]")
+"""In a path: Spark 4.3 takes it for a pattern, and for each one that it has of these it lists all paths again."""
 _NO_FILE_SYSTEM = re.compile(r"Class [\w.$]*FileSystem not found|No FileSystem for scheme")
 
 _Group = tuple[tuple[tuple[str, ColumnType], ...], IntervalSet | None]
@@ -129,7 +131,11 @@ def _select(
         f"{quote_for_spark(name)} {SPARK_TYPE[kind]}" for name, kind in schema.items()
     )
     declared = f"{TIME_COLUMN} {TIME_TYPE}" + (f", {fields}" if fields else "")
-    frame = session.read.options(**_READING).schema(declared).parquet(*paths)
+    read = session.read.options(**_READING).schema(declared).parquet
+    if len(paths) > 1 and any(_PATTERN.search(path) for path in paths):
+        frame = reduce(lambda left, right: left.union(right), map(read, paths))
+    else:
+        frame = read(*paths)
     if clip is not None:
         frame = frame.where(_within(clip))
     columns = [
