@@ -136,17 +136,30 @@ def random_target(rng: random.Random, kind: str) -> CompactionTarget:
     if kind == "raw":
         sort_by = rng.choice([None, ("x", "n"), ("b", "d"), ("d", "x"), ("n",)])
         kept = rng.choice([None, ("d", "n", "x", "b"), ("n", "d")])
-        return replace(target, sort_by=sort_by, dimensions=kept, allow_lossy=True)
+        return keeping(kept, replace(target, sort_by=sort_by, allow_lossy=True))
     coarse = replace(target, query_granularity=rng.choice([None, "HOUR"]), allow_lossy=True)
     if kind == "rolled up":
-        return replace(coarse, dimensions=rng.choice([None, ("n", "d")]))
+        return keeping(rng.choice([None, ("n", "d")]), coarse)
     if kind == "mixed":
         return as_rolled_up(
             coarse, rng.choice(["MINUTE", "HOUR"]), rng.choice([("d",), ("n", "d")])
         )
     counted = Metric(name="count", kind=MetricKind.COUNT, input=None, type=ColumnType.LONG)
     last = Metric(name="last", kind=MetricKind.LAST, input="n", type=ColumnType.LONG)
-    return replace(coarse, dimensions=("d", "n"), metrics=(counted, last))
+    return replace(keeping(("d", "n"), coarse), metrics=(counted, last))
+
+
+def keeping(dimensions: tuple[str, ...] | None, target: CompactionTarget) -> CompactionTarget:
+    """Return the target with dimensions to keep; it divides and sorts by none that it leaves out."""
+    if dimensions is None:
+        return target
+    divided = target.partitioning.dimensions
+    return replace(
+        target,
+        dimensions=dimensions,
+        partitioning=target.partitioning if {*divided} <= {*dimensions} else Partitioning(),
+        sort_by=tuple(name for name in target.sort_by or () if name in dimensions) or None,
+    )
 
 
 def as_rolled_up(
@@ -155,9 +168,8 @@ def as_rolled_up(
     """Return the target, whose metrics make raw rows what rows of `ROLLUP` are."""
     fed = {"high": "x", "users": "d", "pages": "d", "count": None}
     return replace(
-        target,
+        keeping(dimensions, target),
         query_granularity=granularity,
-        dimensions=dimensions,
         metrics=tuple(replace(one, input=fed.get(one.name, "n")) for one in ROLLUP.metrics),
         allow_lossy=True,
     )
