@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from carnac.core.balancing.cost import field
+from carnac.core.balancing.cost import field, grouping
 from carnac.core.balancing.live.picture import LiveSegment, ServerView
 from carnac.core.balancing.live.planning import ClusterFacts, plan_cluster
 from carnac.core.balancing.live.readiness import compile_all, plan_by_room
@@ -128,7 +128,7 @@ def _signatures() -> dict[str, int]:
     """How many versions of each function were compiled or read from the cache."""
     return {
         f"{module.__name__}.{name}": len(found.signatures)
-        for module in (field, scoring, rebalancing)
+        for module in (field, grouping, scoring, rebalancing)
         for name, found in vars(module).items()
         if hasattr(found, "signatures")
     }

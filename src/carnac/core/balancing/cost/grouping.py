@@ -26,10 +26,19 @@ class RowsByKey:
 
 
 def rows_by_key(keys: Ints, key_count: int) -> RowsByKey:
-    """Return the rows of each key from 0 to `key_count - 1`."""
+    """Return the rows of each key from 0 to `key_count - 1`. Nothing of it is compiled."""
+    return RowsByKey(offsets=_offsets(keys, key_count), rows=np.argsort(keys, kind="stable"))
+
+
+def rows_of_groups(groups: Groups) -> RowsByKey:
+    """Return the segments of each group."""
+    offsets = _offsets(groups.of_segment, len(groups))
+    return RowsByKey(offsets=offsets, rows=_sorted_rows(groups.of_segment, offsets))
+
+
+def _offsets(keys: Ints, key_count: int) -> Ints:
     counts = np.bincount(keys, minlength=key_count)
-    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    return RowsByKey(offsets=offsets, rows=_sorted_rows(keys, offsets))
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
 @compiled

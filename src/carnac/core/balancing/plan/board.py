@@ -12,7 +12,13 @@ from functools import cached_property
 import numpy as np
 
 from carnac.core.balancing.cost.columns import Flags, Ints
-from carnac.core.balancing.cost.grouping import Groups, RowsByKey, group_segments, rows_by_key
+from carnac.core.balancing.cost.grouping import (
+    Groups,
+    RowsByKey,
+    group_segments,
+    rows_by_key,
+    rows_of_groups,
+)
 from carnac.core.balancing.plan.cluster import ClusterState, Hold
 
 UNBOUNDED = 1 << 62
@@ -111,7 +117,7 @@ class Board:
     @cached_property
     def by_group(self) -> RowsByKey:
         """The segments of each group."""
-        return rows_by_key(self.groups.of_segment, len(self.groups))
+        return rows_of_groups(self.groups)
 
     def holders(self, segment: int) -> Ints:
         """Return the servers that hold a segment in any way, or will after what the run has planned."""
