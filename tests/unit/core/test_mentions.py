@@ -51,5 +51,5 @@ def test_what_is_part_of_a_longer_word_stays(texts: tuple[str, ...], text: str, 
 
 
 def test_texts_that_begin_alike_at_every_letter_can_be_looked_for() -> None:
-    mentions = Mentions("a" * length for length in range(1, 3_000))
-    assert mentions.without(f"{'a' * 2_999} {'a' * 3_000} ab") == f"{GAP} {'a' * 3_000} ab"
+    mentions = Mentions("a" * length for length in range(1, 1_500))
+    assert mentions.without(f"{'a' * 1_499} {'a' * 1_500} ab") == f"{GAP} {'a' * 1_500} ab"

@@ -70,6 +70,7 @@ def test_a_type_that_breaks_queries_is_refused_and_may_be_allowed(
     assert store.sql("SELECT n FROM edits ORDER BY n").rows() == [{"n": "1"}, {"n": "many"}]
 
 
+@pytest.mark.slow  # starts Spark
 def test_a_column_that_differs_by_case_only_is_refused(store: Store) -> None:
     with pytest.raises(Invalid, match=r"'Page' differs only in case from 'page', .* published"):
         load(store, [{"t": AT, "Page": "a", "n": 1}], dimensions=["Page"])
