@@ -270,6 +270,11 @@ def values(draw: st.DrawFn) -> pa.Array:
     time=None,
     cell=in_an_object(in_a_list(pa.array([5 - 2**63], pa.timestamp("us")))),
 )
+@example(
+    spec=spec_of("auto", []),
+    time=None,
+    cell=pa.array([192 - 2**63], pa.int64()).view("timestamp[ns]"),
+)
 @given(
     spec=SPECS,
     time=st.none() | far_times(),

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 _US_OF_UNIT = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _LEAST_US = -9_223_372_022_400_000_000
 """The first of the engine's days."""
+_LEAST_NS = 1_000 - (1 << 63)
+"""The first nanosecond of which the microsecond that it is in begins among them."""
 _INFINITE = (1 << 63) - 1
 
 Rows = TypeVar("Rows", pa.Table, pa.RecordBatch)
@@ -69,9 +71,8 @@ def _held(column: pa.Array) -> pa.Array:
         held = _held(inner)
         if held is inner:
             return column
-        offsets = pa.array(
-            column.offsets.to_numpy()
-        )  # a copy from 0 on, beside which a mask may stand
+        # a copy from 0 on, beside which a mask may stand
+        offsets = pa.array(column.offsets.to_numpy())
         made = type(column).from_arrays(offsets, held, mask=column.is_null())
         return made.cast(_held_type(column.type))
     if pa.types.is_struct(column.type):
@@ -81,9 +82,18 @@ def _held(column: pa.Array) -> pa.Array:
             return column
         fields = list(_held_type(column.type))
         return pa.StructArray.from_arrays(held_parts, fields=fields, mask=column.is_null())
-    if not pa.types.is_timestamp(column.type) or column.type.unit not in _US_OF_UNIT:
+    if not pa.types.is_timestamp(column.type):
         return column
-    return _held_times(column)
+    return _held_times(column) if column.type.unit in _US_OF_UNIT else _held_nanoseconds(column)
+
+
+def _held_nanoseconds(column: pa.Array) -> pa.Array:
+    """Return times of which none is so early that the engine, which rounds down to microseconds, finds none before."""
+    values = column.view(pa.int64()).fill_null(0).to_numpy(zero_copy_only=False)
+    if not (values < _LEAST_NS).any():
+        return column
+    mask = column.is_null().to_numpy(zero_copy_only=False)
+    return pa.array(np.maximum(values, _LEAST_NS), pa.int64(), mask=mask).view(column.type)
 
 
 def _held_times(column: pa.Array) -> pa.Array:
