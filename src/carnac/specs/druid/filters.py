@@ -214,7 +214,7 @@ class FilterCompiler(Generic[Value]):
         return f"({f' {operator} '.join(self._of.operands(left, number))})"
 
     def _is_one_of(self, left: Value, values: Iterable[object]) -> str:
-        """Return whether a value is one of some numbers; there may be a hundred thousand."""
+        """Return whether a value is one of some numbers, by one list: there may be thousands."""
         numbers: dict[str, list[str]] = {}
         for value in values:
             number = _number(value)
