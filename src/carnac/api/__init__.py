@@ -1,1 +1,7 @@
-"""The HTTP API of an overlord, under Druid's paths. FastAPI is imported where the app is made."""
+"""What a serving process answers to clients, over HTTP and Flight SQL. FastAPI is imported where the app is made.
+
+`app` joins the routes of the process's roles behind the `gate`, which knows limits, host names and users (`access`).
+`sql` is `/druid/v2/sql`, `native` is `/druid/v2`, `avatica` is JDBC, `flight_sql` is Flight SQL, `iceberg` is the
+catalog of Iceberg. `tasks`, `locks` and `overlord` are the paths of an overlord, `coordinator` those of a coordinator,
+`front` has `/status` and `/proxy`, `own` and `allocation` have `/carnac/v1`. `client` asks an overlord.
+"""

@@ -1,15 +1,20 @@
 """The log: commits, and the way from a publication to a commit.
 
-Where is it decided that an append joins a chunk? First in `layout`, before rows are written: a row belongs to
-the live chunk that holds its time; where there is none, to the bucket of the segment granularity, or to the
-largest finer one that is free. Then once more in `publishing.plan_any`, inside the publish transaction: a
-segment of an append joins the live chunk that holds its rows, takes the version of that chunk and its next
-partition id, and puts nothing out of sight. Where the chunks have changed since the segment was written, it
-gets one entry for each chunk that it touches, clipped to it; where there is none, it founds one. `appending`
-does the plain case, in which every chunk is live as it was, in a fifth of the time.
+Where is it decided that an append joins a chunk? Twice.
 
-`commits` has the request of a writer (`Publication`) and the record of the log (`Commit`). `drafts` carves and
-re-enters chunks for replacements, `allocation` reserves places before rows are written, `reverting` undoes a
-commit, `retention` decides which revisions stay, `late_ledger` counts rows that came late, and `laws` has the
-laws that always hold.
+1. Before rows are written, `layout.plan_chunks` gives each row the live chunk that holds its time; where there is none,
+   the bucket of the segment granularity, or the largest finer bucket that is free. A writer that reserves its places
+   asks `allocation`, which has one more rule: a chunk in which places are reserved comes second.
+2. Inside the publish transaction, because chunks may have changed meanwhile. `appending.plan_append` handles a small
+   append whose chunks all exist as they were. `publishing.plan_any` handles every other publication;
+   `drafts.ChunkDrafts.place` decides there: a segment gets one entry in the chunk that holds its rows, or one entry in
+   each chunk that it touches, clipped to it; a new chunk where none exists.
+
+An entry of an append takes the major version of its chunk, and the next partition id or the reserved one. It puts
+nothing out of sight.
+
+`commits` has the request of a writer (`Publication`) and the record of the log (`Commit`). `feed` tells which rows are
+new to a follower: those that a commit adds, and none of a rewrite. `reverting` undoes a commit, `erasing` takes rows
+out of history, `retention` decides which revisions stay, `late_ledger` counts rows that came late, `positions` keeps
+how far a writer has read its source, and `laws` has the laws that always hold.
 """

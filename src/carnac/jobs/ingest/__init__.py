@@ -2,16 +2,16 @@
 
 How does a row get from a CSV into a segment?
 
-1. `ingest` lists the files and divides large ones into splits; each split is a task of Spark.
-2. Pass 1 (`read_pass`): the task reads its lines (`carnac.rows.read`), parses the fields, coerces them to the
-   types of the spec (`carnac.rows.normalise`) and writes the row into a part file of its time chunk. A row that
-   cannot be read goes to quarantine with its reason. A spec with transforms goes through Spark's own plan on
-   the way (`spark_rows`).
-3. Pass 2 (`write_pass`): a task for each time chunk, the largest first, merges the part files, rolls up if the
-   spec says so, sorts, and writes Parquet files of about the wanted number of rows, with a hash of their rows
-   (`carnac.rows`).
-4. The records of these files go back to `carnac.store.writing`, which publishes them. Until then nobody sees
-   them.
+1. `readers` finds the files and shares them out among tasks of Spark: one large file, or several small ones, for each
+   task. Large files of JSON lines that are not compressed are cut into ranges; any other file is read by one task.
+2. Pass 1 (`read_pass`): the task reads records (`carnac.rows.read`), converts the fields to the types of the spec
+   (`carnac.rows.normalise`), combines rows already where a rollup gains by it, and writes them into one part file for
+   each time chunk (`carnac.rows.parts`). A row that cannot be read goes to quarantine with its reason. Rows of
+   transforms, of filters and of a DataFrame come out of Spark's own plan (`spark_rows`).
+3. Pass 2 (`write_pass`) merges the part files of a chunk, rolls up if the spec says so, sorts, and writes Parquet files
+   of about the wanted number of rows, with a hash of their rows. Small chunks share a task; a large one may be divided.
+4. The records of these files go back to `carnac.store.writing`, which publishes them. Until then nobody sees the rows.
 
-An append takes the same steps without Spark: both passes run in the caller's process (`here`).
+An append takes the same steps in the caller's process, without Spark: `here` has pass 1, `jobs.context` runs the tasks
+one after another, and DuckDB computes transforms (`here_expressions`).
 """

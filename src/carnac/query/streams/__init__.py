@@ -1,1 +1,5 @@
-"""Statements whose rows are handed over as they come, and the basis of their answers."""
+"""Answers of SELECT statements, batch by batch.
+
+`streaming` runs a statement so that memory does not grow with its answer. `basis` says what the answer rests on, for
+receipts and ETags: the statement, the segments, their columns, and small tables.
+"""

@@ -1,1 +1,1 @@
-"""Commands that run for others, what they run, and which task holds what meanwhile."""
+"""The commands of servers and of their work: `serve`, `overlord`, `supervisor`, `task` and `locks`."""
