@@ -228,7 +228,7 @@ class LocalPipeline:
                             Attempt(0, Tally(None)),
                             make_writer=self._make_writer or SegmentWriter,
                         )
-                        for input_group in plan_input_groups(job.inputs, job.target)
+                        for input_group in plan_input_groups(job.inputs, job.target, job.kept_apart)
                     ]
                 )
             except CarnacError as error:

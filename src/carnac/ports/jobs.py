@@ -172,6 +172,7 @@ class RewriteJob:
             the calendar has too many.
         inputs: With what of them is to be rewritten; the rest of a segment is not read.
         is_whole: The inputs are all that the chunks show, so that what is rolled up is rolled up perfectly.
+        kept_apart: Columns of the datasource whose numbers keep their types: see `find_kept_apart`.
     """
 
     key: str
@@ -180,6 +181,7 @@ class RewriteJob:
     inputs: tuple[SegmentInput, ...]
     target: CompactionTarget
     is_whole: bool
+    kept_apart: frozenset[str] = frozenset()
 
     @property
     def rows(self) -> int:

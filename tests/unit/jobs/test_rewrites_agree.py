@@ -74,7 +74,9 @@ def group_tasks(folder: Path, job: RewriteJob, memory_bytes: int) -> list[GroupT
             memory_bytes=memory_bytes,
             is_whole=job.is_whole,
         )
-        for number, input_group in enumerate(plan_input_groups(job.inputs, job.target))
+        for number, input_group in enumerate(
+            plan_input_groups(job.inputs, job.target, job.kept_apart)
+        )
     ]
 
 

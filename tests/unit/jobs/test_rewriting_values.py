@@ -173,3 +173,22 @@ def test_a_range_holds_all_rows_without_a_number(tmp_path: Path) -> None:
         left.end is right.start or left.end == right.start
         for left, right in pairwise(part for part in parts if isinstance(part, RangePartition))
     )
+
+
+def test_raw_numbers_join_rolled_up_texts_as_what_queries_read(tmp_path: Path) -> None:
+    """They were united first: a long beside a double was rolled up as `7.0`, where a query read `7`."""
+    shape = RowShape(
+        dimensions=dimensions(n="string"),
+        metrics=(metric("count", "count", "long"),),
+        is_rollup=True,
+    )
+    segments = [
+        *rolled_up(tmp_path, shape, [{"__time": 0, "n": "x"}, {"__time": 1, "n": "7"}]),
+        raw(tmp_path, "a", LONG, None, 7),
+        raw(tmp_path, "b", DOUBLE, None, 7.5),
+    ]
+    target = {"metrics": shape.metrics, "allow_lossy": True}
+    (written,) = rewrite(tmp_path, [visible(one) for one in segments], **target)
+    assert holds([written])
+    found = {row["n"]: row["count"] for row in read(tmp_path, written.segments)}
+    assert found == {"x": 1, "7": 2, "7.5": 1, None: 2}

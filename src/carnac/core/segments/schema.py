@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from carnac.core.segments.segment import ELEMENT_TYPES, Column, ColumnType
+from carnac.core.segments.segment import ELEMENT_TYPES, TEXT_TYPES, Column, ColumnType
 from carnac.errors import Invalid
 
 _NUMERIC = (ColumnType.BOOLEAN, ColumnType.LONG, ColumnType.FLOAT, ColumnType.DOUBLE)
@@ -31,6 +31,26 @@ def unite_columns(schemas: Iterable[Iterable[Column]]) -> Mapping[str, ColumnTyp
     return united
 
 
+def find_kept_apart(schemas: Iterable[Iterable[Column]]) -> frozenset[str]:
+    """Return the columns that hold numbers of several types here and texts there: their numbers keep their types.
+
+    A query reads them as text, a 7 as `7`. A 7 that became a double, beside doubles, would read as `7.0` ever after.
+    """
+    kinds: dict[str, set[ColumnType]] = {}
+    for columns in schemas:
+        for column in columns:
+            kinds.setdefault(column.name, set()).add(_element_of(column.type))
+    return frozenset(
+        name for name, found in kinds.items() if found & TEXT_TYPES and len(found - TEXT_TYPES) > 1
+    )
+
+
+def reads_alike(first: ColumnType, second: ColumnType) -> bool:
+    """Whether values of both types read as the same text once they are of one type."""
+    elements = {_element_of(first), _element_of(second)}
+    return len(elements) == 1 or bool(elements & TEXT_TYPES)
+
+
 def unite_types(name: str, first: ColumnType, second: ColumnType) -> ColumnType:
     """Return the narrowest type that holds the values of both.
 
@@ -46,12 +66,15 @@ def unite_types(name: str, first: ColumnType, second: ColumnType) -> ColumnType:
             column=name,
         )
     if first in ELEMENT_TYPES or second in ELEMENT_TYPES:
-        elements = (ELEMENT_TYPES.get(kind, kind) for kind in (first, second))
-        inner = unite_types(name, *elements)
+        inner = unite_types(name, _element_of(first), _element_of(second))
         return _array_of(inner)
     if first in _NUMERIC and second in _NUMERIC:
         return _widest_number(first, second)
     return ColumnType.STRING
+
+
+def _element_of(kind: ColumnType) -> ColumnType:
+    return ELEMENT_TYPES.get(kind, kind)
 
 
 def _widest_number(first: ColumnType, second: ColumnType) -> ColumnType:

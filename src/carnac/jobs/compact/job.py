@@ -172,7 +172,7 @@ class RewriteRun:
                 units.append(partial(self._run_sparse, job))
                 continue
             try:
-                input_groups = plan_input_groups(job.inputs, job.target)
+                input_groups = plan_input_groups(job.inputs, job.target, job.kept_apart)
             except CarnacError as error:
                 self._end(job, error)
                 continue

@@ -73,10 +73,11 @@ class ReadUnit:
         if self.raw_shape is None:
             return self.shape.segment_columns
         own = dict(self.input_columns)
-        fed = (one.field for one in self.raw_shape.input_columns if one.field != TIME_COLUMN)
-        return tuple(
-            (name, own[name]) for name in dict.fromkeys([*self.raw_shape.dimension_names, *fed])
-        )
+        read = {one.name: one.type for one in self.raw_shape.dimensions}
+        for one in self.raw_shape.input_columns:
+            if one.field != TIME_COLUMN:
+                read[one.field] = own[one.field]
+        return tuple(read.items())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,16 +112,18 @@ class InputGroup:
 
 
 def plan_input_groups(
-    inputs: Sequence[SegmentInput], target: CompactionTarget
+    inputs: Sequence[SegmentInput],
+    target: CompactionTarget,
+    kept_apart: frozenset[str] = frozenset(),
 ) -> tuple[InputGroup, ...]:
-    """Return the inputs in input groups.
+    """Return the inputs in input groups; `kept_apart`: see `RewriteJob`.
 
     Raises:
         Invalid: A step would lose something and the target does not allow it, or the target names a column that
             there is not.
     """
     ordered = sorted(inputs, key=lambda one: (one.segment.created_at_ms, one.segment.segment_id))
-    kins = [rewritten(kin_of(source.segment), target) for source in ordered]
+    kins = [rewritten(kin_of(source.segment, kept_apart), target) for source in ordered]
     groups: dict[int, _Members] = {}
     for source, kin, number in zip(ordered, kins, find_input_groups(kins), strict=True):
         if number in groups:
@@ -219,7 +222,8 @@ def _unit(inputs: Sequence[SegmentInput], shape: RowShape, target: CompactionTar
     )
     if target.metrics is None or inputs[0].segment.rollup is not None:
         return unit
-    kind = dict(unit.input_columns)
+    kinds = dict(unit.input_columns)
+    fed = {metric.input for metric in target.metrics}
     mine = {
         name
         for source in inputs
@@ -228,7 +232,9 @@ def _unit(inputs: Sequence[SegmentInput], shape: RowShape, target: CompactionTar
     raw_shape = replace(
         shape,
         dimensions=tuple(
-            replace(one, type=kind[one.name]) for one in shape.dimensions if one.name in mine
+            replace(one, type=kinds[one.name]) if one.name in fed else one
+            for one in shape.dimensions
+            if one.name in mine
         ),
         metrics=target.metrics,
     )

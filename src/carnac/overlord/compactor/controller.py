@@ -19,6 +19,7 @@ from carnac.core.compaction.plan.inputs import plan_segments
 from carnac.core.compaction.plan.tasks import CompactionTask
 from carnac.core.log.commits import Commit, CommitKind
 from carnac.core.log.entries import Chunk, VisibleSegment
+from carnac.core.segments.schema import find_kept_apart
 from carnac.core.time.intervals import ETERNITY, Interval, IntervalSet, interval_set
 from carnac.errors import CarnacError, NotFound, Unavailable
 from carnac.overlord.compactor.status import StatusBoard, read_status
@@ -213,8 +214,11 @@ class Controller:
                 name, reached, self._live(name, reached), now_ms=now_ms
             )
             if due:
-                segments = self._visible(name, interval_set(due))
-                states = [*states, *self.conductor.judge(name, plan_segments(segments))]
+                segments = plan_segments(
+                    self._visible(name, interval_set(due)),
+                    find_kept_apart(self._metadata.schemas(name)),
+                )
+                states = [*states, *self.conductor.judge(name, segments)]
             self._metadata.put_compaction_states(name, states)
         else:
             due = []

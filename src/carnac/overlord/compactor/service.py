@@ -21,6 +21,7 @@ from carnac.core.compaction.plan.settings import CompactionSettings
 from carnac.core.compaction.plan.target_periods import first_instant_skipped
 from carnac.core.locks.model import Lock, LockState, is_due
 from carnac.core.locks.waits import picture
+from carnac.core.segments.schema import find_kept_apart
 from carnac.core.time.granularity import parse_granularity
 from carnac.core.time.intervals import Interval, IntervalSet, parse_interval, time_text
 from carnac.errors import Invalid, NotFound
@@ -199,7 +200,10 @@ class CompactionService(Closing):
         states = self._metadata.compaction_states(datasource)
         return plan_compaction(
             datasource,
-            plan_segments(visible),
+            plan_segments(
+                visible,
+                find_kept_apart(self._metadata.schemas(datasource, revision=head.revision)),
+            ),
             settings,
             now_ms=self._clock.now_ms(),
             revision=head.revision,

@@ -12,6 +12,7 @@ from carnac.core.log import laws
 from carnac.core.log.commits import Change, CommitKind, Drop, LockHeld, Publication
 from carnac.core.log.entries import VisibleSegment
 from carnac.core.log.late_ledger import carry_over
+from carnac.core.segments.schema import find_kept_apart
 from carnac.core.time.intervals import Interval, IntervalSet, interval_text
 from carnac.core.time.leases import is_over
 from carnac.errors import CarnacError, Conflict, Corrupt, DiskFull, Invalid, NotFound, Revoked
@@ -50,6 +51,7 @@ class CompactionRun:
         self._mutex = threading.Lock()
         self._wasted: dict[str, int] = {}
         self._seen: dict[str, tuple[int, int]] = {}
+        self._kept_apart: dict[str, frozenset[str]] = {}
         self.reports: dict[str, GroupReport] = {}
 
     def prepare(self, group: CompactionGroup) -> RewriteJob | None:
@@ -79,7 +81,15 @@ class CompactionRun:
             inputs=_as_inputs(entries, group.interval),
             target=group.target,
             is_whole=is_whole,
+            kept_apart=self._find_kept_apart(group.datasource),
         )
+
+    def _find_kept_apart(self, datasource: str) -> frozenset[str]:
+        """Return the columns whose numbers keep their types, at the revision that is read."""
+        if datasource not in self._kept_apart:
+            schemas = self._store.metadata.schemas(datasource, revision=self._base)
+            self._kept_apart[datasource] = find_kept_apart(schemas)
+        return self._kept_apart[datasource]
 
     def find_cancel_reason(self, job: RewriteJob) -> CarnacError | None:
         """Return a conflict if an input of the job is no longer what it reads."""
@@ -137,6 +147,7 @@ class CompactionRun:
             self._give_up(group, job, end, error)
             return
         try:
+            self._require_types(group, job, end)
             where = IntervalSet((group.interval,))
             with publishing(self._guard, group.datasource, where, is_append=False) as fences:
                 revision = self._store.publish(
@@ -158,6 +169,23 @@ class CompactionRun:
             rows_out=sum(segment.rows for segment in end.segments),
             bytes_out=sum(segment.size_bytes for segment in end.segments),
         )
+
+    def _require_types(self, group: CompactionGroup, job: RewriteJob, end: RewriteResult) -> None:
+        """Refuse a result if texts came meanwhile into a column whose numbers it has united.
+
+        Raises:
+            Conflict: There is such a column.
+        """
+        schemas = self._store.metadata.schemas(group.datasource)
+        new = find_kept_apart(schemas) - job.kept_apart
+        written = {column.name for one in end.segments for column in one.columns}
+        for name in sorted(new & written):
+            raise Conflict(
+                f"column {name} of {group.datasource} became text while group {group.group_id} was rewritten; "
+                f"plan again",
+                datasource=group.datasource,
+                column=name,
+            )
 
     def _publication(
         self,

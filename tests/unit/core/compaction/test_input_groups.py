@@ -25,10 +25,16 @@ DAY = Interval(0, DAY_MS)
 MIB = 1 << 20
 SKETCH = Metric(name="m", kind=MetricKind.HLL, input="n", type=ColumnType.HLL)
 PAGE = ("page", ColumnType.STRING)
+TYPES = [ColumnType.LONG, ColumnType.DOUBLE, ColumnType.STRING, ColumnType.HLL]
 
 
 def kin(*metrics: Metric, granularity: str = "NONE", **dimensions: ColumnType) -> Kin:
     return Kin(bool(metrics), granularity, tuple(dimensions.items()), metrics)
+
+
+def apart(**dimensions: ColumnType) -> Kin:
+    """Of a datasource in which other segments have texts in `n`."""
+    return kin(**dimensions)._replace(kept_apart=frozenset("n"))
 
 
 @pytest.mark.parametrize(
@@ -47,6 +53,12 @@ def kin(*metrics: Metric, granularity: str = "NONE", **dimensions: ColumnType) -
         (kin(LIKES, m=ColumnType.LONG), kin(SUM), False),
         (kin(SUM), kin(SUM, granularity="HOUR"), False),
         (kin(n=ColumnType.LONG), kin(n=ColumnType.LONG, granularity="HOUR"), False),
+        (apart(n=ColumnType.LONG), apart(n=ColumnType.DOUBLE), False),
+        (apart(n=ColumnType.LONG), apart(n=ColumnType.DOUBLE_ARRAY), False),
+        (apart(n=ColumnType.LONG), apart(n=ColumnType.LONG_ARRAY), True),
+        (apart(n=ColumnType.LONG), apart(n=ColumnType.STRING), True),
+        (apart(n=ColumnType.DOUBLE), apart(n=ColumnType.STRING_ARRAY), True),
+        (apart(n=ColumnType.LONG), apart(m=ColumnType.DOUBLE), True),
     ],
 )
 def test_what_shares_a_segment(first: Kin, second: Kin, *, are_one: bool) -> None:
@@ -58,12 +70,18 @@ def test_a_group_remembers_what_it_has_taken() -> None:
     assert find_input_groups([first, other, kin(MAX), kin(MAX, LIKES)]) == [0, 0, 1, 1]
 
 
+def test_texts_unite_the_numbers_that_came_before_them() -> None:
+    long, double, text = (apart(n=kind) for kind in TYPES[:3])
+    assert find_input_groups([long, double, text]) == [0, 0, 0]
+    assert find_input_groups([long, double, long]) == [0, 1, 0]
+
+
 kins = st.builds(
     Kin,
     st.booleans(),
     st.sampled_from(["NONE", "HOUR"]),
     st.lists(
-        st.tuples(st.sampled_from("xyz"), st.sampled_from([ColumnType.LONG, ColumnType.HLL])),
+        st.tuples(st.sampled_from("xyz"), st.sampled_from(TYPES)),
         max_size=3,
         unique_by=lambda one: one[0],
     ).map(tuple),
@@ -77,14 +95,17 @@ kins = st.builds(
     st.lists(kins, max_size=8),
     st.sampled_from([None, (SUM,), (MAX, LIKES)]),
     st.sampled_from([None, ("x", "y")]),
+    st.frozensets(st.sampled_from("xy")),
     st.randoms(),
 )
 def test_what_a_rewrite_wrote_falls_into_as_many_groups_again(
     found: list[Kin],
     metrics: tuple[Metric, ...] | None,
     dimensions: tuple[str, ...] | None,
+    kept_apart: frozenset[str],
     order: random.Random,
 ) -> None:
+    found = [one._replace(kept_apart=kept_apart) for one in found]
     target = CompactionTarget(metrics=metrics, dimensions=dimensions, allow_lossy=True)
     input_groups = find_input_groups([rewritten(one, target) for one in found])
     layouts = [SegmentLayout(kin=one) for one in found]

@@ -66,8 +66,14 @@ class PlanSegment:
         return self.pieces or (Interval(self.start_ms, self.end_ms),)
 
 
-def plan_segments(visible: Iterable[VisibleSegment]) -> list[PlanSegment]:
-    """Return what the planner must know of visible segments, in their order."""
+def plan_segments(
+    visible: Iterable[VisibleSegment], kept_apart: frozenset[str] = frozenset()
+) -> list[PlanSegment]:
+    """Return what the planner must know of visible segments, in their order.
+
+    Args:
+        kept_apart: Columns of the datasource whose numbers keep their types: see `find_kept_apart`.
+    """
     layouts: dict[SegmentLayout, SegmentLayout] = {}
     found: list[PlanSegment] = []
     for item in visible:
@@ -81,7 +87,7 @@ def plan_segments(visible: Iterable[VisibleSegment]) -> list[PlanSegment]:
             shown_ms = sum(piece.duration_ms for piece in pieces)
             size_bytes = -(-size_bytes * shown_ms // entry.span.duration_ms)
             rows = -(-rows * shown_ms // entry.span.duration_ms)
-        layout = _layout_of(item)
+        layout = _layout_of(item, kept_apart)
         found.append(
             PlanSegment(
                 segment_id=entry.segment_id,
@@ -99,10 +105,10 @@ def plan_segments(visible: Iterable[VisibleSegment]) -> list[PlanSegment]:
     return found
 
 
-def _layout_of(item: VisibleSegment) -> SegmentLayout:
+def _layout_of(item: VisibleSegment, kept_apart: frozenset[str]) -> SegmentLayout:
     segment = item.segment
     return SegmentLayout(
-        kin=kin_of(segment),
+        kin=kin_of(segment, kept_apart),
         partition_kind=_kind_of(segment.partition),
         partition_dimensions=() if segment.partition is None else segment.partition.dimensions,
         sort_columns=segment.sort_columns,
