@@ -169,7 +169,7 @@ def world() -> Iterator[World]:
         lockbox = steps.enter_context(make_lockbox(records, values, clock))
         loop = open_loop(settings=values, runners=runners)
         steps.callback(loop.close)
-        rounds = CompactionLoop(values, runners, clock, is_leader=lambda: loop.is_leader)
+        rounds = CompactionLoop(values, runners, clock, fence=lambda: loop.fence)
         steps.callback(rounds.close)
         compaction = compaction_loop(rounds, values, clock)
         steps.callback(compaction.stop)

@@ -95,10 +95,13 @@ def open_local_compaction(
 
 
 class CompactionLoop:
-    """The controller as rounds of an overlord: rounds that start again from the store after a failure.
+    """The controller as rounds of an overlord.
+
+    A controller is of one leadership: another leader may have submitted tasks since. Like one whose round failed, it is
+    followed by one that begins from what is written down.
 
     Args:
-        is_leader: Whether this process has the rounds now.
+        fence: Of the leadership by which this process has the rounds now; None: it does not lead.
         metadata, tasks, ids: In place of those that the settings name.
     """
 
@@ -108,13 +111,14 @@ class CompactionLoop:
         runners: Mapping[str, TaskRunner],
         clock: Clock,
         *,
-        is_leader: Callable[[], bool] = lambda: True,
+        fence: Callable[[], int | None] = lambda: 0,
         metadata: MetadataStore | None = None,
         tasks: TaskService | None = None,
         ids: IdSource | None = None,
     ) -> None:
         self._settings = settings
-        self._is_leader = is_leader
+        self._fence = fence
+        self._led: int | None = None
         self._clock = clock
         self._metadata = metadata or open_records(settings=settings, clock=clock)
         self._tasks = tasks or open_tasks(settings=settings, runners=runners, clock=clock)
@@ -123,9 +127,11 @@ class CompactionLoop:
 
     def run_round(self) -> None:
         """Have a round, if this process leads."""
-        if not self._is_leader():
+        fence = self._fence()
+        if fence is None:
             return
-        if self._controller is None:
+        if self._controller is None or fence != self._led:
+            self._led = fence
             self._controller = Controller(
                 self._metadata,
                 OverlordRunner(self._tasks, self._ids),
@@ -135,7 +141,7 @@ class CompactionLoop:
         try:
             self._controller.run_round()
         except BaseException:
-            self._controller = None  # the next round begins from what is written down
+            self._controller = None
             raise
 
     def close(self) -> None:

@@ -142,9 +142,15 @@ class OverlordLoop:
     @property
     def is_leader(self) -> bool:
         """Whether it leads now, as far as it knows."""
-        return self._led is not None and not is_over(
-            self._asked_at_ms, self._settings.lease_ms, self._clock.now_ms()
-        )
+        return self.fence is not None
+
+    @property
+    def fence(self) -> int | None:
+        """The fence of its leadership; None: another one leads, or its own lease is over."""
+        led = self._led
+        if led is None or is_over(self._asked_at_ms, self._settings.lease_ms, self._clock.now_ms()):
+            return None
+        return led.fence
 
     def run(self) -> None:
         """Go round until `stop`, then resign. A round that fails is followed by the next one."""

@@ -76,7 +76,7 @@ def add(assembly: Assembly) -> None:
     lockbox = steps.enter_context(make_lockbox(metadata, settings, clock))
     loop = open_loop(settings=settings, runners=runners, url=assembly.url)
     assembly.leaves.callback(loop.close)
-    rounds = CompactionLoop(settings, runners, clock, is_leader=lambda: loop.is_leader)
+    rounds = CompactionLoop(settings, runners, clock, fence=lambda: loop.fence)
     steps.callback(rounds.close)
     compacting = compaction_loop(rounds, settings, clock)
     steps.callback(compacting.stop)

@@ -161,7 +161,7 @@ def run_overlord(host: Host) -> None:
         OVERLORD,
         runners,
         host.clock,
-        is_leader=lambda: loop.is_leader,
+        fence=lambda: loop.fence,
         metadata=host.metadata,
         tasks=open_tasks(host),
         ids=host.ids,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +98,10 @@ class Cluster:
         self.runners = {"in_process": FakeRunner()}
         self.tasks = open_tasks(settings=self.settings, runners=self.runners, clock=self.clock)
         self.loop = open_loop(settings=self.settings, runners=self.runners, clock=self.clock)
-        self.rounds = CompactionLoop(self.settings, self.runners, self.clock)
+        self.fence = 1
+        self.rounds = CompactionLoop(
+            self.settings, self.runners, self.clock, fence=lambda: self.fence
+        )
 
     def restart_rounds(self) -> None:
         self.rounds.close()
@@ -188,6 +192,17 @@ def test_a_task_that_has_no_slot_yet_says_so(cluster: Cluster) -> None:
     ] * 2
     reasons = [one.reason for one in cluster.service.plan("events").explain()]
     assert all("; task compaction-" in one and " is at work on it since" in one for one in reasons)
+
+
+def test_a_leader_that_comes_back_adopts_what_runs(cluster: Cluster) -> None:
+    cluster.service.remove_spec("events")
+    cluster.rounds.run_round()
+    cluster.service.put_spec(SPEC)
+    with closing(CompactionLoop(cluster.settings, cluster.runners, cluster.clock)) as others:
+        others.run_round()
+    cluster.fence = 3
+    cluster.rounds.run_round()
+    assert len(cluster.tasks.list()) == 2, "what the leader between them began is not begun again"
 
 
 def test_another_leader_adopts_what_runs(cluster: Cluster) -> None:
