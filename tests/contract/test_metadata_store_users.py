@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from carnac.core.access import Permission, User
+from carnac.core.access import DatasourcePatterns, Permission, User
 from carnac.errors import NotFound
 from tests.contract.conftest import Store
 
@@ -31,6 +33,9 @@ def test_users_are_kept_changed_and_removed(store: Store) -> None:
     store.put_user(changed)
     kept = store.accounts().users["bo"]
     assert (kept.permission, kept.password, kept.created_at_ms) == (Permission.WRITE, "y", 7)
+    limited = replace(ANA, datasources=DatasourcePatterns(("größe_*", "a'b", '"')))
+    store.put_user(limited)
+    assert store.accounts().users["ana"] == limited
     store.remove_user("bo")
     assert list(store.accounts().users) == ["ana"]
     with pytest.raises(NotFound, match="there is no user 'bo'"):

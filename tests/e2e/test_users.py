@@ -45,10 +45,27 @@ def test_users_are_added_changed_listed_and_removed(run: Run, typed: io.StringIO
     assert not typed.read()
 
 
+def test_a_user_is_limited_to_datasources_and_no_more(run: Run, typed: io.StringIO) -> None:
+    limits = ("--datasource", "web_*", "--datasource", "flights")
+    assert run("users", "set", "bo", *limits).out == "user bo may read flights, web_* alone\n"
+    (listed,) = json.loads(run("users", "--json").out)["users"]
+    assert listed["datasources"] == ["flights", "web_*"]
+    assert "flights, web_*" in run("users").out
+    refused = one_sentence(run("users", "set", "bo", "--may", "write", code=2))
+    assert "give --may read, or --datasource '*'" in refused
+    changed = run("users", "set", "bo", "--may", "write", "--datasource", "*").out
+    assert changed.startswith("user bo may write, with the password as it was")
+    assert "is limited to" in one_sentence(run("users", "set", "bo", "--datasource", "a", code=2))
+    assert "all" in run("users").out
+    assert typed.readline()
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [
         (("set", "a:b"), "is no name of a user"),
+        (("set", "ana", "--datasource", " "), "the name of a datasource is empty"),
+        (("set", "ana", "--datasource", "a\nb"), "a datasource"),
         (("set", "ana", "--may", "rule"), "a user may read, write, admin"),
         (("remove", "ana"), "there is no user 'ana'"),
         (("token", "ana"), "there is no user 'ana'"),

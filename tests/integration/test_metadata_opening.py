@@ -47,7 +47,7 @@ def test_an_up_to_date_store_opens_without_what_is_heavy(tmp_path: Path) -> None
     assert done.returncode == 0, done.stderr
 
 
-LAYOUT = "0112 84baee6c2a92b5b6"
+LAYOUT = "0113 52f634e821b79464"
 
 
 def test_tables_that_change_have_another_version() -> None:

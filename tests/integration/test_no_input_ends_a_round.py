@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from carnac.bootstrap.serving.broker import BrokerHandle
 from carnac.errors import CarnacError
 from carnac.flight.client import FlightSegmentServer
-from carnac.ports.answers import Statement
+from carnac.ports.answers import ANYBODY, Statement
 from carnac.ports.serving import Role, SegmentServer, ServerRecord
 from tests import hostile
 from tests.clusters_live import LEASE_MS, LiveCluster
@@ -125,7 +125,9 @@ def test_a_broker_still_answers(
     for loop in handle.loops:
         loop.turn()
         assert loop.failure == ""
-    answer = handle.queries.run(Statement(sql="SELECT count(*) FROM sys.servers", query_id="q"))
+    answer = handle.queries.run(
+        Statement(client=ANYBODY, sql="SELECT count(*) FROM sys.servers", query_id="q")
+    )
     assert answer is not None
     assert len(list(answer.batches())) == 1
     served.metadata.remove_server(STRANGER)

@@ -24,7 +24,7 @@ from carnac.api.client import OverlordClient
 from carnac.bootstrap.store import open_records
 from carnac.clock import SystemClock, new_secret
 from carnac.config import Settings
-from carnac.core.access import Permission
+from carnac.core.access import Permission, read_patterns
 from carnac.errors import Invalid, Unavailable
 from carnac.flight import FlightSegmentServer
 from carnac.ports.serving import Role
@@ -283,6 +283,17 @@ def test_files_that_are_no_certificate_are_told(
     assert done.returncode == 2
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_a_user_of_other_datasources_is_told_that_there_is_none(cluster: Cluster) -> None:
+    cluster.users.put("cy", password="reads the web", datasources=read_patterns(["web"]))
+    cy = ("cy", "reads the web")
+    until(lambda: cluster.ask({"query": "SELECT 1"}, cy).status_code == 200 or None, "a new user")
+    answered_by_historicals(lambda: cluster.ask(COUNT))
+    assert "there is no datasource 'flights'" in cluster.ask(COUNT, cy).text
+    cluster.users.put("cy", datasources=read_patterns(["fl*s"]))
+    until(lambda: cluster.ask(COUNT, cy).status_code == 200 or None, "other datasources")
+    assert cluster.ask(COUNT, cy).json() == cluster.ask(COUNT).json()
 
 
 def test_a_user_that_is_removed_is_forgotten_soon(cluster: Cluster) -> None:

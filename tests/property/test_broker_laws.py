@@ -12,7 +12,7 @@ import pytest
 
 from carnac.broker import Broker
 from carnac.errors import CarnacError
-from carnac.ports.answers import Engine, Statement
+from carnac.ports.answers import ANYBODY, Engine, Statement
 from carnac.store import Store
 from tests.nightly import IS_NIGHTLY
 from tests.support.historicals import settled
@@ -39,7 +39,7 @@ def served(
 
 def check(queries: Broker, store: Store, one: Asked, query_id: str) -> Engine | None:
     """Compare what a broker says with what the store says; return what ran it, None if it fails everywhere."""
-    statement = Statement(sql=one.sql, parameters=one.parameters, query_id=query_id)
+    statement = Statement(client=ANYBODY, sql=one.sql, parameters=one.parameters, query_id=query_id)
     try:
         wanted = store.sql(one.sql, parameters=one.parameters).arrow()
     except CarnacError as error:

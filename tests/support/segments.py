@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from carnac.core.access import ALL_DATASOURCES, DatasourcePatterns
 from carnac.core.log.entries import ENTRY_BITS, Entry, VisibleSegment
 from carnac.core.segments.schema import unite_columns
 from carnac.core.segments.segment import TIME_COLUMN, ColumnType, Partition, Segment
@@ -131,6 +132,7 @@ class MemoryCatalog:
 
     revision: int = 1
     edition: int = 0
+    datasources: DatasourcePatterns = ALL_DATASOURCES
     entries: dict[str, list[VisibleSegment]] = field(default_factory=dict)
     named_lookups: dict[str, dict[str, str]] = field(default_factory=dict)
 

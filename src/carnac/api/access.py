@@ -20,8 +20,10 @@ from typing import TYPE_CHECKING
 
 from carnac.api.problems import Refused
 from carnac.core.access import (
+    ALL_DATASOURCES,
     Accounts,
     Credentials,
+    DatasourcePatterns,
     Permission,
     User,
     is_password,
@@ -30,6 +32,7 @@ from carnac.core.access import (
     needed_permission,
     read_authorization,
     server_token,
+    shows_others,
 )
 from carnac.core.texts import short
 from carnac.errors import CarnacError, Unavailable
@@ -134,6 +137,8 @@ class Access:
             loop = asyncio.get_running_loop()
             user = await loop.run_in_executor(self._threads, self._tried, accounts, said)
         require(needed, user)
+        if shows_others(path):
+            require_all_datasources(user)
         return user
 
     def server_token(self) -> str:
@@ -227,4 +232,24 @@ def require(needed: Permission, user: User | None = None) -> None:
             HTTPStatus.FORBIDDEN,
             f"user {short(user.name)} may {user.permission.word}, and this needs {needed.word}; an operator changes it "
             f"with: carnac users set {quote(user.name)} --may {needed.word}",
+        )
+
+
+def readable_datasources() -> DatasourcePatterns:
+    """Return the datasources that exist for the user whose request is answered."""
+    user = ASKING.get()
+    return ALL_DATASOURCES if user is None else user.datasources
+
+
+def require_all_datasources(user: User | None) -> None:
+    """Check that somebody is not limited to some datasources.
+
+    Raises:
+        Refused: They are.
+    """
+    if user is not None and not user.datasources.match_all:
+        raise Refused(
+            HTTPStatus.FORBIDDEN,
+            f"user {short(user.name)} reads {short(str(user.datasources))} alone, and this may show other datasources; "
+            "ask by SQL (POST /druid/v2/sql), native queries, JDBC, Flight SQL or Iceberg",
         )

@@ -13,6 +13,7 @@ from carnac.api.access import ASKING
 from carnac.api.problems import Refused
 from carnac.core.json_text import TooManyValues, check_count, parse_json
 from carnac.errors import Invalid
+from carnac.ports.answers import Client
 
 PARSED_AT_ONCE_BYTES = 64 << 10
 """A longer body is read by a thread of its own, while others are answered."""
@@ -105,9 +106,9 @@ def body_shown(kind: str, example: object) -> dict[str, object]:
     return {"requestBody": {"required": True, "content": content}}
 
 
-def client_of(request: Request) -> str:
-    """Return who asks: a user's name, else the address; empty if the server does not know it."""
+def client_of(request: Request) -> Client:
+    """Return who asks: a user, else an address; it is empty if the server does not know it."""
     user = ASKING.get()
     if user is not None:
-        return user.name
-    return request.client.host if request.client is not None else ""
+        return Client(user.name, user.datasources)
+    return Client(request.client.host if request.client is not None else "")

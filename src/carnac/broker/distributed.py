@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from carnac.broker.cluster import Cluster, Member
+    from carnac.core.access import DatasourcePatterns
     from carnac.core.answers.receipts import SliceKey
     from carnac.ports import Catalog
     from carnac.ports.queries import LeafRequest, QueryBasis
@@ -63,7 +64,7 @@ class Tools:
         engine: Plans and merges.
         cluster: Servers to ask.
         planned: See there.
-        catalog: Returns what a query may see of a revision.
+        catalog: Returns what a client may see of a revision.
         earlier: See there.
         plans: Plans of statements that were asked before.
         part_bytes: Bytes of a query's files that are asked of one server before another one is.
@@ -72,7 +73,7 @@ class Tools:
     engine: QueryEngine
     cluster: Cluster
     planned: Planned
-    catalog: Callable[[int], Catalog]
+    catalog: Callable[[int, DatasourcePatterns], Catalog]
     earlier: Earlier
     plans: PlanCache = field(default_factory=PlanCache)
     part_bytes: int = 0
@@ -96,7 +97,7 @@ class DistributedExecutor:
 
 def plan_at(tools: Tools, statement: Statement, revision: int, timeout_ms: int) -> Distribution:
     """Return how a statement is run at a revision."""
-    catalog = tools.catalog(revision)
+    catalog = tools.catalog(revision, statement.client.datasources)
 
     def make() -> Distribution:
         return tools.engine.plan_distributed(

@@ -10,6 +10,7 @@ from carnac.errors import Corrupt, NotFound
 from carnac.ports.answers import Engine, Reach, Statement
 
 if TYPE_CHECKING:
+    from carnac.core.access import DatasourcePatterns
     from carnac.ports import Catalog
     from carnac.ports.queries import QueryBasis
     from carnac.query.engine import QueryEngine
@@ -25,7 +26,7 @@ class EmbeddedExecutor:
 
     Args:
         reading: Keeps the revision that `at` means readable until the block ends.
-        catalog: Returns what a query may see of a revision.
+        catalog: Returns what a client may see of a revision.
         why: One sentence: why this engine.
     """
 
@@ -33,7 +34,7 @@ class EmbeddedExecutor:
         self,
         engine: Callable[[], QueryEngine],
         reading: Callable[[int | str | None], AbstractContextManager[Reading]],
-        catalog: Callable[[int], Catalog],
+        catalog: Callable[[int, DatasourcePatterns], Catalog],
         *,
         why: str,
     ) -> None:
@@ -50,7 +51,7 @@ class EmbeddedExecutor:
                 try:
                     query = self._engine().open_query(
                         statement.sql,
-                        self._catalog(reading.head.revision),
+                        self._catalog(reading.head.revision, statement.client.datasources),
                         parameters=statement.parameters,
                         timeout_ms=timeout_ms,
                         keeping=statement.keeping,

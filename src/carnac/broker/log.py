@@ -121,7 +121,7 @@ def line_of(record: QueryRecord) -> dict[str, object]:
     line: dict[str, object] = {
         "at": format_ms(record.asked_at_ms),
         "query_id": statement.query_id,
-        "client": statement.client,
+        "client": statement.client.name,
         "outcome": record.outcome.value,
         "duration_ms": record.duration_ms,
         "waited_ms": record.waited_ms,

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from carnac.ports.memo import Memo, key_of_values
-from carnac.ports.queries import SLICE_BYTES
+from carnac.ports.queries import SLICE_BYTES, revision_key
 
 if TYPE_CHECKING:
     from carnac.ports import Catalog
@@ -65,7 +65,7 @@ def _key_of(statement: Statement, catalog: Catalog) -> Hashable | None:
     values = key_of_values(statement.parameters)
     if values is None:
         return None
-    return (catalog.edition, catalog.revision, statement.sql, values)
+    return (*revision_key(catalog), statement.sql, values)
 
 
 def _bytes_of(plan: Distribution) -> int:

@@ -190,7 +190,7 @@ class Broker:
         self._queue.enter(
             Request(
                 query_id=statement.query_id,
-                client=statement.client,
+                client=statement.client.name,
                 priority=statement.priority,
                 lane=statement.lane,
             ),

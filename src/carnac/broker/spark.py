@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from carnac.broker.distributed import Planned
+    from carnac.core.access import DatasourcePatterns
     from carnac.jobs.pipeline import SparkPipeline
     from carnac.ports import Catalog
     from carnac.ports.distributed import SparkPlan
@@ -36,13 +37,13 @@ class SparkExecutor:
         engine: Plans them, and casts rows to the types of the answer.
         runner: Makes what runs them when it is first needed.
         planned: Gives the revision that a statement is planned on, and keeps it readable until the block ends.
-        catalog: Returns what a query may see of a revision.
+        catalog: Returns what a client may see of a revision.
     """
 
     engine: QueryEngine
     runner: Callable[[], SparkPipeline]
     planned: Planned
-    catalog: Callable[[int], Catalog]
+    catalog: Callable[[int, DatasourcePatterns], Catalog]
 
     def open(self, statement: Statement, *, timeout_ms: int) -> SparkExecution:
         """Plan a statement on the revision that it means.
@@ -65,7 +66,8 @@ class SparkExecutor:
         )
         with ExitStack() as steps:
             revision = steps.enter_context(self.planned(statement.at))
-            plan = self.engine.plan_spark(statement.sql, self.catalog(revision), asked)
+            catalog = self.catalog(revision, statement.client.datasources)
+            plan = self.engine.plan_spark(statement.sql, catalog, asked)
             return SparkExecution(self, plan, timeout_ms, steps.pop_all())
 
 

@@ -1,7 +1,8 @@
 """Access to a served store: users with passwords, the permission of each, and the permission that a request needs.
 
-While there is no user, everybody may do everything. A password is kept as its scrypt hash. A token is a signature over
-a user's name and that hash: it holds until the password changes or the user is removed, and no server keeps it.
+While there is no user, everybody may do everything. A user may be limited to some datasources: for that user there are
+no others. A password is kept as its scrypt hash. A token is a signature over a user's name and that hash: it holds
+until the password changes or the user is removed, and no server keeps it.
 """
 
 from __future__ import annotations
@@ -9,10 +10,15 @@ from __future__ import annotations
 import base64
 import binascii
 import hmac
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import lru_cache
 from hashlib import scrypt
+
+from carnac.core.texts import check_name
+from carnac.errors import Invalid
 
 PASSWORD_MIN = 8
 PASSWORD_MAX = 1_000
@@ -38,17 +44,75 @@ class Permission(IntEnum):
         return self.name.lower()
 
 
+@dataclass(frozen=True, slots=True)
+class DatasourcePatterns:
+    """The datasources that somebody may read: names, in which a `*` stands for any characters.
+
+    Attributes:
+        patterns: Without any, no datasource is among them.
+    """
+
+    patterns: tuple[str, ...]
+
+    @property
+    def match_all(self) -> bool:
+        """Whether every datasource is among them."""
+        return EVERY in self.patterns
+
+    def matches(self, name: str) -> bool:
+        """Whether a datasource is among them."""
+        return self.match_all or any(_pattern(one).fullmatch(name) for one in self.patterns)
+
+    def matching(self, names: Sequence[str]) -> Sequence[str]:
+        """Return those of some datasources that are among them."""
+        return names if self.match_all else [one for one in names if self.matches(one)]
+
+    def __str__(self) -> str:
+        """Return the patterns as a sentence names them."""
+        return ", ".join(self.patterns)
+
+
+EVERY = "*"
+ALL_DATASOURCES = DatasourcePatterns((EVERY,))
+NO_DATASOURCES = DatasourcePatterns(())
+PATTERNS_MAX = 100
+"""Patterns of one user."""
+
+
+@lru_cache(1_000)
+def _pattern(text: str) -> re.Pattern[str]:
+    return re.compile(".*".join(map(re.escape, text.split(EVERY))))
+
+
+def read_patterns(texts: Sequence[str]) -> DatasourcePatterns:
+    """Return the patterns that an operator names; one that matches everything stands for all of them.
+
+    Raises:
+        Invalid: There are none, or too many, or one is no name.
+    """
+    found = tuple(sorted({check_name(one.strip(), "a datasource") for one in texts}))
+    if not all(found):
+        raise Invalid("the name of a datasource is empty; '*' stands for all datasources")
+    if not 0 < len(found) <= PATTERNS_MAX:
+        raise Invalid(
+            f"a user has 1 to {PATTERNS_MAX} names of datasources, not {len(found)}; let a * stand for several"
+        )
+    return ALL_DATASOURCES if EVERY in found else DatasourcePatterns(found)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class User:
     """Somebody who may ask.
 
     Attributes:
+        datasources: Those that exist for the user.
         password: The hash of it, as `hash_password` writes it.
         created_at_ms: Epoch milliseconds, UTC.
     """
 
     name: str
     permission: Permission
+    datasources: DatasourcePatterns = ALL_DATASOURCES
     password: str = field(repr=False)
     created_at_ms: int = 0
 
@@ -195,6 +259,25 @@ def needed_permission(method: str, path: str) -> Permission | None:
     if _begins(path, _READ) and not _begins(path, _WRITE):
         return Permission.READ
     return Permission.WRITE if _begins(path, _WRITE) else Permission.ADMIN
+
+
+_OF_DATASOURCES = (
+    "/druid/v2",
+    "/iceberg/v1",
+    "/status",
+    "/proxy/enabled",
+    "/docs",
+    "/openapi.json",
+)
+"""Beginnings of paths that show a user who is limited to some datasources nothing of others."""
+_OF_ALL = ("/druid/v2/sql/task", "/druid/v2/sql/statements")
+"""Beginnings of paths below these that do: tasks read the store whoever submits them."""
+
+
+def shows_others(path: str) -> bool:
+    """Whether what is at a path may be about any datasource; so it is of each path that nobody thought of."""
+    path = path.rstrip("/") or "/"
+    return not _begins(path, _OF_DATASOURCES) or _begins(path, _OF_ALL)
 
 
 def _begins(path: str, beginnings: tuple[str, ...]) -> bool:

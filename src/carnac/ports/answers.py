@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 
+from carnac.core.access import ALL_DATASOURCES, NO_DATASOURCES, DatasourcePatterns
 from carnac.ports.queries import KEEP, Keeping
 
 
@@ -33,6 +34,26 @@ class Engine(StrEnum):
     """Spark, over the segment files in deep storage."""
 
 
+@dataclass(frozen=True, slots=True)
+class Client:
+    """The client that asks a statement.
+
+    Attributes:
+        name: A user, else an address; empty: it is not known. Clients take turns in the queue, and the query log says
+            it.
+        datasources: Those that exist for it.
+    """
+
+    name: str = ""
+    datasources: DatasourcePatterns = ALL_DATASOURCES
+
+
+ANYBODY = Client()
+"""The client where nobody asks who it is."""
+NOBODY = Client("", NO_DATASOURCES)
+"""The client of a statement that nobody asked yet."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
     """A statement as it was asked.
@@ -48,19 +69,18 @@ class Statement:
         lane: Name of a lane of the queue that limits how many of its queries run; None: none.
         keeping: Allowed uses of kept partial results.
         engine: `SPARK`: there; None: the broker decides.
-        client: The client, by an address or a name: clients take turns in the queue, and the query log says it.
     """
 
     sql: str
     parameters: Sequence[object] = ()
     query_id: str
+    client: Client
     at: int | str | None = None
     timeout_ms: int | None = None
     on_missing: OnMissing = OnMissing.ERROR
     priority: int = 0
     lane: str | None = None
     keeping: Keeping = KEEP
-    client: str = ""
     engine: Engine | None = None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Protocol
 from carnac.core.answers.receipts import etag_of, segments_digest, statement_digest
 
 if TYPE_CHECKING:
+    from carnac.core.access import DatasourcePatterns
     from carnac.core.log.entries import VisibleSegment
     from carnac.core.segments.segment import ColumnType, Segment
     from carnac.core.time.intervals import IntervalSet
@@ -241,10 +242,12 @@ class Catalog(Protocol):
 
     Attributes:
         edition: Another one after an erasure, which changes what revisions show; in all else a revision never changes.
+        datasources: Those that exist for the query.
     """
 
     revision: int
     edition: int
+    datasources: DatasourcePatterns
 
     @property
     def store_id(self) -> str:
@@ -274,3 +277,8 @@ class Catalog(Protocol):
     def system(self, table: str) -> Iterable[Sequence[object]]:
         """Return the rows of a table of `sys`; those of servers and tasks as they are now, whatever the revision."""
         ...
+
+
+def revision_key(catalog: Catalog) -> tuple[Hashable, ...]:
+    """Return what all depends on that a query reads of a catalog, other than of `sys`."""
+    return (catalog.store_id, catalog.edition, catalog.revision, catalog.datasources)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from carnac.ports.memo import Memo, key_of_values
-from carnac.ports.queries import SLICE_BYTES
+from carnac.ports.queries import SLICE_BYTES, revision_key
 from carnac.query.distributed.sizes import size_of
 from carnac.query.planning import Plan, Planner
 from carnac.query.syntax import TREE_BYTES
@@ -63,4 +63,4 @@ def _key_of(catalog: Catalog, sql: str, parameters: Parameters) -> Hashable | No
     values = key_of_values(parameters)
     if values is None or not catalog.store_id:
         return None
-    return (catalog.store_id, catalog.edition, catalog.revision, sql, values)
+    return (*revision_key(catalog), sql, values)

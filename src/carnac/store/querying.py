@@ -9,6 +9,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, BinaryIO, TypeVar, cast
 from weakref import WeakKeyDictionary
 
+from carnac.core.access import ALL_DATASOURCES, DatasourcePatterns
 from carnac.errors import CarnacError, Corrupt, NotFound, TimedOut
 from carnac.ports.distributed import SparkAsked, late_on_spark
 from carnac.ports.memo import Memo
@@ -42,6 +43,7 @@ class RevisionCatalog:
     next query uses them.
 
     Args:
+        datasources: Those that exist for the query.
         held: Function that returns the segments that historicals have loaded; None: historicals are not asked.
     """
 
@@ -49,11 +51,13 @@ class RevisionCatalog:
         self,
         metadata: MetadataStore,
         revision: int,
+        datasources: DatasourcePatterns = ALL_DATASOURCES,
         *,
         held: Callable[[], Mapping[str, Held]] | None = None,
     ) -> None:
         self.revision = revision
         self.edition = metadata.edition
+        self.datasources = datasources
         self._held = held
         self._metadata = metadata
         if metadata not in _KEPT:
@@ -67,12 +71,15 @@ class RevisionCatalog:
 
     def datasource_names(self) -> Sequence[str]:
         """Return the datasources of the revision, by name."""
-        return self._kept(
+        names = self._kept(
             ("names",), lambda: [info.name for info in self._metadata.datasources(self.revision)]
         )
+        return self.datasources.matching(names)
 
     def visible(self, datasource: str, intervals: IntervalSet | None) -> Sequence[VisibleSegment]:
         """Return the entries whose visible instants overlap `intervals` (None: all)."""
+        if not self.datasources.matches(datasource):
+            return ()
         return self._kept(
             ("visible", datasource, intervals),
             lambda: self._metadata.visible(datasource, revision=self.revision, intervals=intervals),
@@ -80,6 +87,8 @@ class RevisionCatalog:
 
     def columns(self, datasource: str) -> Mapping[str, ColumnType]:
         """Return the united schema at the revision, without `__time`."""
+        if not self.datasources.matches(datasource):
+            return {}
         return self._kept(
             ("columns", datasource),
             lambda: self._metadata.columns(datasource, revision=self.revision),
@@ -87,6 +96,8 @@ class RevisionCatalog:
 
     def count_segments(self, datasource: str) -> int:
         """Return the number of visible entries."""
+        if not self.datasources.matches(datasource):
+            return 0
         return self._kept(
             ("count", datasource),
             lambda: self._metadata.count_visible(datasource, revision=self.revision),

@@ -103,6 +103,8 @@ class SystemRows:
                 continue
             spec = json.loads(version.spec)
             supervisor = load_supervisor(spec)
+            if not self.catalog.datasources.matches(supervisor.datasource):
+                continue
             standing = judge(
                 is_suspended=supervisor.is_suspended,
                 groups={
@@ -128,6 +130,8 @@ class SystemRows:
         from carnac.core.tasks.statuses import duration_ms, runner_code_of, status_of
 
         for task in self.metadata.tasks(limit=TASKS_MAX):
+            if not self.catalog.datasources.matches(task.datasource):
+                continue
             created = format_ms(task.created_at_ms)
             yield (
                 task.task_id,

@@ -10,6 +10,7 @@ from decimal import Decimal
 from math import isclose
 from typing import TYPE_CHECKING, cast
 
+from carnac.core.access import ALL_DATASOURCES, DatasourcePatterns
 from carnac.core.log.commits import Commit
 from carnac.core.log.entries import Entry, VisibleSegment
 from carnac.errors import Invalid, NotFound
@@ -87,6 +88,7 @@ class _Some:
     schema: Mapping[str, ColumnType]
     revision: int = field(init=False)
     edition: int = 0
+    datasources: DatasourcePatterns = ALL_DATASOURCES
     store_id: str = ""
 
     def __post_init__(self) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from pyspark import SparkContext
 
+from carnac.ports.answers import ANYBODY
 from carnac.errors import Cancelled, TimedOut, Unavailable
 from carnac.ports.answers import Engine, Statement
 from carnac.spark import session
@@ -35,7 +36,7 @@ queries = served.open_broker(spark_master="local[1]").queries
 
 
 def run(sql, query_id, **options):
-    asked = Statement(sql=sql, query_id=query_id, engine=Engine.SPARK, **options)
+    asked = Statement(client=ANYBODY, sql=sql, query_id=query_id, engine=Engine.SPARK, **options)
     return [row for batch in queries.run(asked).batches() for row in batch.to_pylist()]
 
 

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from carnac.clock import RandomIds, SystemClock
 from carnac.errors import CarnacError, Invalid, TimedOut
 from carnac.jobs.pipeline import SparkPipeline
-from carnac.ports.answers import Engine, Statement
+from carnac.ports.answers import ANYBODY, Engine, Statement
 from carnac.ports.distributed import SparkAsked, SparkPlan, TooMuch
 from carnac.query import QueryEngine
 from carnac.query.spark_sql.kinds import NotInSpark
@@ -316,18 +316,22 @@ GROUPS = "SELECT k, count(DISTINCT x) AS c FROM events GROUP BY k ORDER BY k"
 
 def test_a_broker_runs_on_spark_what_asks_for_it(world: World) -> None:
     queries = world.served.open_broker().queries
-    here: Any = queries.run(Statement(sql=GROUPS, query_id="here"))
+    here: Any = queries.run(Statement(client=ANYBODY, sql=GROUPS, query_id="here"))
     wanted = rows_from(here)
-    there: Any = queries.run(Statement(sql=GROUPS, query_id="there", engine=Engine.SPARK))
+    there: Any = queries.run(
+        Statement(client=ANYBODY, sql=GROUPS, query_id="there", engine=Engine.SPARK)
+    )
     assert rows_from(there) == wanted
     facts = there.facts
     assert (facts.engine, facts.why) == (Engine.SPARK, "Spark was asked for")
     assert facts.is_complete
     assert facts.segments_read == facts.segments_expected > 0
     assert (facts.receipt, facts.etag) == (here.facts.receipt, here.facts.etag)
-    again = Statement(sql=GROUPS, query_id="again", engine=Engine.SPARK)
+    again = Statement(client=ANYBODY, sql=GROUPS, query_id="again", engine=Engine.SPARK)
     assert queries.run(again, if_none_match=facts.etag) is None
-    told: Any = queries.run(Statement(sql=f"EXPLAIN {GROUPS}", query_id="e", engine=Engine.SPARK))
+    told: Any = queries.run(
+        Statement(client=ANYBODY, sql=f"EXPLAIN {GROUPS}", query_id="e", engine=Engine.SPARK)
+    )
     [first, *_] = [str(line) for (line,) in rows_from(told)]
     assert first == "Spark: Spark was asked for"
 
@@ -336,7 +340,7 @@ def test_what_is_too_much_for_a_broker_goes_to_spark_if_that_is_set(world: World
     wanted = world.engine.run_query(GROUPS, world.catalog).table
     late = GROUPS.replace("GROUP", "WHERE length(k) > 0 GROUP")  # known only when the rows come
     for sql in (GROUPS, late):
-        statement = Statement(sql=sql, query_id="much")
+        statement = Statement(client=ANYBODY, sql=sql, query_id="much")
         limited = world.served.open_broker(query_gather_rows=5)
         with pytest.raises(TooMuch, match="run it on Spark"):
             limited.queries.run(statement)
@@ -348,4 +352,4 @@ def test_what_is_too_much_for_a_broker_goes_to_spark_if_that_is_set(world: World
         assert "more rows" in answer.facts.why
     never = world.served.open_broker(query_spark="never")
     with pytest.raises(Invalid, match="query_spark"):
-        never.queries.run(Statement(sql=GROUPS, query_id="no", engine=Engine.SPARK))
+        never.queries.run(Statement(client=ANYBODY, sql=GROUPS, query_id="no", engine=Engine.SPARK))

@@ -14,7 +14,7 @@ from carnac.bootstrap.serving.broker import BrokerHandle, open_broker
 from carnac.broker.answer import BrokerAnswer
 from carnac.clock import StoreClock
 from carnac.config import SecretUrl, Settings
-from carnac.ports.answers import Statement
+from carnac.ports.answers import ANYBODY, Statement
 
 OpenBroker = Callable[..., BrokerHandle]
 SPEC = {
@@ -73,7 +73,7 @@ def open_one(settings: Settings) -> Iterator[OpenBroker]:
 
 
 def statement(sql: str, query_id: str = "q", **more: object) -> Statement:
-    return Statement(sql=sql, query_id=query_id, **more)  # type: ignore[arg-type]
+    return Statement(**{"sql": sql, "query_id": query_id, "client": ANYBODY, **more})  # type: ignore[arg-type]
 
 
 def rows_of(answer: BrokerAnswer | None) -> list[dict[str, object]]:

@@ -10,7 +10,7 @@ import pytest
 
 import carnac
 from carnac.errors import Busy, Cancelled, Conflict, Invalid, NotFound, TimedOut
-from carnac.ports.answers import Engine
+from carnac.ports.answers import Client, Engine
 from tests.unit.broker.conftest import OpenBroker, append_day, day_of, rows_of, statement
 from tests.waiting import until
 
@@ -190,7 +190,7 @@ def test_a_lane_limits_its_own_queries(open_one: OpenBroker) -> None:
 
 def test_each_query_leaves_a_line(open_one: OpenBroker, tmp_path: Path) -> None:
     queries = open_one().queries
-    rows_of(queries.run(statement(COUNT, "good", client="me", parameters=())))
+    rows_of(queries.run(statement(COUNT, "good", client=Client("me"), parameters=())))
     with pytest.raises(NotFound):
         queries.run(statement("SELECT 'postgresql://u:secret@h/d' AS n, x FROM events", "bad"))
     answer = queries.run(statement("SELECT n FROM events", "left"))

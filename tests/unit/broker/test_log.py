@@ -13,13 +13,15 @@ import pytest
 
 from carnac.broker.log import OLDER_SUFFIX, QueryLog
 from carnac.broker.record import QueryRecord
-from carnac.ports.answers import Statement
+from carnac.ports.answers import ANYBODY, Statement
 
 LINES = 400
 
 
 def record(number: int) -> QueryRecord:
-    return QueryRecord(statement=Statement(sql="SELECT 1", query_id=str(number)), asked_at_ms=0)
+    return QueryRecord(
+        statement=Statement(client=ANYBODY, sql="SELECT 1", query_id=str(number)), asked_at_ms=0
+    )
 
 
 def ids_in(path: Path) -> list[int]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from carnac.broker.plans import PlanCache
-from carnac.ports.answers import Statement
+from carnac.ports.answers import ANYBODY, Statement
 from carnac.ports.distributed import Along, Distribution, Way
 from carnac.ports.queries import SLICE_BYTES, LeafRequest, LeafSlice, QueryBasis
 from tests.logs import day, segment
@@ -67,7 +67,9 @@ class Asker:
     ) -> bool:
         """Ask, and tell whether the plan was known."""
         self.number += 1
-        statement = Statement(sql=sql, parameters=parameters, query_id=f"q{self.number}")
+        statement = Statement(
+            client=ANYBODY, sql=sql, parameters=parameters, query_id=f"q{self.number}"
+        )
         was_made = False
 
         def make() -> Distribution:
@@ -121,7 +123,7 @@ def test_the_last_used_are_kept_within_both_bounds() -> None:
 
 
 def test_what_goes_along_counts_as_a_part_of_its_plan() -> None:
-    statement = Statement(sql="SELECT 1", query_id="q")
+    statement = Statement(client=ANYBODY, sql="SELECT 1", query_id="q")
     long = replace(plan_of(statement, 1), final_sql=" " * SLICE_BYTES)
     plan = replace(plan_of(statement, 1), along=[Along(table="t", plan=long)])
     for bytes_max, kept in ((4 * SLICE_BYTES, False), (5 * SLICE_BYTES, True)):
@@ -132,7 +134,7 @@ def test_what_goes_along_counts_as_a_part_of_its_plan() -> None:
 
 
 def test_a_plan_that_is_known_takes_the_limit_of_who_asks_now() -> None:
-    cache, statement = PlanCache(), Statement(sql="SELECT 1", query_id="q")
+    cache, statement = PlanCache(), Statement(client=ANYBODY, sql="SELECT 1", query_id="q")
     cache.plan(statement, MemoryCatalog(), 500, lambda: plan_of(statement, 1))
     again = replace(statement, query_id="r")
     found = cache.plan(again, MemoryCatalog(), 900, lambda: plan_of(again, 1))

@@ -9,6 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from carnac.core.access import (
+    ALL_DATASOURCES,
+    NO_DATASOURCES,
+    PATTERNS_MAX,
     Credentials,
     Permission,
     User,
@@ -18,9 +21,12 @@ from carnac.core.access import (
     is_token_of,
     needed_permission,
     read_authorization,
+    read_patterns,
     server_token,
+    shows_others,
     token_of,
 )
+from carnac.errors import Invalid
 
 KEY = bytes(range(32))
 SALT = bytes(16)
@@ -123,3 +129,66 @@ def test_any_header_is_read_or_not(header: str) -> None:
 )
 def test_what_a_request_needs(method: str, path: str, needed: Permission | None) -> None:
     assert needed_permission(method, path) == needed
+
+
+@given(st.text("ab*.[]?+", max_size=6), st.text("ab*.[]?+", max_size=6), st.text("ab.", max_size=3))
+def test_a_star_stands_for_any_characters_and_all_else_for_itself(
+    before: str, after: str, between: str
+) -> None:
+    plain = before.replace("*", ""), after.replace("*", "")
+    for text in (f"{plain[0]}*{plain[1]}", f"{plain[0]}x*y{plain[1]}"):
+        assert read_patterns([text]).matches(text)
+    found = read_patterns([f"{plain[0]}x*y{plain[1]}"])
+    assert found.matches(f"{plain[0]}x{between}y{plain[1]}")
+    assert not found.matches(f"{plain[0]}z{between}y{plain[1]}")
+    assert not found.matches(f"{plain[0]}x{between}y{plain[1]}z")
+
+
+def test_patterns_that_match_everything_are_all_datasources() -> None:
+    assert read_patterns(["a", "*", "b*"]) == ALL_DATASOURCES
+    assert ALL_DATASOURCES.match_all
+    assert ALL_DATASOURCES.matching(["b", "a"]) == ["b", "a"]
+    assert read_patterns(["a*", "c", "c"]).matching(["ab", "b", "c", "C"]) == ["ab", "c"]
+    assert NO_DATASOURCES.matching(["a"]) == []
+    assert str(read_patterns(["b", "a"])) == "a, b"
+
+
+@pytest.mark.parametrize(
+    ("texts", "said"),
+    [
+        ([], "1 to"),
+        ([str(one) for one in range(PATTERNS_MAX + 1)], "let a"),
+        (["a", " "], "is empty"),
+        (["a\tb"], "a datasource"),
+    ],
+)
+def test_patterns_that_are_none_are_told(texts: list[str], said: str) -> None:
+    with pytest.raises(Invalid, match=said):
+        read_patterns(texts)
+
+
+@pytest.mark.parametrize(
+    ("path", "is_closed"),
+    [
+        ("/druid/v2/sql", False),
+        ("/druid/v2/sql/", False),
+        ("/druid/v2", False),
+        ("/druid/v2/datasources/a", False),
+        ("/druid/v2/sql/avatica", False),
+        ("/iceberg/v1/config", False),
+        ("/status", False),
+        ("/druid/v2/sql/task", True),
+        ("/druid/v2/sql/task/", True),
+        ("/druid/v2/sql/statements/q/results", True),
+        ("/druid/v2x", True),
+        ("/metrics", True),
+        ("/", True),
+        ("/proxy/overlord/druid/v2/sql", True),
+        ("/druid/coordinator/v1/datasources/a", True),
+        ("/not/there/yet", True),
+    ],
+)
+def test_paths_are_closed_to_whoever_is_limited_unless_they_are_known(
+    path: str, is_closed: bool
+) -> None:
+    assert shows_others(path) is is_closed

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from carnac.api.avatica.connections import ConnectionKey
 from carnac.core.texts import short
 from carnac.errors import Invalid
+from carnac.ports.answers import Client
 
 ID_MAX = 200
 """Characters of the id of a connection, which the driver makes."""
@@ -20,11 +22,20 @@ class Asked:
 
     Attributes:
         body: As it came.
-        client: Address of the client.
+        client: The client that sent it.
     """
 
     body: Mapping[str, object]
-    client: str
+    client: Client
+
+    @property
+    def connection(self) -> ConnectionKey:
+        """The key of the connection: another client that may read other datasources has not opened it.
+
+        Raises:
+            Invalid: The id is none.
+        """
+        return ConnectionKey(self.connection_id, self.client.datasources)
 
     @property
     def connection_id(self) -> str:

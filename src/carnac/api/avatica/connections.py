@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from carnac.api.avatica.problems import NoConnection, NoStatement
 from carnac.errors import Cancelled, Conflict, Invalid
@@ -17,6 +17,7 @@ from carnac.ports.threads import GRACE_MS
 if TYPE_CHECKING:
     from carnac.api.avatica.held import HeldRows
     from carnac.api.sql.requests import SqlRequest
+    from carnac.core.access import DatasourcePatterns
     from carnac.ports import Clock
 
 SWEEP_MS = 1_000
@@ -127,6 +128,18 @@ class OpenConnection:
             one.close()
 
 
+class ConnectionKey(NamedTuple):
+    """The key of a connection.
+
+    Attributes:
+        id: As the driver makes it.
+        datasources: Those that exist for the client: one for which others exist has another connection.
+    """
+
+    id: str
+    datasources: DatasourcePatterns
+
+
 class Connections:
     """The connections of a process. Safe for threads.
 
@@ -141,10 +154,10 @@ class Connections:
         self._first_id = first_id
         self._next_id: int | None = None
         self._mutex = threading.Lock()
-        self._open: dict[str, OpenConnection] = {}
+        self._open: dict[ConnectionKey, OpenConnection] = {}
         self._loop = Loop("avatica", self.sweep, log=_log, period_ms=SWEEP_MS)
 
-    def open(self, connection_id: str, context: Mapping[str, object]) -> None:
+    def open(self, key: ConnectionKey, context: Mapping[str, object]) -> None:
         """Open a connection.
 
         Raises:
@@ -152,46 +165,44 @@ class Connections:
             Invalid: There are too many.
         """
         with self._mutex:
-            if connection_id in self._open:
-                raise Conflict(
-                    f"Connection[{connection_id}] already open.", connection=connection_id
-                )
+            if key in self._open:
+                raise Conflict(f"Connection[{key.id}] already open.", connection=key.id)
             if len(self._open) >= self._limits.connections:
                 self._make_room()
-            self._open[connection_id] = OpenConnection(context, self._clock.now_ms())
+            self._open[key] = OpenConnection(context, self._clock.now_ms())
         self._loop.start()
 
     def _make_room(self) -> None:
         """Close the connection without statements that was used longest ago."""
-        unused = [name for name, one in self._open.items() if not one.statements]
+        unused = [one for one, found in self._open.items() if not found.statements]
         if not unused:
             raise Invalid(
                 f"Too many connections, limit is [{self._limits.connections}]: close one, or raise "
                 "avatica_connections_max"
             )
-        del self._open[min(unused, key=lambda name: self._open[name].used_at_ms)]
+        del self._open[min(unused, key=lambda one: self._open[one].used_at_ms)]
 
-    def find(self, connection_id: str) -> OpenConnection:
+    def find(self, key: ConnectionKey) -> OpenConnection:
         """Return a connection, which counts as used.
 
         Raises:
             NoConnection: It is not open.
         """
         with self._mutex:
-            return self._find(connection_id)
+            return self._find(key)
 
-    def _find(self, connection_id: str) -> OpenConnection:
-        found = self._open.get(connection_id)
+    def _find(self, key: ConnectionKey) -> OpenConnection:
+        found = self._open.get(key)
         if found is None:
             raise NoConnection(
-                f"connection {connection_id} is not open here: open it again, or add transparent_reconnection=true to "
+                f"connection {key.id} is not open here: open it again, or add transparent_reconnection=true to "
                 "the url",
-                connection=connection_id,
+                connection=key.id,
             )
         found.used_at_ms = self._clock.now_ms()
         return found
 
-    def add_statement(self, connection_id: str, statement_id: int | None = None) -> OpenStatement:
+    def add_statement(self, key: ConnectionKey, statement_id: int | None = None) -> OpenStatement:
         """Return a new statement.
 
         Args:
@@ -202,7 +213,7 @@ class Connections:
             Invalid: It has too many.
         """
         with self._mutex:
-            connection = self._find(connection_id)
+            connection = self._find(key)
             if len(connection.statements) >= self._limits.statements:
                 raise Invalid(
                     f"Too many open statements, limit is [{self._limits.statements}]: close one, or raise "
@@ -221,7 +232,7 @@ class Connections:
         self._next_id = found + 1
         return found
 
-    def find_statement(self, connection_id: str, statement_id: int) -> OpenStatement:
+    def find_statement(self, key: ConnectionKey, statement_id: int) -> OpenStatement:
         """Return a statement, which counts as used.
 
         Raises:
@@ -229,34 +240,34 @@ class Connections:
             NoStatement: It has no such statement.
         """
         with self._mutex:
-            connection = self._find(connection_id)
+            connection = self._find(key)
             found = connection.statements.get(statement_id)
             if found is None:
                 raise NoStatement(
-                    f"connection {connection_id} has no statement {statement_id}",
-                    connection=connection_id,
+                    f"connection {key.id} has no statement {statement_id}",
+                    connection=key.id,
                 )
             found.used_at_ms = connection.used_at_ms
             return found
 
-    def is_late(self, connection_id: str, statement_id: int) -> bool:
+    def is_late(self, key: ConnectionKey, statement_id: int) -> bool:
         """Whether a request has a statement though its time was over `GRACE_MS` ago; raises as `find_statement`."""
-        found = self.find_statement(connection_id, statement_id)
+        found = self.find_statement(key, statement_id)
         late_ms = None if found.until_ms is None else found.until_ms + GRACE_MS
         return found.is_busy and late_ms is not None and self._clock.now_ms() > late_ms
 
-    def close_statement(self, connection_id: str, statement_id: int) -> None:
+    def close_statement(self, key: ConnectionKey, statement_id: int) -> None:
         """Close a statement, if it is open."""
         with self._mutex:
-            connection = self._open.get(connection_id)
+            connection = self._open.get(key)
             found = None if connection is None else connection.statements.pop(statement_id, None)
         if found is not None:
             found.close()
 
-    def close_connection(self, connection_id: str) -> None:
+    def close_connection(self, key: ConnectionKey) -> None:
         """Close a connection, if it is open."""
         with self._mutex:
-            found = self._open.pop(connection_id, None)
+            found = self._open.pop(key, None)
         if found is not None:
             found.close()
 

@@ -50,12 +50,12 @@ def make_router(avatica: Avatica, *, threads: DaemonThreads) -> APIRouter:
 
         def leave() -> None:
             with suppress(CarnacError):  # it runs no more, or is of no statement
-                avatica.leave(body)
+                avatica.leave(body, client)
 
         asked = asyncio.wrap_future(threads.submit(lambda: _encoded(avatica.answer(body, client))))
         try:
             await _watch(
-                request, asked, lambda: threads.submit(leave), lambda: avatica.is_late(body)
+                request, asked, lambda: threads.submit(leave), lambda: avatica.is_late(body, client)
             )
             content = await asked
         except CarnacError as error:

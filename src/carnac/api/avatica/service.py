@@ -23,6 +23,7 @@ from carnac.query.schema.outline import outline
 if TYPE_CHECKING:
     from carnac.api.avatica.connections import Connections, OpenStatement
     from carnac.broker import Broker
+    from carnac.ports.answers import Client
 
 FRAME_ROWS_MIN = 1_000
 """A driver that is not told asks for 100 rows at a time, and its fetches would take longer than their rows."""
@@ -73,11 +74,11 @@ class Avatica:
             "getColumns": lambda asked: self._list(asked, *listings.columns(asked)),
         }
 
-    def answer(self, body: Body, client: str) -> dict[str, object]:
+    def answer(self, body: Body, client: Client) -> dict[str, object]:
         """Return the answer to a request.
 
         Args:
-            client: Address of the client.
+            client: The client that sends it.
 
         Raises:
             CarnacError: The request is wrong, or its statement failed.
@@ -90,16 +91,16 @@ class Avatica:
             )
         return answer(Asked(body, client))
 
-    def leave(self, body: Body) -> None:
+    def leave(self, body: Body, client: Client) -> None:
         """Stop the statement of a request whose client has gone."""
-        asked = Asked(body, "")
-        self._connections.find_statement(asked.connection_id, asked.statement_id).leave()
+        asked = Asked(body, client)
+        self._connections.find_statement(asked.connection, asked.statement_id).leave()
 
-    def is_late(self, body: Body) -> bool:
+    def is_late(self, body: Body, client: Client) -> bool:
         """Whether the statement of a request goes on though its time is over, and stopping it has had its time."""
-        asked = Asked(body, "")
+        asked = Asked(body, client)
         try:
-            return self._connections.is_late(asked.connection_id, asked.statement_id)
+            return self._connections.is_late(asked.connection, asked.statement_id)
         except CarnacError:  # it is of no statement
             return False
 
@@ -117,15 +118,15 @@ class Avatica:
                 f"the properties of a connection are longer than {PROPERTIES_MAX} characters"
             )
         read_request({"query": "SELECT 1", "context": context})  # a wrong property fails at once
-        self._connections.open(asked.connection_id, context)
+        self._connections.open(asked.connection, context)
         return _response("openConnection")
 
     def _close_connection(self, asked: Asked) -> dict[str, object]:
-        self._connections.close_connection(asked.connection_id)
+        self._connections.close_connection(asked.connection)
         return _response("closeConnection")
 
     def _connection_sync(self, asked: Asked) -> dict[str, object]:
-        self._connections.find(asked.connection_id)
+        self._connections.find(asked.connection)
         given = asked.body.get("connProps")
         if given is not None and not isinstance(given, Mapping):
             raise Invalid(f"connProps must be an object, not {short(given)}")
@@ -133,29 +134,29 @@ class Avatica:
         return _response("connectionSync", connProps=properties)
 
     def _database_properties(self, asked: Asked) -> dict[str, object]:
-        self._connections.find(asked.connection_id)
+        self._connections.find(asked.connection)
         return _response("databaseProperties", map={})
 
     def _nothing(self, asked: Asked, name: str) -> dict[str, object]:
         """Return the answer to an order that changes nothing: nothing is written here."""
-        self._connections.find(asked.connection_id)
+        self._connections.find(asked.connection)
         return {"response": name}
 
     def _create_statement(self, asked: Asked) -> dict[str, object]:
-        made = self._connections.add_statement(asked.connection_id)
+        made = self._connections.add_statement(asked.connection)
         return _response("createStatement", connectionId=asked.connection_id, statementId=made.id)
 
     def _close_statement(self, asked: Asked) -> dict[str, object]:
-        self._connections.close_statement(asked.connection_id, asked.statement_id)
+        self._connections.close_statement(asked.connection, asked.statement_id)
         return _response("closeStatement")
 
     def _prepare(self, asked: Asked) -> dict[str, object]:
         request = self._request(asked)
-        made = self._connections.add_statement(asked.connection_id)
+        made = self._connections.add_statement(asked.connection)
         try:
             said = self._describe(request)
         except BaseException:
-            self._connections.close_statement(asked.connection_id, made.id)
+            self._connections.close_statement(asked.connection, made.id)
             raise
         made.prepared = request
         handle = {"connectionId": asked.connection_id, "id": made.id, "signature": said}
@@ -244,7 +245,7 @@ class Avatica:
 
     def _list(self, asked: Asked, sql: str, values: Sequence[object] = ()) -> dict[str, object]:
         """Return all rows of a statement of ours, which its connection need not close."""
-        self._connections.find(asked.connection_id)
+        self._connections.find(asked.connection)
         request = asked_by(read_request({"query": sql}), new_id=self._new_id, client=asked.client)
         statement = replace(request.statement, parameters=values, timeout_ms=LIST_TIMEOUT_MS)
         held = self._hold(replace(request, statement=statement))
@@ -261,7 +262,7 @@ class Avatica:
         if sql is None:
             return None
         request = self._request(Asked({**asked.body, "sql": sql, "maxRowCount": -1}, asked.client))
-        made = self._connections.add_statement(asked.connection_id, asked.statement_id)
+        made = self._connections.add_statement(asked.connection, asked.statement_id)
         made.prepared = request
         return request
 
@@ -271,7 +272,7 @@ class Avatica:
         Raises:
             Invalid: It is wrong.
         """
-        context = self._connections.find(asked.connection_id).context
+        context = self._connections.find(asked.connection).context
         request = asked_by(
             read_request({"query": asked.text("sql"), "context": context}),
             new_id=self._new_id,
@@ -281,7 +282,7 @@ class Avatica:
         return replace(request, rows_max=min(limits, default=None))
 
     def _statement(self, asked: Asked) -> OpenStatement:
-        return self._connections.find_statement(asked.connection_id, asked.statement_id)
+        return self._connections.find_statement(asked.connection, asked.statement_id)
 
 
 def _held(statement: OpenStatement) -> HeldRows:

@@ -99,7 +99,7 @@ class Lists:
             sql=sql,
             parameters=values,
             query_id=self._new_id(),
-            client=asker.name,
+            client=asker.client,
             timeout_ms=LIST_TIMEOUT_MS,
         )
         call, batches = self._statements.run(statement, lambda: False)

@@ -18,6 +18,7 @@ from carnac.core.access import User, token_of
 from carnac.errors import CarnacError, Invalid, Unavailable
 from carnac.flight.ending import shut_down
 from carnac.flight.grpc import silence_grpc, url_of
+from carnac.ports.answers import Client
 from carnac.ports.loops import Loop
 
 if TYPE_CHECKING:
@@ -259,8 +260,9 @@ def _asker(context: fl.ServerCallContext) -> Asker:
     """Return who asks."""
     found = context.get_middleware("headers")
     peer = unquote(str(context.peer())).partition(":")[2].rpartition(":")[0].strip("[]")
-    name = peer if found.user is None else found.user.name
-    return Asker(name=name, context=found.context, is_jdbc=found.is_java)
+    user = found.user
+    client = Client(peer) if user is None else Client(user.name, user.datasources)
+    return Asker(client=client, context=found.context, is_jdbc=found.is_java)
 
 
 class _told:  # noqa: N801  # as functions of contextlib are written

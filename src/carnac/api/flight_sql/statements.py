@@ -15,7 +15,7 @@ from carnac.api.sql.described import Described
 from carnac.api.sql.requests import SqlRequest, asked_by, read_request
 from carnac.api.sql.runs import at_most, gives, names_of, plan_for
 from carnac.errors import Invalid, NotFound
-from carnac.ports.answers import OnMissing, Statement
+from carnac.ports.answers import Client, OnMissing, Statement
 from carnac.ports.memo import Memo
 from carnac.query.schema.outline import outline
 from carnac.query.syntax import asks_plan_for, is_explain
@@ -38,13 +38,13 @@ class Asker:
     """The client of a call.
 
     Attributes:
-        name: Of the user, else its address.
+        client: The user, else its address.
         context: Query context from its headers.
         is_jdbc: Whether it is the JDBC driver, which has no object for instants with a zone, and sends no value of a
             type that it was not told.
     """
 
-    name: str
+    client: Client
     context: Mapping[str, object] = field(default_factory=dict)
     is_jdbc: bool = False
 
@@ -240,7 +240,7 @@ class Statements:
 
     def _request(self, sql: str, context: Mapping[str, object], asker: Asker) -> SqlRequest:
         request = read_request({"query": sql, "context": context})
-        return asked_by(request, new_id=self._new_id, client=asker.name)
+        return asked_by(request, new_id=self._new_id, client=asker.client)
 
     def _describe(
         self, request: SqlRequest, values: Sequence[object], asker: Asker

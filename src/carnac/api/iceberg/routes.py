@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Response
 
+from carnac.api.access import readable_datasources
 from carnac.api.iceberg.errors import IcebergRoute, NoNamespace, failed
 from carnac.errors import NotFound
 
@@ -84,9 +85,8 @@ def _add_tables(router: APIRouter, tables: Tables) -> None:
     )
     def list_tables(namespace: Namespace) -> dict[str, list[dict[str, object]]]:
         _require_namespace(namespace)
-        return {
-            "identifiers": [{"namespace": [NAMESPACE], "name": name} for name in tables.names()]
-        }
+        names = readable_datasources().matching(tables.names())
+        return {"identifiers": [{"namespace": [NAMESPACE], "name": name} for name in names]}
 
     @router.get(
         "/namespaces/{namespace}/tables/{table}", summary="Return a table with its snapshots"
@@ -99,7 +99,7 @@ def _add_tables(router: APIRouter, tables: Tables) -> None:
             Query(description="`refs`: the newest one and those of tags; `all`."),
         ] = "all",
     ) -> dict[str, object]:
-        _require_table(namespace, table)
+        _require_table(namespace, table, tables)
         return _loaded(tables.load(table), only_refs=snapshots == "refs")
 
     @router.head(
@@ -109,7 +109,7 @@ def _add_tables(router: APIRouter, tables: Tables) -> None:
         response_class=Response,
     )
     def has_table(namespace: Namespace, table: Table) -> None:
-        _require_table(namespace, table)
+        _require_table(namespace, table, tables)
         tables.require(table)
 
 
@@ -140,9 +140,18 @@ def _require_namespace(name: str) -> None:
         raise NoNamespace(f"there is no namespace '{name}': all tables are in {NAMESPACE}")
 
 
-def _require_table(namespace: str, table: str) -> None:
-    """Refuse a table of another namespace: Spark asks so for `events.snapshots` before it reads that of `events`."""
+def _require_table(namespace: str, table: str, tables: Tables) -> None:
+    """Refuse a table of another namespace, and one that does not exist for the user.
+
+    Spark asks for `events.snapshots` in that way before it reads that of `events`.
+    """
     if namespace != NAMESPACE:
         raise NotFound(
             f"there is no table '{table}' in '{namespace}': all tables are in {NAMESPACE}"
+        )
+    limits = readable_datasources()
+    if not limits.match_all and table not in (names := limits.matching(tables.names())):
+        raise NotFound(
+            f"there is no datasource '{table}'; there are {', '.join(names) or 'none yet'}",
+            datasource=table,
         )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from carnac.api.sql.requests import SqlRequest, Unreadable, as_unreadable, asked_by, read_request
+from carnac.ports.answers import Client
 from carnac.specs.druid.blocks import Block, block_of
 
 _PASSED = frozenset({"sqlOuterLimit", "sqlTimeZone", "sqlQueryId"})
@@ -15,7 +16,7 @@ _DIGITS = 8
 
 
 def read_native(
-    body: object, *, new_id: Callable[[], str], client: str
+    body: object, *, new_id: Callable[[], str], client: Client
 ) -> tuple[Block, SqlRequest]:
     """Return the query, and a request with its context and without a statement.
 

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from carnac.api.sql.requests import SqlRequest
     from carnac.broker import Broker
     from carnac.broker.answer import BrokerAnswer
-    from carnac.ports.answers import AnswerFacts
+    from carnac.ports.answers import AnswerFacts, Statement
     from carnac.ports.queries import Catalog
 
-OpenCatalog = Callable[[int | str | None], AbstractContextManager["Catalog"]]
-"""Opens the revision that `at` means, and keeps it readable until the block ends."""
+OpenCatalog = Callable[["Statement"], AbstractContextManager["Catalog"]]
+"""Opens the revision that a statement means, as its client may see it, and keeps it readable until the block ends."""
 
 
 class NativeRun(Run):
@@ -50,7 +50,7 @@ class NativeRun(Run):
         Raises:
             CarnacError: As `Broker.run`; or it is wrong, or not supported.
         """
-        with self._open_catalog(self._statement.at) as catalog:
+        with self._open_catalog(self._statement) as catalog:
             plan = plan_query(self._block, catalog)
             self._statement = replace(self._statement, sql=plan.sql, at=catalog.revision)
             answer = self._ask(self._statement, if_none_match)

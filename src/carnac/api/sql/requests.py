@@ -14,7 +14,7 @@ from carnac.api.sql.formats import ResultFormat, Shape
 from carnac.core.texts import short
 from carnac.core.time.zones import UTC_ZONE, canonical_zone, rules_of
 from carnac.errors import Invalid
-from carnac.ports.answers import Engine, OnMissing, Statement
+from carnac.ports.answers import NOBODY, Client, Engine, OnMissing, Statement
 from carnac.ports.queries import Keeping
 from carnac.specs.sql.parameters import parse_parameters
 
@@ -60,12 +60,12 @@ class SqlRequest:
     rows_max: int | None = None
 
 
-def parse_request(body: object, *, new_id: Callable[[], str], client: str) -> SqlRequest:
+def parse_request(body: object, *, new_id: Callable[[], str], client: Client) -> SqlRequest:
     """Return what a body asks. Keys and parts of the context that nobody knows are passed over.
 
     Args:
         new_id: Makes the id of a query that brings none.
-        client: The client that asks: an address.
+        client: The client that asks.
 
     Raises:
         Unreadable: It is no request.
@@ -74,7 +74,7 @@ def parse_request(body: object, *, new_id: Callable[[], str], client: str) -> Sq
     return asked_by(read_request(body), new_id=new_id, client=client)
 
 
-def asked_by(request: SqlRequest, *, new_id: Callable[[], str], client: str) -> SqlRequest:
+def asked_by(request: SqlRequest, *, new_id: Callable[[], str], client: Client) -> SqlRequest:
     """Return what `read_request` found as a client asks it now; arguments as of `parse_request`."""
     query_id = request.statement.query_id or new_id()
     return replace(
@@ -114,6 +114,7 @@ def read_request(body: object) -> SqlRequest:
             sql=sql,
             parameters=parse_parameters(body.get("parameters")),
             query_id=_id(context.get("sqlQueryId"), "sqlQueryId") or "",
+            client=NOBODY,
             at=_revision(context.get("revision") if context.get("at") is None else context["at"]),
             timeout_ms=whole(context, "timeout", most=TIMEOUT_MAX_MS),
             on_missing=_on_missing(context.get("onMissing")),

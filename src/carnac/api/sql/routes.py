@@ -24,7 +24,7 @@ from carnac.api.sql.requests import (
     read_request,
 )
 from carnac.errors import CarnacError, NotFound
-from carnac.ports.answers import Statement
+from carnac.ports.answers import Client, Statement
 from carnac.ports.memo import Memo
 
 if TYPE_CHECKING:
@@ -102,14 +102,15 @@ def make_router(service: Broker, *, new_id: Callable[[], str], threads: DaemonTh
         return Response(status_code=HTTPStatus.ACCEPTED)
 
     @router.get("/datasources", summary="Return the names of the datasources")
-    def datasources() -> list[str]:
-        return [str(name) for (name,) in _rows(service, _TABLES, (), new_id())]
+    def datasources(request: Request) -> list[str]:
+        return [str(name) for (name,) in _rows(service, _TABLES, (), new_id(), client_of(request))]
 
     @router.get("/datasources/{datasource}", summary="Return the columns of a datasource")
     def datasource(
+        request: Request,
         datasource: Annotated[str, Path(description="The datasource's name.")],
     ) -> dict[str, list[str]]:
-        columns = list(_rows(service, _COLUMNS, (datasource,), new_id()))
+        columns = list(_rows(service, _COLUMNS, (datasource,), new_id(), client_of(request)))
         return {
             "dimensions": [str(name) for name, is_text in columns if is_text],
             "metrics": [str(name) for name, is_text in columns if not is_text],
@@ -155,10 +156,14 @@ async def _read(request: Request, new_id: Callable[[], str]) -> SqlRequest:
 
 
 def _rows(
-    service: Broker, sql: str, parameters: Sequence[object], query_id: str
+    service: Broker, sql: str, parameters: Sequence[object], query_id: str, client: Client
 ) -> Iterable[tuple[object, ...]]:
     statement = Statement(
-        sql=sql, parameters=parameters, query_id=query_id, timeout_ms=LIST_TIMEOUT_MS
+        sql=sql,
+        parameters=parameters,
+        query_id=query_id,
+        client=client,
+        timeout_ms=LIST_TIMEOUT_MS,
     )
     answer = service.run(statement)
     if answer is None:

@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from carnac.jobs.pipeline import SparkPipeline
     from carnac.metadata.store import MetadataStore
     from carnac.ports import Catalog, Clock, DeepStorage, Head
+    from carnac.ports.answers import Statement
     from carnac.ports.loops import Loop
     from carnac.ports.serving import SegmentServer
     from carnac.query import QueryEngine
@@ -250,9 +251,9 @@ def _newest(leases: LeaseKeeper) -> Iterator[Head]:
 
 def _catalogs(metadata: MetadataStore, planned: Planned) -> OpenCatalog:
     @contextmanager
-    def open_catalog(at: int | str | None) -> Iterator[Catalog]:
-        with planned(at) as revision:
-            yield RevisionCatalog(metadata, revision)
+    def open_catalog(statement: Statement) -> Iterator[Catalog]:
+        with planned(statement.at) as revision:
+            yield RevisionCatalog(metadata, revision, statement.client.datasources)
 
     return open_catalog
 
@@ -324,7 +325,7 @@ def _spark(
         engine=engine,
         runner=runner,
         planned=planned,
-        catalog=lambda revision: RevisionCatalog(metadata, revision),
+        catalog=partial(RevisionCatalog, metadata),
     )
 
 

@@ -22,7 +22,7 @@ from carnac.errors import CarnacError, InvariantError, NotFound
 from carnac.historical import Historical
 from carnac.historical.presence import Presence
 from carnac.historical.server import SEGMENTS_FOLDER
-from carnac.ports.answers import OnMissing, Statement
+from carnac.ports.answers import ANYBODY, OnMissing, Statement
 from carnac.ports.serving import Role, ServerRecord
 from carnac.query.intact import IntactFiles
 from carnac.simulation.cluster.network import Line
@@ -171,6 +171,7 @@ class AskingScript(Script):
         statement = Statement(
             sql=f"SELECT count(*) AS n, coalesce(sum({NUMBER}), 0)::BIGINT AS s FROM {name} WHERE {where}",
             query_id=host.ids.new_id(),
+            client=ANYBODY,
             on_missing=missing,
         )
         note = self.world.kernel.note

@@ -12,7 +12,7 @@ import typer
 from carnac.cli.app import RUN, add_group, command, session_of
 from carnac.cli.options import argument, flag, option
 from carnac.cli.tables import columns_of, second_ms
-from carnac.core.access import PASSWORD_MAX, Permission
+from carnac.core.access import PASSWORD_MAX, Permission, read_patterns
 from carnac.core.time.intervals import time_text
 from carnac.errors import Invalid
 
@@ -41,6 +41,7 @@ def users(ctx: typer.Context) -> None:
             {
                 "user": one.name,
                 "permission": one.permission.word,
+                "datasources": list(one.datasources.patterns),
                 "created": time_text(one.created_at_ms),
             }
             for one in found
@@ -54,8 +55,16 @@ def users(ctx: typer.Context) -> None:
         )
         return
     session.output.table(
-        columns_of("user! | may | created (UTC)"),
-        [[one.name, one.permission.word, second_ms(one.created_at_ms)] for one in found],
+        columns_of("user! | may | datasources | created (UTC)"),
+        [
+            [
+                one.name,
+                one.permission.word,
+                "all" if one.datasources.match_all else str(one.datasources),
+                second_ms(one.created_at_ms),
+            ]
+            for one in found
+        ],
     )
 
 
@@ -66,6 +75,7 @@ def users(ctx: typer.Context) -> None:
         "carnac users set ana --may read",
         "carnac users set etl --may write < password-file",
         "carnac users set ana --password",
+        "carnac users set bo --datasource flights --datasource 'web_*'",
     ],
 )
 def set_user(
@@ -79,6 +89,14 @@ def set_user(
             " Default: as it is; of a new user: read.",
         ),
     ] = None,
+    datasource: Annotated[
+        list[str] | None,
+        option(
+            "--datasource NAME",
+            "The user reads this datasource alone, for others there are none; may be given several times. `*` stands "
+            "for any characters, `'*'` for all datasources. Default: as it is; of a new user: all.",
+        ),
+    ] = None,
     is_password: Annotated[bool, flag("--password", "Set a new password.")] = False,
 ) -> None:
     """Add a user, or change one. The password is asked for at a terminal, else it is a line of standard input."""
@@ -86,20 +104,23 @@ def set_user(
 
     session = session_of(ctx)
     permission = None if may is None else _permission(may)
+    datasources = read_patterns(datasource) if datasource else None
     check_user_name(name)
     with _users(session) as known:
         is_new = name not in {one.name for one in known.list()}
         password = _ask_password(name) if is_new or is_password else None
-        user = known.put(name, permission=permission, password=password)
+        user = known.put(name, permission=permission, datasources=datasources, password=password)
     kept = "" if password is not None else ", with the password as it was; --password sets another"
+    which = "" if user.datasources.match_all else f" {user.datasources} alone"
     session.output.answer(
         {
             "user": user.name,
             "permission": user.permission.word,
+            "datasources": list(user.datasources.patterns),
             "is_new": is_new,
             "has_new_password": password is not None,
         },
-        f"user {user.name} may {user.permission.word}{kept}",
+        f"user {user.name} may {user.permission.word}{which}{kept}",
     )
 
 

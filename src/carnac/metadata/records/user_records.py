@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
-from carnac.core.access import Accounts, Permission, User
+from carnac.core.access import Accounts, DatasourcePatterns, Permission, User
 from carnac.errors import NotFound
-from carnac.metadata.row_forms import RowForm
+from carnac.metadata.row_forms import Part, RowForm
 from carnac.metadata.sql import serving as sql
 from carnac.metadata.sql import statements as s
 from carnac.metadata.transactions import SqlTransactions
@@ -15,7 +16,15 @@ if TYPE_CHECKING:
     from carnac.metadata.session import Session
 
 KEY_SETTING = "access_key"
-_USERS = RowForm(User, permission=Permission)
+_USERS = RowForm(
+    User,
+    permission=Permission,
+    datasources=Part(
+        ("datasources",),
+        lambda one: (json.dumps(one.patterns, ensure_ascii=False),),
+        lambda text: DatasourcePatterns(tuple(json.loads(text))),
+    ),
+)
 
 
 class UserRecords(SqlTransactions):

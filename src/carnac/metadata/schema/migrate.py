@@ -15,7 +15,7 @@ from carnac.metadata.session import Session
 from carnac.metadata.sql import statements as s
 from carnac.metadata.sql.dialects import SqlText, Statement
 
-STEPS: tuple[tuple[str, Callable[[str], str]], ...] = (("0112", layout),)
+STEPS: tuple[tuple[str, Callable[[str], str]], ...] = (("0113", layout),)
 """The versions of the tables, and what leads to each from the one before: statements, by the kind of the database.
 
 A change before the first release changes the layout and its version, and older stores are refused. The first change

@@ -121,7 +121,7 @@ TABLES = {
     # bound: the newest hundred of each supervisor
     "supervisor_specs": "number* supervisor_id:text spec:text at_ms",
     # users who may ask processes that serve; set by the operator
-    "users": "name:text* permission password:text created_at_ms",
+    "users": "name:text* permission datasources:text password:text created_at_ms",
     # how datasources are compacted
     "compaction_specs": "datasource:text* spec:text changed_at_ms",
     # chunks as the controller of compaction knows them; bound: the time chunks that are compacted

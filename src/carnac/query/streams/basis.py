@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from carnac.ports.memo import Memo, key_of_values
-from carnac.ports.queries import SLICE_BYTES, QueryBasis
+from carnac.ports.queries import SLICE_BYTES, QueryBasis, revision_key
 from carnac.query.dialect.clauses import without_clauses
 from carnac.query.syntax import Node, parse, unparse, walk
 
@@ -122,7 +122,7 @@ def basis_of(cursor: duckdb.DuckDBPyConnection, sql: str, plan: Plan) -> QueryBa
     values, catalog = key_of_values(plan.parameters), plan.catalog
     if values is None or not catalog.store_id or _is_volatile(plan):
         return _made(text, plan)
-    key = (catalog.store_id, catalog.edition, catalog.revision, sql, values)
+    key = (*revision_key(catalog), sql, values)
     return _BASES.get(key, lambda: _made(text, plan))
 
 

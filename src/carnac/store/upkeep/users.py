@@ -7,9 +7,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from carnac.core.access import (
+    ALL_DATASOURCES,
     PASSWORD_MAX,
     PASSWORD_MIN,
     SALT_BYTES,
+    DatasourcePatterns,
     Permission,
     User,
     hash_password,
@@ -45,16 +47,23 @@ class Users:
         return tuple(self._records.accounts().users.values())
 
     def put(
-        self, name: str, *, permission: Permission | None = None, password: str | None = None
+        self,
+        name: str,
+        *,
+        permission: Permission | None = None,
+        datasources: DatasourcePatterns | None = None,
+        password: str | None = None,
     ) -> User:
         """Add a user, or change one.
 
         Args:
             permission: New permission; None: as it is; of a new user: READ.
+            datasources: New ones; None: as they are; of a new user: all.
             password: New password; None: as it is; a new user needs one.
 
         Raises:
-            Invalid: The name or the password is none, or a new user has no password.
+            Invalid: The name or the password is none, or a new user has no password, or a user who may do more than
+                read is limited to some datasources.
         """
         known = self._records.accounts().users.get(check_user_name(name))
         if password is not None:
@@ -66,9 +75,11 @@ class Users:
         user = User(
             name=name,
             permission=permission or (known.permission if known else Permission.READ),
+            datasources=datasources or (known.datasources if known else ALL_DATASOURCES),
             password=kept,
             created_at_ms=known.created_at_ms if known else self._clock.now_ms(),
         )
+        _check_limits(user)
         self._records.keep_access_key(self._new_secret(KEY_BYTES))
         self._records.put_user(user)
         return user
@@ -104,6 +115,15 @@ def check_user_name(name: str) -> str:
             f"{short(name)} is no name of a user; take letters, digits and . _ @ + -, 100 at most"
         )
     return name
+
+
+def _check_limits(user: User) -> None:
+    if user.permission > Permission.READ and not user.datasources.match_all:
+        raise Invalid(
+            f"user {user.name} would {user.permission.word} and is limited to {short(str(user.datasources))}: tasks "
+            "read files and datasources whoever submits them; give --may read, or --datasource '*'",
+            user=user.name,
+        )
 
 
 def _checked(password: str) -> str:

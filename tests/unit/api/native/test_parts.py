@@ -16,6 +16,7 @@ from carnac.api.sql.requests import Unreadable
 from carnac.core.segments.segment import ColumnType
 from carnac.core.time.intervals import ETERNITY, Interval
 from carnac.errors import Invalid
+from carnac.ports.answers import Client
 from carnac.specs.druid.filters import MAX_DEPTH
 
 SCOPE = Scope(
@@ -157,16 +158,16 @@ def test_the_context_goes_to_the_broker() -> None:
             "vectorize": "force",
         },
     }
-    block, request = read_native(body, new_id=lambda: "new", client="me")
+    block, request = read_native(body, new_id=lambda: "new", client=Client("me"))
     statement = request.statement
     assert block is body
     assert (statement.query_id, request.native_id) == ("q1", "q1")
     assert (statement.timeout_ms, statement.priority, statement.at) == (500, 3, 7)
-    _, unnamed = read_native({"queryType": "scan"}, new_id=lambda: "new", client="me")
+    _, unnamed = read_native({"queryType": "scan"}, new_id=lambda: "new", client=Client("me"))
     assert unnamed.statement.query_id == unnamed.native_id == "new"
     for wrong in ([], {}, {"queryType": 1}, {"queryType": "scan", "context": "x"}):
         with pytest.raises(Unreadable):
-            read_native(wrong, new_id=lambda: "new", client="me")
+            read_native(wrong, new_id=lambda: "new", client=Client("me"))
 
 
 def test_virtual_columns_may_name_one_another_and_not_themselves() -> None:

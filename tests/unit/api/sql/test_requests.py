@@ -20,18 +20,18 @@ from carnac.api.sql.requests import (
     split_settings,
 )
 from carnac.errors import Invalid
-from carnac.ports.answers import Engine, OnMissing
+from carnac.ports.answers import Client, Engine, OnMissing
 from carnac.ports.queries import Keeping
 from carnac.specs.sql.parameters import READERS, parse_parameters
 
 
 def parsed(**body: object) -> SqlRequest:
-    return parse_request({"query": "SELECT 1", **body}, new_id=lambda: "new", client="here")
+    return parse_request({"query": "SELECT 1", **body}, new_id=lambda: "new", client=Client("here"))
 
 
 def test_a_query_alone_asks_for_objects() -> None:
     request = parsed()
-    assert (request.statement.sql, request.statement.client) == ("SELECT 1", "here")
+    assert (request.statement.sql, request.statement.client.name) == ("SELECT 1", "here")
     assert (request.statement.query_id, request.native_id) == ("new", "new")
     assert request.shape.form is ResultFormat.OBJECT
     assert request.shape.stringifies
@@ -40,14 +40,14 @@ def test_a_query_alone_asks_for_objects() -> None:
 
 def test_what_was_read_once_is_asked_by_each_client_under_an_id_of_its_own() -> None:
     read, numbers = read_request({"query": "SELECT 1", "context": {"queryId": "n"}}), iter("ab")
-    asked = [asked_by(read, new_id=lambda: next(numbers), client=client) for client in "xy"]
-    assert [(one.statement.query_id, one.statement.client) for one in asked] == [
+    asked = [asked_by(read, new_id=lambda: next(numbers), client=Client(client)) for client in "xy"]
+    assert [(one.statement.query_id, one.statement.client.name) for one in asked] == [
         ("a", "x"),
         ("b", "y"),
     ]
     assert [one.native_id for one in asked] == ["n", "n"]
     mine = read_request({"query": "SELECT 1", "context": {"sqlQueryId": "mine"}})
-    found = asked_by(mine, new_id=lambda: "new", client="x")
+    found = asked_by(mine, new_id=lambda: "new", client=Client("x"))
     assert (found.statement.query_id, found.native_id) == ("mine", "mine")
 
 
@@ -131,7 +131,7 @@ def test_settings_alone_are_told_where_to_go(sql: str) -> None:
 )
 def test_what_is_no_request_is_said_in_druids_other_shape(body: object) -> None:
     with pytest.raises(Unreadable):
-        parse_request(body, new_id=lambda: "new", client="")
+        parse_request(body, new_id=lambda: "new", client=Client(""))
 
 
 @pytest.mark.parametrize(
@@ -276,7 +276,7 @@ CONTEXT = (
 )
 def test_any_body_is_a_request_or_refused(body: object) -> None:
     try:
-        request = parse_request(body, new_id=lambda: "new", client="")
+        request = parse_request(body, new_id=lambda: "new", client=Client(""))
     except Invalid:
         return
     assert request.statement.query_id.isascii()
