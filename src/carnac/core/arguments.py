@@ -186,6 +186,7 @@ _SHAPES = {
     ),
     "ProgressListener": _FUNCTION,
     "PlanListener": _FUNCTION,
+    "FindStop": _FUNCTION,
     "WriteGuard": Shape(lambda value: hasattr(value, "lock_inputs"), "a WriteGuard"),
 }
 """Checks for annotations that are not just the name of a class, without ` | None`."""

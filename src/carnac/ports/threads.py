@@ -14,12 +14,14 @@ from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from math import ceil
 from queue import Empty, SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
-from carnac.errors import TimedOut
+from carnac.errors import CarnacError, TimedOut
 from carnac.ports.loops import safely
 
 T = TypeVar("T")
+FindStop: TypeAlias = Callable[[], CarnacError | None]
+"""Called now and then while something runs: an error that it returns stops that, and is raised."""
 
 INTERRUPT_S = 0.05
 """Between two looks at what takes too long, which is stopped again at each: DuckDB forgets what comes between two
@@ -33,6 +35,10 @@ IDLE_S = 10.0
 """After so long without work a thread ends."""
 
 _log = logging.getLogger(__name__)
+
+
+def never() -> None:
+    """Return no error: what runs is never stopped."""
 
 
 class DaemonThreads:

@@ -21,7 +21,7 @@ from carnac.errors import Cancelled, TimedOut, TooLarge, Unavailable
 from carnac.ports import Catalog, DeepStorage, ExportResult, QueryResult
 from carnac.ports.distributed import Distribution, GatherLimit, LoadAsked, SparkAsked
 from carnac.ports.queries import KEEP, READ_ALL, Keeping, LeafFiles, LeafReport, LeafRequest
-from carnac.ports.threads import stopped_after
+from carnac.ports.threads import FindStop, never, stopped_after
 from carnac.query.cache import FileCache, default_cache_folder, spill_folder
 from carnac.query.distributed.distributing import Asked, Distributor
 from carnac.query.distributed.leaves import checked_leaf, reported, without_missing
@@ -155,11 +155,13 @@ class QueryEngine:
         form: str,
         parameters: Parameters = (),
         rows_max: int | None = None,
+        find_stop: FindStop = never,
     ) -> ExportResult:
         """Run one SELECT statement and write its rows to a file as they come, `rows_max` at most.
 
         Args:
             form: `csv`, `jsonl`, `parquet` or `arrow`.
+            find_stop: Asked twice a second.
 
         Raises:
             OSError: The target does not take them. Else as `run_query`; rows written by then stay in the target.
@@ -171,7 +173,7 @@ class QueryEngine:
                 at = catalog.revision
                 return export(query.cursor, plan, at, target, form=form, rows_max=rows_max)
 
-        return self.apart(run)
+        return self.apart(run, find_stop)
 
     def export_final(
         self,
@@ -196,9 +198,11 @@ class QueryEngine:
 
         return self.apart(run)
 
-    def apart(self, work: Callable[[], T]) -> T:
+    def apart(self, work: Callable[[], T], find_stop: FindStop = never) -> T:
         """Do something that runs queries, and wait no longer than for their time limits (`limits.apart`)."""
-        return apart(work, lambda thread: [one for one in self._now() if one.thread == thread])
+        return apart(
+            work, lambda thread: [one for one in self._now() if one.thread == thread], find_stop
+        )
 
     def _now(self) -> list[RunningQuery]:
         """Return the queries that run."""
@@ -429,7 +433,7 @@ class QueryEngine:
                 raise Cancelled("the query was cancelled") from error
             if isinstance(error, Interrupted):
                 raise
-            told = translate(error, memory_limit=self._memory_limit, columns=columns)
+            told = translate(error, memory_limit_bytes=self._memory_limit_bytes, columns=columns)
             if isinstance(told, TooLarge):
                 self._forget()
             raise told from error
@@ -469,11 +473,6 @@ class QueryEngine:
     @property
     def _memory_bytes(self) -> int:
         return self._memory_limit_bytes or default_memory_bytes()
-
-    @property
-    def _memory_limit(self) -> str:
-        own = self._memory_limit_bytes
-        return "80 % of the machine's memory" if own is None else f"{own:,} bytes"
 
     def _connected(self) -> duckdb.DuckDBPyConnection:
         if self._connection is None:

@@ -64,9 +64,10 @@ _FORMS = {
 """Forms to write in place of those that DuckDB refuses without one, by a part of its message."""
 
 
-def _too_large(memory_limit: str) -> TooLarge:
+def _too_large(limit_bytes: int | None) -> TooLarge:
+    limit = "80 % of the machine's memory" if limit_bytes is None else f"{limit_bytes:,} bytes"
     return TooLarge(
-        f"the query needs more memory than the query engine may use ({memory_limit}); "
+        f"the query needs more memory than the query engine may use ({limit}); "
         "select fewer rows or groups, make shorter texts and lists, or raise query_memory_limit_bytes"
     )
 
@@ -90,7 +91,10 @@ def syntax_error(tree: dict[str, Any], sql: str) -> Invalid:
 
 
 def translate(
-    error: duckdb.Error | MemoryError, *, memory_limit: str, columns: Iterable[str] = ()
+    error: duckdb.Error | MemoryError,
+    *,
+    memory_limit_bytes: int | None,
+    columns: Iterable[str] = (),
 ) -> CarnacError:
     """Return the error that tells the user what to do about one of DuckDB's.
 
@@ -102,9 +106,9 @@ def translate(
     text = cut(str(error), MESSAGE_MAX)
     match error:
         case duckdb.OutOfMemoryException():
-            return _too_large(memory_limit)
+            return _too_large(memory_limit_bytes)
         case _ if isinstance(error, MemoryError) or _NO_MEMORY.search(text):
-            return _too_large(memory_limit)
+            return _too_large(memory_limit_bytes)
         case duckdb.InterruptException():
             return Unavailable("the query was interrupted")
         case duckdb.BinderException() | duckdb.CatalogException():

@@ -14,6 +14,7 @@ from carnac.store.querying import READ_ATTEMPTS_MAX, OnSpark, Reads, RevisionCat
 
 if TYPE_CHECKING:
     from carnac.ports import ExportResult
+    from carnac.ports.threads import FindStop
     from carnac.query.engine import QueryEngine
 
 FORMS = ("csv", "jsonl", "parquet", "arrow")
@@ -39,6 +40,7 @@ def export(
     parameters: Sequence[object] | Mapping[str, object],
     rows_max: int | None,
     overwrite: bool,
+    find_stop: FindStop,
 ) -> ExportResult:
     """Run a statement over one revision and write its rows; see `StoreReading.export`."""
     place = _as_place(target)
@@ -46,7 +48,13 @@ def export(
 
     def write(file: BinaryIO, catalog: RevisionCatalog) -> ExportResult:
         return engine.export_query(
-            text, catalog, file, form=form, parameters=parameters, rows_max=rows_max
+            text,
+            catalog,
+            file,
+            form=form,
+            parameters=parameters,
+            rows_max=rows_max,
+            find_stop=find_stop,
         )
 
     def write_place(catalog: RevisionCatalog) -> ExportResult:

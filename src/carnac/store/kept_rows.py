@@ -11,7 +11,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, BinaryIO
 
 from carnac.core.segments.segment import safe_name
-from carnac.errors import Invalid, TimedOut, TooLarge, Unavailable
+from carnac.errors import CarnacError, Invalid, TimedOut, TooLarge, Unavailable
 from carnac.ports import JobProgress
 from carnac.ports.temporary import own_folder
 from carnac.rows.output import room_in
@@ -65,6 +65,7 @@ def keep_rows(
                 parameters=task.values,
                 max_rows=task.max_rows,
                 engine=task.engine,
+                find_stop=limit.find_stop,
             )
         except TimedOut:
             raise NeedsMore(
@@ -165,8 +166,20 @@ class _Limited:
                 "INSERT them INTO a datasource, or raise query_async_bytes",
                 setting="query_async_bytes",
             )
-        self._on_progress(JobProgress(phase="writes rows", done=0, total=0))
+        self._tell()
         return self._file.write(piece)
+
+    def find_stop(self) -> CarnacError | None:
+        """Tell that the statement runs; return the error by which it learns that nobody wants its rows any more."""
+        try:
+            self._tell()
+        except CarnacError as error:
+            return error
+        return None
+
+    def _tell(self) -> None:
+        phase = "writes rows" if self._size else "runs the statement"
+        self._on_progress(JobProgress(phase=phase, done=0, total=0))
 
     def flush(self) -> None:
         """Do nothing: it is read in this process."""

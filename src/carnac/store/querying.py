@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, BinaryIO, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 from carnac.core.access import ALL_DATASOURCES, DatasourcePatterns
-from carnac.errors import CarnacError, Corrupt, NotFound, TimedOut
+from carnac.errors import CarnacError, Corrupt, NotFound
 from carnac.ports.distributed import SparkAsked, late_on_spark
 from carnac.ports.memo import Memo
-from carnac.ports.threads import stopped_after
+from carnac.ports.threads import FindStop, never, stopped_after
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -189,9 +189,10 @@ class OnSpark:
         form: str,
         parameters: Parameters = (),
         rows_max: int | None = None,
+        find_stop: FindStop = never,
     ) -> ExportResult:
         """Run a statement and write its rows as they come; see `QueryEngine.export_query`."""
-        with self._pieces(sql, catalog, parameters) as (plan, pieces):
+        with self._pieces(sql, catalog, parameters, find_stop) as (plan, pieces):
             readers = _as_readers(pieces)
             answers = {plan.rows: readers} if readers else {}
             return self.engine.export_final(
@@ -200,7 +201,11 @@ class OnSpark:
 
     @contextmanager
     def _pieces(
-        self, sql: str, catalog: RevisionCatalog, parameters: Parameters
+        self,
+        sql: str,
+        catalog: RevisionCatalog,
+        parameters: Parameters,
+        find_stop: FindStop = never,
     ) -> Iterator[tuple[SparkPlan, Iterator[pa.RecordBatch]]]:
         """Yield a plan and the rows that Spark makes of it; none for EXPLAIN.
 
@@ -211,8 +216,8 @@ class OnSpark:
         failures: list[CarnacError] = []
         with stopped_after(self.timeout_ms or None, lambda: None) as is_late:
 
-            def stop() -> TimedOut | None:
-                return late_on_spark(self.timeout_ms) if is_late.is_set() else None
+            def stop() -> CarnacError | None:
+                return late_on_spark(self.timeout_ms) if is_late.is_set() else find_stop()
 
             def rows() -> Generator[pa.RecordBatch, None, None]:
                 try:

@@ -14,6 +14,7 @@ from carnac.core.time.intervals import IntervalSet, as_interval
 from carnac.core.time.moments import as_moment
 from carnac.errors import Invalid
 from carnac.ports import SegmentInput
+from carnac.ports.threads import never
 from carnac.store.querying import OnSpark, Reads
 from carnac.store.results import Result
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from carnac.metadata.store import MetadataStore
     from carnac.ports import DatasourceInfo, ExportResult, Head, QueryResult, Tag
     from carnac.ports.answers import Receipt
+    from carnac.ports.threads import FindStop
     from carnac.query.engine import QueryEngine
     from carnac.store.history import DatasourceDiff, History
     from carnac.store.leases import LeaseKeeper
@@ -184,6 +186,7 @@ class StoreReading:
         max_rows: int | None = None,
         overwrite: bool = False,
         engine: str | None = None,
+        find_stop: FindStop | None = None,
     ) -> ExportResult:
         """Run one SELECT statement and write its rows to a file, as they come: the result may be larger than memory.
 
@@ -196,6 +199,7 @@ class StoreReading:
             max_rows: Most rows to write; None: all.
             overwrite: Take the place of a file that is there.
             engine: As for `sql`.
+            find_stop: Called about twice a second; an error that it returns stops the statement and is raised.
 
         Raises:
             Invalid: As `sql`; the file is there already, or its format is not known.
@@ -214,6 +218,7 @@ class StoreReading:
             parameters=parameters,
             rows_max=max_rows,
             overwrite=overwrite,
+            find_stop=find_stop or never,
         )
 
     def read_spark(

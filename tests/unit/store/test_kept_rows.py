@@ -12,7 +12,7 @@ import pytest
 from carnac.bootstrap.store import open_store
 from carnac.bootstrap.tasks import load_checked
 from carnac.core.tasks.model import SELECTED
-from carnac.errors import Invalid
+from carnac.errors import Invalid, Revoked
 from carnac.ports import JobProgress
 from carnac.specs.tasks.spec import SelectTask
 from carnac.store import Store
@@ -109,6 +109,25 @@ def test_an_attempt_that_is_not_wanted_any_more_ends(store: Store) -> None:
     with pytest.raises(KeyboardInterrupt):
         keep_rows(store, select(NUMBERS), "ended/1", on_progress=refuse)
     assert not list(store.deep_storage.list_files("results/ended"))
+
+
+def test_a_statement_that_nobody_wants_any_more_is_stopped_before_it_has_rows(
+    tmp_path: Path,
+) -> None:
+    """It ran on in its thread until it was done."""
+    phases = []
+
+    def refuse(progress: JobProgress) -> None:
+        phases.append(progress.phase)
+        raise Revoked("cancelled")
+
+    slow = "SELECT count(*) FROM range(10000000) a, range(1000000) b"
+    with (
+        open_store(tmp_path / "store", create=True, query_timeout_ms=60_000) as opened,
+        pytest.raises(Revoked, match="cancelled"),
+    ):
+        keep_rows(opened, select(slow), "slow/1", on_progress=refuse)
+    assert phases == ["runs the statement"]
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from carnac.ports.threads import INTERRUPT_S, DaemonThreads, note_left, outlived
+from carnac.ports.threads import INTERRUPT_S, DaemonThreads, FindStop, never, note_left, outlived
 
 if TYPE_CHECKING:
     from carnac.query.running.query import RunningQuery
@@ -30,7 +30,7 @@ OVERHEAD_BYTES = 64 << 20
 OVERHEAD_PART = 4
 """A limit is exceeded by this part of it at most, besides: for memory of honest queries that DuckDB does not count."""
 LOOK_S = 0.5
-"""Between two looks whether a query is stuck."""
+"""Between two looks whether a query is stuck, or is to stop."""
 _threads = DaemonThreads("query")
 _DEFAULT_STACK_BYTES = 2 << 20
 """Of a thread where stacks have no limit, as glibc has it on most machines."""
@@ -151,7 +151,11 @@ def memory_held(owner: object, grow_bytes: int) -> Iterator[Callable[[], None]]:
         leave()
 
 
-def apart(work: Callable[[], T], running: Callable[[int], Sequence[RunningQuery]]) -> T:
+def apart(
+    work: Callable[[], T],
+    running: Callable[[int], Sequence[RunningQuery]],
+    find_stop: FindStop = never,
+) -> T:
     """Do something that runs queries in a thread of its own, which is left to itself if one of them does not end.
 
     Python hands signals to its main thread, between two steps of it; while DuckDB looks for the next rows there is
@@ -164,6 +168,7 @@ def apart(work: Callable[[], T], running: Callable[[int], Sequence[RunningQuery]
 
     Raises:
         TimedOut: A query was stopped and goes on.
+        CarnacError: As `find_stop` returns.
     """
     begun: list[int] = []
 
@@ -180,6 +185,8 @@ def apart(work: Callable[[], T], running: Callable[[int], Sequence[RunningQuery]
             for one in queries:
                 if one.is_stuck:
                     raise outlived(one.limit_ms)
+            if not done.done() and (error := find_stop()) is not None:
+                raise error
         return done.result()
     finally:
         while not done.done() and not any(one.is_stuck for one in queries):
