@@ -90,8 +90,11 @@ def write_notice(text: str) -> None:
         sys.stderr.flush()
 
 
-def check_with_spark(spec: IngestSpec, settings: Settings) -> None:
+def check_with_spark(spec: IngestSpec, settings: Settings, tell: Callable[[str], None]) -> None:
     """Let Spark, as the settings say, read the expressions of a spec.
+
+    Args:
+        tell: Called with a message if it takes long to start.
 
     Raises:
         Invalid: A text is not an expression.
@@ -99,5 +102,5 @@ def check_with_spark(spec: IngestSpec, settings: Settings) -> None:
     """
     from carnac.jobs.ingest.spark_rows import check_expressions
 
-    with closing(make_spark(settings)) as spark:
+    with closing(make_spark(settings, tell=tell)) as spark:
         check_expressions(spark, spec)

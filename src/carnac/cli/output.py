@@ -31,7 +31,7 @@ class Output:
 
     def __init__(self, *, is_json: bool = False) -> None:
         self.is_json = is_json
-        self._opening = ""
+        self.on_notice: Callable[[str], None] = self.note
         self.is_colored = not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
     def stop_colors(self) -> None:
@@ -118,15 +118,8 @@ class Output:
         _say(self.style(printable(text), "dim", stream=sys.stderr))
 
     def notice(self, text: str) -> None:
-        """Say what takes long, unless it was said just before."""
-        if text != self._opening:
-            self.note(text)
-
-    def open_with(self, text: str) -> None:
-        """Say what goes on until there is progress; at a terminal a bar says so."""
-        self._opening = text
-        if not sys.stderr.isatty():
-            self.note(text)
+        """Say what takes long, where progress is shown if it is."""
+        self.on_notice(text)
 
     def warning(self, text: str) -> None:
         """Say what the user should know though it stopped nothing."""

@@ -34,6 +34,10 @@ class PlainProgress:
         self._started_ms = 0
         self._told_ms = 0
 
+    def open(self, text: str) -> None:
+        """Say what goes on until there is progress."""
+        self._write(text)
+
     def __call__(self, moment: JobProgress) -> None:
         """Tell of the moment, if it is time."""
         now_ms = self._clock.now_ms()
@@ -48,17 +52,18 @@ class PlainProgress:
 class BarProgress:
     """A bar with tasks, rows per second and the time to the end."""
 
-    def __init__(
-        self, progress: Progress, clock: Clock, *, opening: str | None = None, unit: str = "tasks"
-    ) -> None:
+    def __init__(self, progress: Progress, clock: Clock, *, unit: str = "tasks") -> None:
         self._progress = progress
         self._unit = unit
         self._clock = clock
         self._phase: str | None = None
         self._task: TaskID | None = None
         self._started_ms = 0
-        if opening is not None:
-            self._task = progress.add_task(opening, total=None, detail="")
+
+    def open(self, text: str) -> None:
+        """Show what goes on until there is progress."""
+        if self._task is None:
+            self._task = self._progress.add_task(text, total=None, detail="")
 
     def __call__(self, moment: JobProgress) -> None:
         """Draw the moment."""
@@ -80,19 +85,22 @@ class BarProgress:
 
 @contextmanager
 def job_progress(
-    session: Session, *, opening: str | None = None, unit: str = "tasks"
+    session: Session, *, unit: str = "tasks"
 ) -> Iterator[Callable[[JobProgress], None]]:
-    """Yield the listener to which a data job reports its progress.
+    """Yield the listener to which a data job reports its progress; that Spark starts is shown beside it.
 
     Args:
-        opening: Text that is shown until the first report of the job.
         unit: Name of the things that are counted.
     """
-    first = _First(session.clock)
-    with _listening(session, opening, unit) as listener:
-        first.listener = listener
-        yield first
-    if opening is not None and first.waited_ms >= SLOW_START_MS:
+    output = session.output
+    with _listening(session, unit) as listener:
+        first = _First(session.clock, listener)
+        output.on_notice = first.notice
+        try:
+            yield first
+        finally:
+            output.on_notice = output.note
+    if first.is_noticed and first.waited_ms >= SLOW_START_MS:
         _name_prepare(session, first.waited_ms)
 
 
@@ -100,20 +108,27 @@ class _First:
     """Tells a listener, and notes how long it was until there was something to tell.
 
     Attributes:
+        is_noticed: Whether Spark took long to start.
         waited_ms: 0 before that.
     """
 
-    def __init__(self, clock: Clock) -> None:
-        self.listener: Callable[[JobProgress], None] = lambda _: None
+    def __init__(self, clock: Clock, listener: PlainProgress | BarProgress) -> None:
+        self.is_noticed = False
         self.waited_ms = 0
+        self._listener = listener
         self._clock = clock
         self._started_ms: int | None = clock.now_ms()
+
+    def notice(self, text: str) -> None:
+        """Tell what takes long."""
+        self.is_noticed = True
+        self._listener.open(text)
 
     def __call__(self, moment: JobProgress) -> None:
         """Tell of the moment."""
         if self._started_ms is not None:
             self.waited_ms, self._started_ms = self._clock.now_ms() - self._started_ms, None
-        self.listener(moment)
+        self._listener(moment)
 
 
 def _name_prepare(session: Session, waited_ms: int) -> None:
@@ -139,11 +154,7 @@ def _name_prepare(session: Session, waited_ms: int) -> None:
 
 
 @contextmanager
-def _listening(
-    session: Session, opening: str | None, unit: str
-) -> Iterator[Callable[[JobProgress], None]]:
-    if opening is not None:
-        session.output.open_with(opening)
+def _listening(session: Session, unit: str) -> Iterator[PlainProgress | BarProgress]:
     if not sys.stderr.isatty():
         yield PlainProgress(session.output.note, session.clock, unit=unit)
         return
@@ -159,7 +170,7 @@ def _listening(
         console=console,
         transient=True,
     ) as progress:
-        yield BarProgress(progress, session.clock, opening=opening, unit=unit)
+        yield BarProgress(progress, session.clock, unit=unit)
 
 
 @contextmanager

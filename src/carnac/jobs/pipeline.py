@@ -29,7 +29,7 @@ from carnac.ports import (
 )
 from carnac.ports.distributed import SparkLoad, SparkPlan
 from carnac.ports.places import PlacePlan
-from carnac.rows.read.inputs import ResolvedInput
+from carnac.rows.read.inputs import ResolvedInput, resolve_input
 from carnac.spark.interrupts import hold_signals
 from carnac.spark.progress import OnProgress, Phase
 from carnac.spark.session import SparkHolder, SparkSettings
@@ -117,6 +117,8 @@ class SparkPipeline:
         """
         self._check_shared_storage()
         if isinstance(rows, SparkLoad):
+            for one in rows.externals:
+                resolve_input(one.input)  # what is not there is told before Spark starts
             tables = [one.of for one in rows.rows if not isinstance(one.of, str)]
             self._verify([piece.segment for table in tables for piece in table.slices])
         job = IngestJob(

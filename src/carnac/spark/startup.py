@@ -13,7 +13,7 @@ from carnac.core.texts import first_line
 from carnac.errors import Unavailable
 
 STARTING = "starting Spark"
-SLOW_S = 2.0
+SLOW_S = 1.0
 """A start that takes longer is reported, as somebody waits and sees nothing."""
 REACH_TIMEOUT_S = 10
 LOG_READ_MAX_BYTES = 1 << 20

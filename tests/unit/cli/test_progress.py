@@ -61,7 +61,8 @@ def test_the_bar_shows_one_phase_at_a_time() -> None:
     columns = (TextColumn("{task.description}"), TextColumn("{task.fields[detail]}"))
     with Progress(*columns, console=console, auto_refresh=False) as progress:
         clock = FakeClock()
-        tell = BarProgress(progress, clock, opening="starting Spark")
+        tell = BarProgress(progress, clock)
+        tell.open("starting Spark")
         assert [task.description for task in progress.tasks] == ["starting Spark"]
         tell(moment("read", 0))
         clock.advance_ms(2_000)
@@ -100,7 +101,9 @@ def test_a_slow_start_of_spark_names_prepare_once_on_a_machine(
     monkeypatch.chdir(tmp_path)
     clock = FakeClock()
     for _ in range(2):
-        with job_progress(Session(clock=clock), opening="starting Spark") as tell:
+        session = Session(clock=clock)
+        with job_progress(session) as tell:
+            session.output.notice("starting Spark")
             clock.advance_ms(SLOW_START_MS if is_slow else SLOW_START_MS - 1)
             tell(moment("read", 0))
             clock.advance_ms(60_000)
@@ -117,7 +120,9 @@ def test_nothing_is_to_prepare_where_spark_runs_elsewhere(
     monkeypatch.setenv("CARNAC_SPARK_MASTER", "spark://host:7077")
     monkeypatch.chdir(tmp_path)
     clock = FakeClock()
-    with job_progress(Session(clock=clock), opening="starting Spark") as tell:
+    session = Session(clock=clock)
+    with job_progress(session) as tell:
+        session.output.notice("starting Spark")
         clock.advance_ms(60_000)
         tell(moment("read", 0))
     assert "prepare" not in capsys.readouterr().err

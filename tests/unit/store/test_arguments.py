@@ -5,11 +5,13 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import carnac
+from carnac.bootstrap.store import open_store
 from carnac.errors import Invalid, NotFound
 from carnac.store import Store
 from tests.unit.store.events import append, hour, rows_of, spec
@@ -117,3 +119,32 @@ def test_a_datasource_that_is_there_may_have_nothing_in_an_interval(filled: Stor
         spec(mode="replace", intervals=("2013-10-22/2013-10-23",)), rows_of([(2, hour(1))])
     )
     assert len(filled.segments("events")) == len(filled.chunks("events")) == 1
+
+
+SOURCES: dict[str, Callable[[str], object]] = {
+    "plain": lambda file: {"dataSource": "events", "input": file, "timestampSpec": {"column": "t"}},
+    "transforms": lambda file: {
+        "dataSource": "events",
+        "input": file,
+        "timestampSpec": {"column": "t"},
+        "transformSpec": {"transforms": [{"name": "u", "expression": "upper(id)"}]},
+    },
+    "statement": lambda file: (
+        "INSERT INTO events SELECT TIME_PARSE(t) AS __time FROM TABLE(EXTERN("
+        f"""'{{"type": "local", "files": ["{file}"]}}', '{{"type": "json"}}')) EXTEND (t VARCHAR) """
+        "PARTITIONED BY DAY"
+    ),
+}
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_an_input_that_is_not_there_is_told_before_spark_starts(
+    tmp_path: Path, source: str
+) -> None:
+    """Here no Spark could start."""
+    file = f"{tmp_path}/nothing.json"
+    with (
+        open_store(tmp_path / "store", create=True, spark_master="spark://127.0.0.1:1") as store,
+        pytest.raises(NotFound, match=f"no input file matches '{file}'"),
+    ):
+        store.ingest(SOURCES[source](file))

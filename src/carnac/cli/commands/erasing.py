@@ -14,7 +14,6 @@ from carnac.cli.progress import job_progress
 from carnac.cli.tables import counted
 from carnac.core.json_form import object_to_json
 from carnac.errors import Invalid
-from carnac.spark.startup import STARTING
 
 if TYPE_CHECKING:
     from carnac.cli.session import Session
@@ -64,7 +63,7 @@ def erase(
         if not (yes or _is_confirmed(session, f"erase rows of {datasource} from {searched}")):
             session.output.note("nothing was erased")
             return
-        with job_progress(session, opening=STARTING) as on_progress:
+        with job_progress(session) as on_progress:
             report = store.erase(datasource, where=where, message=message, on_progress=on_progress)
     _print(session, report)
 

@@ -58,8 +58,8 @@ def check(
     if with_spark and loaded.has_expressions:
         from carnac.bootstrap.spark import check_with_spark
 
-        with job_progress(session, opening="starting Spark"):
-            check_with_spark(loaded, session.settings)
+        with job_progress(session):
+            check_with_spark(loaded, session.settings, session.output.notice)
         unchecked = []
     if native:
         session.output.line(json.dumps(loaded.to_json_dict(), ensure_ascii=False, indent=2))

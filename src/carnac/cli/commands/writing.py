@@ -50,7 +50,6 @@ from carnac.cli.tables import counted, number_text
 from carnac.core.segments.segment import ColumnType
 from carnac.core.time.intervals import ETERNITY, Interval, IntervalSet, parse_interval
 from carnac.errors import Invalid
-from carnac.spark.startup import STARTING
 
 if TYPE_CHECKING:
     from carnac.specs.ingest.spec import IngestSpec
@@ -139,7 +138,7 @@ def ingest(
         return
     with (
         session.open_store() as store,
-        job_progress(session, opening=STARTING) as on_progress,
+        job_progress(session) as on_progress,
     ):
         outcome = store.ingest(loaded, message=message, on_progress=on_progress, **allowed)
     _print_ingested(session, outcome, loaded, ["--spec", source])
@@ -181,7 +180,7 @@ def _ingest_files(
     with session.open_store() as store:
 
         def load(hints: dict[str, object] | None) -> WriteOutcome:
-            with job_progress(session, opening=None if dry_run else STARTING) as on_progress:
+            with job_progress(session) as on_progress:
                 return store.ingest(
                     name,
                     paths,
@@ -309,7 +308,7 @@ def delete(
             outcome = store.delete(datasource, interval=parsed, message=message)
         else:
             _check_condition(store, datasource, where)
-            with job_progress(session, opening=STARTING) as on_progress:
+            with job_progress(session) as on_progress:
                 outcome = store.delete(
                     datasource,
                     interval=parsed,

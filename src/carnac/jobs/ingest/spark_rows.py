@@ -44,6 +44,7 @@ from carnac.jobs.read_back import SPARK_TYPE
 from carnac.rows.normalise.projection import field_names
 from carnac.rows.normalise.shape import ORDER_PREFIX, RowShape
 from carnac.rows.read.discover import SeenFields, needs_discovery, unite_seen
+from carnac.rows.read.inputs import resolve_input
 from carnac.rows.read.tables import arrow_table
 from carnac.spark.interrupts import hold_signals
 from carnac.spark.progress import Watch, classic_context
@@ -85,6 +86,8 @@ def read_transformed(job: IngestJob, rows: object | None) -> Sequence[SplitResul
     Args:
         rows: A DataFrame, or a table in memory; None: the files that the spec names.
     """
+    if rows is None:
+        resolve_input(job.spec.input)  # what is not there is told before Spark starts
     holder = holder_of(job)
     if is_spark_frame(rows):
         session = rows.sparkSession  # type: ignore[union-attr]
