@@ -73,6 +73,21 @@ def open_named(place: Path) -> TextIO:
         return place.open("w", encoding="utf-8")
 
 
+def make_named_folder(folder: Path) -> None:
+    """Make a folder that a person names, and those above it; one that is there stays as it is.
+
+    Raises:
+        Invalid: It cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Invalid(
+            f"the folder {folder} cannot be made ({(error.strerror or 'not allowed').lower()}); name another place",
+            path=str(folder),
+        ) from None
+
+
 def is_stream(place: Path) -> bool:
     """Whether it is there and is a pipe or a device: nothing can be renamed to it."""
     with suppress(OSError):
@@ -114,6 +129,8 @@ def _told(place: Path) -> Iterator[None]:
     except BrokenPipeError:
         raise
     except FileNotFoundError:
+        if place.parent.is_dir():  # one that takes no files, such as /proc
+            raise Invalid(f"{place} cannot be written there; name another place") from None
         raise NotFound(f"there is no folder {place.parent} to write {place.name} to") from None
     except NotADirectoryError:
         raise Invalid(f"{place.parent} is not a folder") from None

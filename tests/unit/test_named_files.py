@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 import carnac
+from carnac.cli.demo.story import prepare_folder
+from carnac.console.balance_story import make_folder
 from carnac.console.export import write_chart
 from carnac.errors import DiskFull, Invalid, NotFound
-from carnac.named_files import named_file, open_named, write_named
+from carnac.named_files import make_named_folder, named_file, open_named, write_named
 
 CHART = {"mark": "point", "data": {"values": []}}
 Write = Callable[[Path], object]
@@ -66,3 +68,22 @@ def test_what_fails_leaves_what_was_there(tmp_path: Path) -> None:
     with pytest.raises(Invalid, match="is there already"):
         write_named(place, "new", overwrite=False)
     assert place.read_text() == "old"
+
+
+@pytest.mark.parametrize("make", [make_named_folder, make_folder, prepare_folder])
+@pytest.mark.parametrize("place", ["/proc/x", "file/x"])
+def test_a_folder_that_cannot_be_made_is_told(
+    tmp_path: Path, make: Callable[[Path], None], place: str
+) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(Invalid, match=f"{place} cannot be made"):
+        make(tmp_path / place)
+    make(tmp_path / "new" / "folder")
+    assert (tmp_path / "new" / "folder").is_dir()
+
+
+def test_a_folder_that_takes_no_files_is_not_said_to_be_missing() -> None:
+    with pytest.raises(
+        Invalid, match=r"^/proc/x\.csv cannot be written there; name another place$"
+    ):
+        write_named(Path("/proc/x.csv"), "new")

@@ -13,8 +13,7 @@ from carnac.console.balance_page import render_page
 from carnac.console.clouds import Cloud, draw_cloud
 from carnac.console.export import load_converter, render_chart
 from carnac.core.words import counted
-from carnac.errors import Unavailable
-from carnac.named_files import write_named
+from carnac.named_files import make_named_folder, write_named
 from carnac.simulation.measures import measure_answers
 
 if TYPE_CHECKING:
@@ -47,7 +46,8 @@ def write_story(
     """Write every picture as PNG and SVG, and the page; return the paths.
 
     Raises:
-        Unavailable: The folder cannot be made, or what draws is not installed.
+        Invalid: The folder cannot be made.
+        Unavailable: What draws is not installed.
         CarnacError: A file cannot be written; see `named_file`.
     """
     make_folder(folder)
@@ -73,15 +73,11 @@ def make_folder(folder: Path) -> None:
     """Make sure that pictures can be drawn and have a folder to go to, before a simulation runs for minutes.
 
     Raises:
-        Unavailable: The folder cannot be made, or what draws is not installed.
+        Invalid: The folder cannot be made.
+        Unavailable: What draws is not installed.
     """
     load_converter()
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise Unavailable(
-            f"the pictures cannot be written to {folder}: {error.strerror}", path=str(folder)
-        ) from None
+    make_named_folder(folder)
 
 
 def draw_story(outcome: Outcome) -> dict[str, Chart]:

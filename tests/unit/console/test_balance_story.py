@@ -14,7 +14,7 @@ import pytest
 
 from carnac.console.balance_page import NO_BAND, pack_moves, render_page
 from carnac.console.balance_story import PAGE, draw_story, write_story
-from carnac.errors import Unavailable
+from carnac.errors import Invalid
 from carnac.simulation.load import change_scenario, load_preset
 from carnac.simulation.run import Film, Outcome, Simulation
 
@@ -113,7 +113,7 @@ def test_every_picture_is_written_as_png_and_svg(tmp_path: Path) -> None:
     svg = (tmp_path / "story" / "after-cost.svg").read_text()
     assert "replaced at t + 20 h" in svg
     (tmp_path / "file").write_text("")
-    with pytest.raises(Unavailable, match="cannot be written"):
+    with pytest.raises(Invalid, match="cannot be made"):
         write_story(outcome, tmp_path / "file" / "story")
 
 

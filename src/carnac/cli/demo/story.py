@@ -22,7 +22,7 @@ from carnac.cli.tables import Column, bytes_text, columns_of, format_seconds, nu
 from carnac.console.export import write_chart
 from carnac.core.words import counted
 from carnac.errors import Invalid
-from carnac.named_files import write_named
+from carnac.named_files import make_named_folder, write_named
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -272,13 +272,13 @@ def prepare_folder(folder: Path) -> None:
     """Make the folder empty, if it is the demo's own.
 
     Raises:
-        Invalid: It holds something else.
+        Invalid: It holds something else, or cannot be made.
     """
     if folder.exists() and any(folder.iterdir()) and not (folder / MARKER).is_file():
         raise Invalid(f"{folder} holds files that are not the demo's; give another with --keep")
     if folder.exists():
         shutil.rmtree(folder)
-    folder.mkdir(parents=True)
+    make_named_folder(folder)
     text = (
         "This folder was made by `carnac demo`, which may make it anew. Delete it when you like.\n"
     )
