@@ -107,6 +107,33 @@ def test_rows_have_one_digest_in_any_order_and_in_any_batches(
     assert (whole.rows, whole.digest) == (parts.rows, parts.digest)
 
 
+LONG = st.integers(-(2**63), 2**63 - 1)
+HUGE = st.one_of(st.none(), LONG, st.integers(-(10**38) + 2, 10**38 - 2))
+
+
+@given(st.lists(HUGE, max_size=30), st.randoms(), st.integers(0, 30))
+def test_whole_numbers_have_one_digest_whatever_is_beside_them(
+    numbers: list[int | None], chance: random.Random, cut: int
+) -> None:
+    def digest(*parts: pa.Array) -> str:
+        meter = AnswerMeter()
+        for one in parts:
+            meter.add(pa.RecordBatch.from_arrays([one], ["h"]))
+        return meter.digest
+
+    chance.shuffle(numbers)
+    huge = pa.array(numbers, pa.decimal128(38))
+    assert digest(huge) == digest(huge[:cut], huge[cut:])
+    fitting = [one for one in numbers if one is None or -(2**63) <= one < 2**63]
+    assert digest(pa.array(fitting, pa.decimal128(38))) == digest(pa.array(fitting, pa.int64()))
+    unsigned = [one for one in numbers if one is None or 0 <= one < 2**64]
+    assert digest(pa.array(unsigned, pa.uint64())) == digest(pa.array(unsigned, pa.decimal128(38)))
+    other = [one ^ 1 if one else one for one in numbers]
+    assert (digest(huge) == digest(pa.array(other, pa.decimal128(38)))) is (
+        sorted(map(str, other)) == sorted(map(str, numbers))
+    )
+
+
 @given(ROWS, st.integers(0, 29))
 def test_a_row_more_is_another_digest(rows: list[tuple[object, ...]], place: int) -> None:
     if rows:
@@ -126,7 +153,8 @@ def test_sums_in_another_order_have_the_same_digest(
     sums = sum(values), sum(shuffled)
     meters = [AnswerMeter(), AnswerMeter()]
     for meter, total in zip(meters, sums, strict=True):
-        meter.add(pa.RecordBatch.from_arrays([pa.array([total])], ["s"]))
+        columns = [pa.array([one]) for one in (total, [total], {"s": [total]})]
+        meter.add(pa.RecordBatch.from_arrays(columns, ["s", "l", "o"]))
     assert meters[0].digest == meters[1].digest or round(sums[0], 6) != round(sums[1], 6)
 
 

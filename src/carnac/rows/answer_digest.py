@@ -16,14 +16,16 @@ import pyarrow.compute as pc
 from carnac.core.segments.segment import ROW_HASH_VERSION
 from carnac.errors import Invalid
 from carnac.rows.row_hash import MASK, add_hashes, hash_columns
-from carnac.rows.value_codes import filled, numpy_of
+from carnac.rows.value_codes import filled, mix, numpy_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-DIGEST_VERSION = 1
+DIGEST_VERSION = 2
 """Raised when the digest of any answer changes; so does one that is made of another version of the row hash."""
 FLOAT_DIGITS = 9
+_HUGE = pa.decimal128(38)
+"""Whole numbers of 128 bits."""
 _AS_THEY_ARE = frozenset(
     one.id for one in (pa.bool_(), pa.int32(), pa.int64(), pa.string(), pa.timestamp("us"))
 )
@@ -68,6 +70,8 @@ def _comparable(column: pa.Array) -> pa.Array:
         return _rounded(column if types.is_float64(kind) else column.cast(pa.float64()))
     if types.is_decimal(kind):
         return _rounded(column.cast(pa.float64())) if kind.scale else _whole(column)
+    if types.is_uint64(kind):
+        return _whole(column.cast(_HUGE))
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
         return _list(column)
     if types.is_time(kind) or types.is_duration(kind):
@@ -107,10 +111,13 @@ def _rounded(column: pa.Array) -> pa.Array:
 
 
 def _whole(column: pa.Array) -> pa.Array:
-    try:
-        return column.cast(pa.int64())
-    except pa.ArrowInvalid:
-        return column.cast(pa.string())
+    """Return whole numbers as longs, and what is beyond them by its bits, whatever else is in its batch."""
+    huge = filled(column.cast(_HUGE), 0)
+    halves = np.frombuffer(huge.buffers()[1], np.uint64).reshape(-1, 2)[huge.offset :][: len(huge)]
+    low, high = halves[:, 0], halves[:, 1]
+    is_long = high.view(np.int64) == low.view(np.int64) >> 63
+    mask = numpy_of(column.is_null()) if column.null_count else None
+    return pa.array(np.where(is_long, low, mix(low ^ mix(high))).view(np.int64), mask=mask)
 
 
 def _list(column: pa.Array) -> pa.Array:
@@ -122,4 +129,18 @@ def _list(column: pa.Array) -> pa.Array:
 
 
 def _texts(column: pa.Array) -> pa.Array:
-    return pa.array([None if one is None else repr(one) for one in column.to_pylist()], pa.string())
+    return pa.array(
+        [None if one is None else repr(_plain(one)) for one in column.to_pylist()], pa.string()
+    )
+
+
+def _plain(value: object) -> object:
+    """Return a value of Python with its numbers with a fraction to as many digits as they count."""
+    match value:
+        case float():
+            return f"{value:.{FLOAT_DIGITS - 1}e}"
+        case dict():
+            return {name: _plain(one) for name, one in value.items()}
+        case list() | tuple():
+            return [_plain(one) for one in value]
+    return value
