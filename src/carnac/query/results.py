@@ -306,7 +306,7 @@ def is_huge(kind: pa.DataType) -> bool:
 
 
 def as_longs(name: str, values: pa.Array) -> pa.Array:
-    """Return whole numbers of 128 bits as longs.
+    """Return whole numbers of up to 128 bits as longs.
 
     Raises:
         Invalid: One of them does not fit.

@@ -392,6 +392,14 @@ def test_what_the_driver_of_jdbc_needs_told(server: Server) -> None:
         info = info_of(client, "CommandStatementQuery", query="SELECT __time FROM events LIMIT 1")
         rows = client.do_get(info.endpoints[0].ticket).read_all()
         assert rows.column(0)[0].as_py() == HOURS[0].replace(tzinfo=None)
+        unsigned = "SELECT 255::UTINYINT AS b, [65535::USMALLINT] AS s, 4294967295::UINTEGER AS i"
+        info = info_of(client, "CommandStatementQuery", query=unsigned)
+        rows = client.do_get(info.endpoints[0].ticket).read_all()
+        assert rows.to_pylist() == [{"b": 255, "s": [65535], "i": 4294967295}]
+        assert rows.schema.types == [pa.int16(), pa.list_(pa.int32()), pa.int64()]
+        info = info_of(client, "CommandStatementQuery", query="SELECT ~0::UBIGINT AS n")
+        with pytest.raises(fl.FlightServerError, match="beyond 64 bits; select it as text"):
+            client.do_get(info.endpoints[0].ticket).read_all()
         info = info_of(client, "CommandGetTables", include_schema=True, table_types=["TABLE"])
         [schema] = client.do_get(info.endpoints[0].ticket).read_all().column("table_schema")
         assert pa.ipc.read_schema(schema.as_buffer()).field("__time").type == pa.timestamp("us")

@@ -15,16 +15,17 @@ BATCH_BYTES = 2 << 20
 """About the size of a batch: ADBC takes messages of 16 MiB by default, others of 4."""
 
 
-def plain_schema(schema: pa.Schema, names: Sequence[str], *, zones: bool) -> pa.Schema:
+def plain_schema(schema: pa.Schema, names: Sequence[str], *, is_jdbc: bool) -> pa.Schema:
     """Return what is sent in place of a schema: whole numbers of 128 bits are longs, dictionaries are their values.
 
     Args:
-        zones: Whether instants have the zone that they have; else they are times of UTC without one.
+        is_jdbc: Whether it is for the JDBC driver, which has no object for instants with a zone, and takes numbers
+            without a sign for ones with a sign.
     """
     import pyarrow as pa
 
     return pa.schema(
-        [(name, _plain(kind, zones)) for name, kind in zip(names, schema.types, strict=True)]
+        [(name, _plain(kind, is_jdbc)) for name, kind in zip(names, schema.types, strict=True)]
     )
 
 
@@ -48,14 +49,21 @@ def sent(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Re
             yield whole.slice(start, size)
 
 
-def _plain(kind: pa.DataType, zones: bool) -> pa.DataType:
+def _plain(kind: pa.DataType, is_jdbc: bool) -> pa.DataType:
     import pyarrow as pa
 
     if is_huge(kind):
         return pa.int64()
     if pa.types.is_dictionary(kind):
-        return _plain(kind.value_type, zones)
-    return kind if zones or not pa.types.is_timestamp(kind) else pa.timestamp(kind.unit)
+        return _plain(kind.value_type, is_jdbc)
+    if not is_jdbc:
+        return kind
+    if pa.types.is_list(kind):
+        return pa.list_(_plain(kind.value_type, is_jdbc))
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp(kind.unit)
+    wider = {pa.uint8(): pa.int16(), pa.uint16(): pa.int32(), pa.uint32(): pa.int64()}
+    return pa.int64() if pa.types.is_uint64(kind) else wider.get(kind, kind)
 
 
 def _cast(field: pa.Field, values: pa.Array) -> pa.Array:
@@ -63,7 +71,7 @@ def _cast(field: pa.Field, values: pa.Array) -> pa.Array:
 
     if values.type == field.type:
         return values
-    if is_huge(values.type) and field.type == pa.int64():
+    if field.type == pa.int64() and (is_huge(values.type) or pa.types.is_uint64(values.type)):
         return as_longs(field.name, values)
     try:
         return values.cast(field.type)

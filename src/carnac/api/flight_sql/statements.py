@@ -254,7 +254,7 @@ class Statements:
             return pa.schema([(name, pa.string()) for name in said]), None
         rows, revision = self._described.find(replace(asked, parameters=values))
         names = names_of(rows.names, asked.sql, outline(asked.sql))
-        return plain_schema(rows, names, zones=not asker.is_jdbc), revision
+        return plain_schema(rows, names, is_jdbc=asker.is_jdbc), revision
 
 
 def _pinned(statement: Statement, revision: int | None) -> int | None:
