@@ -123,3 +123,27 @@ def test_nothing_by_zero_is_nothing(door: InProcessClient) -> None:
     post = {"type": "arithmetic", "name": "p", "fn": "/", "fields": fields}
     rows = ask(door, "groupBy", dimensions=["s"], postAggregations=[post])
     assert [row["event"]["p"] for row in rows] == [None, 0, 0, 0, 0]
+
+
+def test_a_top_n_has_no_values_in_empty_buckets(door: InProcessClient) -> None:
+    few = {"filter": {"type": "selector", "dimension": "carrier", "value": "UA"}}
+    day: dict[str, Any] = {
+        "dataSource": "flights",
+        "intervals": "2013-01-01/P1D",
+        "granularity": "hour",
+    }
+    day["aggregations"] = [{"type": "count", "name": "n"}]
+    top = {**day, "dimension": "carrier", "metric": "n", "threshold": 1}
+    counts = [row["result"]["n"] for row in ask(door, "timeseries", **day, **few)]
+    found = ask(door, "topN", **top, **few)
+    assert [row["result"] for row in found] == [
+        [{"carrier": "UA", "n": one}] if one else [] for one in counts
+    ]
+    assert 0 in counts
+    assert len({row["timestamp"] for row in found}) == len(counts)
+    skips = {"context": {"skipEmptyBuckets": True}}
+    assert [row for row in found if row["result"]] == ask(door, "topN", **top, **few, **skips)
+    nothing = {"filter": {"type": "false"}}
+    assert {str(row["result"]) for row in ask(door, "topN", **top, **nothing)} == {"[]"}
+    inner = {"type": "query", "query": {"queryType": "topN", **top, **nothing}}
+    assert ask(door, "scan", dataSource=inner) == []

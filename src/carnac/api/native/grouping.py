@@ -41,7 +41,7 @@ from carnac.specs.druid.blocks import (
 )
 
 BUCKETS_MAX = 500_000
-"""Buckets of a timeseries, those without rows included."""
+"""Buckets of an answer, those without rows included."""
 SUBTOTALS_MAX = 100
 _DESCENDING = ("descending", "desc")
 _LIMITS = ("default", "NoopLimitSpec")
@@ -278,7 +278,7 @@ def _starts(query: Query, spans: Iterable[tuple[int, int]]) -> list[int]:
     for span in interval_set(Interval(start, end) for start, end in set(spans)).intervals:
         if span.duration_ms // query.granularity.nominal_ms + len(found) > BUCKETS_MAX:
             raise Invalid(
-                f"the timeseries has more than {BUCKETS_MAX:,} buckets; ask for a coarser granularity, a shorter "
+                f"the answer has more than {BUCKETS_MAX:,} buckets; ask for a coarser granularity, a shorter "
                 "interval, or skipEmptyBuckets in the context"
             )
         for bucket in query.granularity.buckets(span, limit=2 * BUCKETS_MAX):
@@ -304,6 +304,8 @@ def plan_topn(query: Query) -> Plan:
         having = f"({f' {operator} '.join(keys)})"
     sql = groups.sql(having=having)
     spans = query.spans()
+    is_sparse = not query.has_buckets or query.is_inner or query.flag("skipEmptyBuckets")
+    starts = [] if is_sparse else _starts(query, spans)
     if query.has_buckets:
         rank = f"row_number() OVER (PARTITION BY c0 ORDER BY {order})"
         said = ", ".join(one.alias for one in groups.columns)
@@ -313,11 +315,10 @@ def plan_topn(query: Query) -> Plan:
 
     def items(rows: Rows, _ask: Ask) -> Iterator[object]:
         if query.has_buckets:
-            for start, group in runs(rows):
-                yield {
-                    "timestamp": query.time_text(start),
-                    "result": [groups.record(row) for row in group],
-                }
+            found = dict(runs(rows))
+            for start in sorted({*starts, *found}):
+                every = [groups.record(row) for row in found.get(start, ())]
+                yield {"timestamp": query.time_text(start), "result": every}
             return
         every = [groups.record(row) for piece in rows for row in piece]
         if spans or every:
