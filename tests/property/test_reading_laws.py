@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import math
 from typing import Any
 
 import pyarrow as pa
@@ -15,10 +14,9 @@ from hypothesis import strategies as st
 
 from carnac.rows.normalise.coerce import SeveralValues
 from carnac.rows.normalise.projection import LOADED, RAW, REASON, prepare
-from carnac.rows.read.inputs import InputFile
 from carnac.rows.read.json import JsonPlan
 from carnac.rows.read.reading import load_rows_from_arrow
-from carnac.specs.ingest.inputs import CsvFormat, JsonFormat
+from carnac.specs.ingest.inputs import CsvFormat
 from tests.unit.rows.loading import STAMP, Loaded, connection, load_bytes, look, shape
 
 LONGS = st.integers(min_value=-(2**63), max_value=2**63 - 1)
@@ -252,26 +250,3 @@ def test_every_row_of_csv_is_a_row_or_rejected(pieces: list[bytes], newline: byt
     for line, offset, *_ in found.rejected:
         assert offset is not None
         assert line == data[:offset].count(b"\n") + 1
-
-
-@given(
-    st.lists(st.integers(min_value=0, max_value=60), min_size=1, max_size=30),
-    st.lists(st.floats(min_value=0, max_value=1), max_size=4),
-    st.booleans(),
-)
-def test_ranges_of_a_file_have_all_its_lines_once(
-    tmp_path_factory: Any, sizes: list[int], cuts: list[float], ends_with_newline: bool
-) -> None:
-    lines = [json.dumps({"t": index, "s": "x" * size}) for index, size in enumerate(sizes)]
-    data = ("\n".join(lines) + "\n" * ends_with_newline).encode()
-    path = tmp_path_factory.getbasetemp() / "ranges.jsonl"
-    path.write_bytes(data)
-    edges = sorted({0, *(math.floor(cut * len(data)) for cut in cuts)})
-    found: list[int] = []
-    from tests.unit.rows.loading import load_files
-
-    for start, end in zip(edges, [*edges[1:], None], strict=True):
-        piece = InputFile(url=str(path), size_bytes=len(data), start_byte=start, end_byte=end)
-        one = load_files([piece], shape({"s": "string"}), file_format=JsonFormat())
-        found += one.column("__time")
-    assert sorted(found) == list(range(len(sizes)))

@@ -6,7 +6,8 @@ import heapq
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from carnac.rows.read.inputs import InputFile, split_files
+from carnac.rows.read.inputs import InputFile
+from carnac.rows.read.ranges import split_files
 from carnac.specs.ingest.inputs import InputFormat
 
 T = TypeVar("T")
@@ -18,7 +19,7 @@ MAX_ROWS_PER_BIN = 5_000_000
 MAX_BYTES_PER_BIN = 256 << 20
 """Nor beyond this, where items are files."""
 MAX_RANGE_BYTES = 256 << 20
-"""Large files of lines are read in ranges of at most this."""
+"""Large files of lines and of CSV are read in ranges of at most this."""
 RANGES_PER_CORE = 3
 """… and of at least so many, so that no core waits long for another."""
 FILE_BINS_PER_CORE = 16

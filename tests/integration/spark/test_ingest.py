@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from carnac.clock import MarkedIds, SystemClock
@@ -356,3 +357,30 @@ def test_spark_is_found_from_another_thread(
     assert session.range(3).count() == 3
     other.close()
     assert spark_holder.session().range(2).count() == 2
+
+
+@pytest.mark.parametrize("plan", ["", "upper(d)"])
+def test_a_large_file_of_csv_is_read_by_several_tasks(
+    pipeline: SparkPipeline, make_spec: MakeSpec, deep_storage: Path, tmp_path: Path, plan: str
+) -> None:
+    """Rows over several lines, and rows that are none, are told with their lines as if one task had read them."""
+    path = tmp_path / "a.csv"
+    rows = [f'2024-01-0{1 + n % 3},"{n:07}\n{"x" * 150}",{n}\n' for n in range(30_000)]
+    rows[20_000] = "2024-01-01,too,many,fields\n"
+    path.write_text("t,d,n\n" + "".join(rows))
+    transforms = [{"name": "d", "expression": plan}] if plan else []
+    spec = make_spec(
+        input={"type": "files", "paths": [str(path)]}, transformSpec={"transforms": transforms}
+    )
+    told: list[JobProgress] = []
+    result = pipeline.run_ingest(spec, DAY, on_progress=told.append)
+    assert any(one.phase.startswith("read") and one.total > 1 for one in told)
+    letter = "X" if plan else "x"
+    assert rows_of(deep_storage, result.segments, "d", "n") == Counter(
+        (f"{n:07}\n{letter * 150}", n) for n in range(30_000) if n != 20_000
+    )
+    assert (result.report.rows_read, result.report.rejected.count) == (30_000, 1)
+    quarantine = pq.read_table(deep_storage / str(result.report.rejected.path)).to_pylist()
+    assert [(one["line"], one["reason"]) for one in quarantine] == [
+        (40_002, "wrong number of fields")
+    ]

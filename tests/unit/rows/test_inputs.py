@@ -10,13 +10,12 @@ import pytest
 
 from carnac.errors import CarnacError, Invalid, NotFound, Unavailable
 from carnac.rows.read.inputs import (
-    MIN_SPLIT_BYTES,
     InputFile,
     ResolvedInput,
     local_file,
     resolve_input,
-    split_files,
 )
+from carnac.rows.read.ranges import MIN_SPLIT_BYTES, split_files
 from carnac.specs.ingest.inputs import CsvFormat, FilesInput, InlineInput, JsonFormat, ParquetFormat
 
 

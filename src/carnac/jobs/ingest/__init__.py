@@ -3,7 +3,7 @@
 How does a row get from a CSV into a segment?
 
 1. `readers` finds the files and shares them out among tasks of Spark: one large file, or several small ones, for each
-   task. Large files of JSON lines that are not compressed are cut into ranges; any other file is read by one task.
+   task. Large files of JSON lines and CSV that are not compressed are cut into ranges (`carnac.rows.read.ranges`).
 2. Pass 1 (`read_pass`): the task reads records (`carnac.rows.read`), converts the fields to the types of the spec
    (`carnac.rows.normalise`), combines rows already where a rollup gains by it, and writes them into one part file for
    each time chunk (`carnac.rows.parts`). A row that cannot be read goes to quarantine with its reason. Rows of

@@ -87,7 +87,15 @@ class CsvReader:
     """Takes the rows of one file apart."""
 
     def __init__(
-        self, stream: Any, name: str, file_format: CsvFormat | TsvFormat, header: Header
+        self,
+        stream: Any,
+        name: str,
+        file_format: CsvFormat | TsvFormat,
+        header: Header,
+        *,
+        start_offset: int = 0,
+        start_line: int = 1,
+        end_offset: int | None = None,
     ) -> None:
         self._format = file_format
         self._name = name
@@ -97,6 +105,9 @@ class CsvReader:
             name=name,
             cut=Quotes(file_format.delimiter).cut,
             malformed_reason=REASON_QUOTES,
+            start_offset=start_offset,
+            end_offset=end_offset,
+            line=start_line,
         )
         self.skipped = 0
 
@@ -112,17 +123,13 @@ class CsvReader:
                 yield from self._parse(records)
 
     def _without_header(self, records: Records) -> Records:
-        header = self.header
-        while not header.is_done and len(records.ends):
-            if any(
-                (reject.byte_offset or 0) < records.offsets[0] for reject in self.records.rejects
-            ):
-                raise Invalid(f"the header of {self._name} cannot be read", url=self._name)
-            first = records.data[: int(records.ends[0])]
-            records = _drop_first(records)
-            self.skipped += 1
-            header.take(first)
-        return records
+        if self.header.is_done or not len(records.ends):
+            return records
+        if any((reject.byte_offset or 0) < records.offsets[0] for reject in self.records.rejects):
+            raise Invalid(f"the header of {self._name} cannot be read", url=self._name)
+        rows = self.header.take_from(records)
+        self.skipped += len(records.ends) - len(rows.ends)
+        return rows
 
     def _without_blank(self, records: Records) -> Records:
         import numpy as np
@@ -192,14 +199,20 @@ class CsvReader:
 
 
 class Header:
-    """Names of the columns: given, or in the first row after those that are skipped."""
+    """Names of the columns: given, or in the first row after those that are skipped.
 
-    def __init__(self, name: str, file_format: CsvFormat | TsvFormat) -> None:
+    Args:
+        columns: The names, where the rows that follow come after the header; empty: they come with it.
+    """
+
+    def __init__(
+        self, name: str, file_format: CsvFormat | TsvFormat, columns: tuple[str, ...] = ()
+    ) -> None:
         self._name = name
         self._delimiter = file_format.delimiter
-        self._to_skip = file_format.skip_header_rows
-        self._find = file_format.header
-        self._columns: tuple[str, ...] | None = None if self._find else file_format.columns
+        self._to_skip = 0 if columns else file_format.skip_header_rows
+        self._find = file_format.header and not columns
+        self._columns = None if self._find else columns or file_format.columns
         self._expected = () if self._find else _header_behind(file_format.columns)
 
     @property
@@ -216,6 +229,18 @@ class Header:
     def column_names(self) -> list[str]:
         """Names for Arrow, by position."""
         return [f"c{index}" for index in range(len(self.columns))]
+
+    def take_from(self, records: Records) -> Records:
+        """Take rows from the start of the file until the names are known; return those that follow.
+
+        Raises:
+            Invalid: As `take`.
+        """
+        while not self.is_done and len(records.ends):
+            first = records.data[: int(records.ends[0])]
+            records = _drop_first(records)
+            self.take(first)
+        return records
 
     def take(self, row: bytes) -> None:
         """Take a row from the start of the file; blank ones are passed over.

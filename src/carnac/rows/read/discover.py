@@ -26,10 +26,10 @@ from carnac.core.texts import check_keepable
 from carnac.rows.normalise.projection import FILE, OFFSET, RAW
 from carnac.rows.normalise.shape import is_reserved
 from carnac.rows.read.columnar import describe, locate, orc_batches, parquet_source
-from carnac.rows.read.csv import CsvReader, Header
+from carnac.rows.read.csv import Header
 from carnac.rows.read.inputs import InputFile, local_file
 from carnac.rows.read.paths import FieldPaths, engine_look, engine_place, engine_values, field_paths
-from carnac.rows.read.sources import BATCH, open_bytes, open_lines
+from carnac.rows.read.sources import BATCH, csv_reader, open_bytes, open_lines
 from carnac.specs.ingest.inputs import CsvFormat, JsonFormat, OrcFormat, ParquetFormat, TsvFormat
 from carnac.specs.ingest.json_paths import EVERY, Step
 
@@ -254,11 +254,12 @@ def _element_kinds(
 
 
 def _in_csv(file: InputFile, scratch_dir: str, file_format: CsvFormat | TsvFormat) -> SeenFields:
-    header = Header(file.url, file_format)
-    if file.messages is not None:
-        return SeenFields({name: frozenset({"text"}) for name in header.columns})
-    with open_bytes(file, scratch_dir) as (stream, _):
-        next(CsvReader(stream, file.url, file_format, header).tables(), None)
+    header = Header(file.url, file_format, file.columns)
+    if file.messages is None and not header.is_done:
+        with open_bytes(file, scratch_dir) as (stream, offset):
+            reader = csv_reader(stream, offset, file, file_format)
+            next(reader.tables(), None)
+            header = reader.header
     return SeenFields({name: frozenset({"text"}) for name in header.columns})
 
 

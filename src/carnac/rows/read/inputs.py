@@ -8,7 +8,7 @@ import shutil
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fnmatch import fnmatch, fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from carnac.core.texts import first_line
 from carnac.errors import Invalid, NotFound, Unavailable
 from carnac.ports.temporary import make_private
-from carnac.rows.read.arrays import HEAD_BYTES, begins_array
+from carnac.rows.read.arrays import HEAD_BYTES
 from carnac.rows.read.roots import GLOB, InputRoots, local_path
 from carnac.specs.ingest.inputs import (
     UNSUPPORTED_COMPRESSIONS,
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 Compression = Literal["gzip", "zstd"]
 
 INLINE_URL = "inline:"
-MIN_SPLIT_BYTES = 1 << 20
-"""Files are never cut into smaller pieces than this."""
 MAX_FILES = 1_000_000
 """More files than this in one job are a mistake in a glob."""
 
@@ -46,14 +44,16 @@ _WEB = re.compile(r"(https?|ftp)://", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InputFile:
-    """A file to read, or a range of its lines. Picklable.
+    """A file to read, or a range of its records. Picklable.
 
     Attributes:
         url: Absolute path, or URL that fsspec opens; `inline:` for text of the spec.
         size_bytes: As it is stored.
         compression: None if the bytes are read as they are.
-        start_byte: Lines that start before it belong to another range.
-        end_byte: Lines that start at it or after it belong to another range; None: up to the end.
+        start_byte: Records that start before it belong to another range.
+        end_byte: Records that start at it or after it belong to another range; None: up to the end.
+        start_line: Number of the line at `start_byte`; None: it is not known.
+        columns: Names of the columns of CSV, of a range without the header of its file.
         data: The bytes, for `inline:`.
         messages: A part of a stream, which is no file.
     """
@@ -63,6 +63,8 @@ class InputFile:
     compression: Compression | None = None
     start_byte: int = 0
     end_byte: int | None = None
+    start_line: int | None = 1
+    columns: tuple[str, ...] = ()
     data: bytes | None = None
     messages: MessageSource | None = None
 
@@ -118,46 +120,17 @@ def resolve_input(source: InputSource) -> ResolvedInput:
     return ResolvedInput(files=files, format=source.format or _common_format(files))
 
 
-def split_files(
-    files: Sequence[InputFile], file_format: InputFormat, *, max_bytes: int
-) -> tuple[InputFile, ...]:
-    """Cut large uncompressed files of JSON lines into ranges of about `max_bytes`; leave all others whole.
-
-    Rows of a range have a byte offset but no line number. An array stays whole.
-    """
-    size = max(max_bytes, MIN_SPLIT_BYTES)
-    pieces: list[InputFile] = []
-    for file in files:
-        if (
-            file_format.type != "json"
-            or file.compression is not None
-            or file.data is not None
-            or file.messages is not None
-            or file.size_bytes < 2 * size
-            or _is_array(file)
-        ):
-            pieces.append(file)
-            continue
-        count = -(-file.size_bytes // size)
-        edges = [file.size_bytes * index // count for index in range(count)]
-        ends: list[int | None] = [*edges[1:], None]
-        pieces += [
-            replace(file, start_byte=start, end_byte=end)
-            for start, end in zip(edges, ends, strict=True)
-        ]
-    return tuple(pieces)
-
-
-def _is_array(file: InputFile) -> bool:
+def head_of(file: InputFile) -> bytes:
+    """Return the first bytes of a file that is not compressed; none if it cannot be read, as its reader will tell."""
     path = local_path(file.url)
     try:
         if path is not None:
             with path.open("rb") as stream:
-                return begins_array(stream.read(HEAD_BYTES))
+                return stream.read(HEAD_BYTES)
         system, name = _filesystem(file.url)
-        return begins_array(bytes(system.read_block(name, 0, HEAD_BYTES)))
+        return bytes(system.read_block(name, 0, HEAD_BYTES))
     except OSError:
-        return False  # its reader fails with a message
+        return b""
 
 
 @contextmanager

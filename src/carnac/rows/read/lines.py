@@ -134,8 +134,9 @@ class RecordReader:
     Attributes:
         name: The file, for errors.
         cut: Decides which line breaks end a record; None: all.
-        knows_lines: Whether `stream` starts at the first line of the file.
+        knows_lines: Whether the number of the first line is known.
         end_offset: Records that start there or later are left.
+        line: Number of the line that comes next.
         count: Records seen so far, the rejected ones included.
         rejects: Records that are no text, or too long.
     """
@@ -147,9 +148,9 @@ class RecordReader:
     knows_lines: bool = True
     start_offset: int = 0
     end_offset: int | None = None
+    line: int = 1
     count: int = 0
     rejects: list[Reject] = field(default_factory=list)
-    _line: int = 1
 
     def __iter__(self) -> Iterator[Records]:
         """Yield the records that are text.
@@ -200,7 +201,7 @@ class RecordReader:
             return 0, []
         ends = breaks[chosen] + 1
         starts = np.concatenate(([0], ends[:-1]))
-        lines = np.concatenate(([0], chosen[:-1] + 1)) + self._line
+        lines = np.concatenate(([0], chosen[:-1] + 1)) + self.line
         if self.end_offset is not None and offset + int(starts[-1]) >= self.end_offset:
             keep = int(np.searchsorted(starts + offset, self.end_offset))
             ends, starts, lines = ends[:keep], starts[:keep], lines[:keep]
@@ -208,7 +209,7 @@ class RecordReader:
             if keep == 0:
                 return len(data), []
         used = int(ends[-1])
-        self._line += int(chosen[-1]) + 1
+        self.line += int(chosen[-1]) + 1
         self.count += len(ends)
         records = Records(data[:used], ends, lines, starts + offset)
         if cut is not None and cut.malformed is not None:
@@ -228,11 +229,11 @@ class RecordReader:
     def _skip_long(self, carry: bytes, offset: int) -> tuple[bytes, int]:
         """Reject the record that `carry` starts with; return what follows it, and where."""
         self.count += 1
-        self._reject(self._line, offset, carry[:MAX_RAW_BYTES], REASON_TOO_LONG)
+        self._reject(self.line, offset, carry[:MAX_RAW_BYTES], REASON_TOO_LONG)
         while True:
             at = carry.find(b"\n")
             if at >= 0:
-                self._line += 1
+                self.line += 1
                 return carry[at + 1 :], offset + at + 1
             offset += len(carry)
             carry = self._read()

@@ -173,9 +173,9 @@ class CsvFiles:
             if file.messages is not None:
                 yield from self._of_messages(index, file, file_format)
                 continue
-            header = Header(file.url, file_format)
-            with open_bytes(file, scratch_dir) as (stream, _):
-                reader = CsvReader(stream, file.url, file_format, header)
+            with open_bytes(file, scratch_dir) as (stream, offset):
+                reader = csv_reader(stream, offset, file, file_format)
+                header = reader.header
                 tables = reader.tables()
                 first = next(tables, None)
                 if self._timestamp.column not in header.columns:
@@ -203,6 +203,21 @@ class CsvFiles:
         yield header.columns, (csv_batch(*one, file=index) for one in tables)
         self.count += reader.records.count - reader.skipped + len(lines.rejects)
         self.rejects += [(index, one) for one in lines.all_rejects(reader.records.rejects)]
+
+
+def csv_reader(
+    stream: Any, offset: int, file: InputFile, file_format: CsvFormat | TsvFormat
+) -> CsvReader:
+    """Return the reader of what `open_bytes` gives."""
+    return CsvReader(
+        stream,
+        file.url,
+        file_format,
+        Header(file.url, file_format, file.columns),
+        start_offset=offset,
+        start_line=file.start_line or 1,
+        end_offset=file.end_byte,
+    )
 
 
 class Counted:
