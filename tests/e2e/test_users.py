@@ -55,7 +55,7 @@ def test_a_user_is_limited_to_datasources_and_no_more(run: Run, typed: io.String
     assert "give --may read, or --datasource '*'" in refused
     changed = run("users", "set", "bo", "--may", "write", "--datasource", "*").out
     assert changed.startswith("user bo may write, with the password as it was")
-    assert "is limited to" in one_sentence(run("users", "set", "bo", "--datasource", "a", code=2))
+    assert "a' alone: tasks" in one_sentence(run("users", "set", "bo", "--datasource", "a", code=2))
     assert "all" in run("users").out
     assert typed.readline()
 

@@ -62,11 +62,13 @@ def test_the_package_itself_loads_nothing_heavy(module: str) -> None:
     assert loaded_by(module) & HEAVY == set()
 
 
+@pytest.mark.slow
 def test_the_format_costs_a_session_nothing_that_does_not_want_it() -> None:
     more = loaded_by("pyspark_carnac") - loaded_by("pyspark.sql.datasource")
     assert more == {"carnac", "pyspark_carnac"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "module",
     [
@@ -84,11 +86,13 @@ def test_reading_and_metadata_never_load_spark(module: str) -> None:
     assert loaded_by(module) & JVM == set()
 
 
+@pytest.mark.slow
 def test_commands_load_no_http_before_they_need_it() -> None:
     assert loaded_by("carnac.cli.commands", then="carnac.cli.commands.load()") & HTTP == set()
     assert loaded_by("carnac.bootstrap.tasks") & HTTP == set()
 
 
+@pytest.mark.slow
 def test_a_cold_query_loads_only_what_it_needs(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "carnac", "--store", str(tmp_path), "init"]
     subprocess.run(command, capture_output=True, check=True, cwd=ROOT)

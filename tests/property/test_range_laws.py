@@ -92,12 +92,12 @@ def test_ranges_of_csv_have_all_its_rows_once(
 
 @pytest.mark.parametrize("quoted", ["plain {}", '"said ""{}"", twice"', '"over\n{}\nlines"'])
 def test_a_large_file_of_csv_is_cut_where_rows_begin(tmp_path: Path, quoted: str) -> None:
-    rows = [f"2024-01-01,{quoted.format(index)},{index}\n" for index in range(200_000)]
+    rows = [f"2024-01-01,{quoted.format(index)},{index}\n" for index in range(100_000)]
     path = tmp_path / "a.csv"
     path.write_text("t,s,u\n" + "".join(rows))
     file = InputFile(url=str(path), size_bytes=path.stat().st_size)
     pieces = ranges.split_files([file], CsvFormat(header=True), max_bytes=ranges.MIN_SPLIT_BYTES)
-    assert len(pieces) >= 4
+    assert len(pieces) >= 3
     data = path.read_bytes()
     for piece in pieces[1:]:
         assert data[piece.start_byte :].startswith(b"2024-01-01,")
@@ -106,7 +106,7 @@ def test_a_large_file_of_csv_is_cut_where_rows_begin(tmp_path: Path, quoted: str
 
 
 def test_what_stays_whole(tmp_path: Path) -> None:
-    size = 9 * ranges.MIN_SPLIT_BYTES
+    size = 2 * ranges.MIN_SPLIT_BYTES
     named = CsvFormat(header=True)
     remote = InputFile(url="s3://a/b.csv", size_bytes=size)
     gone = InputFile(url=str(tmp_path / "gone.csv"), size_bytes=size)

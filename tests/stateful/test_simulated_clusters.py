@@ -18,7 +18,7 @@ from scripts.bugs import BUGS, run_with
 from scripts.planted_bugs import first_seeds
 from tests.nightly import IS_FAST, IS_NIGHTLY
 
-SEEDS = 10_000 if IS_NIGHTLY else 8 if IS_FAST else 200
+SEEDS = 10_000 if IS_NIGHTLY else 4 if IS_FAST else 200
 GROUPS = 4
 STEPS = 6
 FEW_STEPS = 3

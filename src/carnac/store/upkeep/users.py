@@ -120,8 +120,8 @@ def check_user_name(name: str) -> str:
 def _check_limits(user: User) -> None:
     if user.permission > Permission.READ and not user.datasources.match_all:
         raise Invalid(
-            f"user {user.name} would {user.permission.word} and is limited to {short(str(user.datasources))}: tasks "
-            "read files and datasources whoever submits them; give --may read, or --datasource '*'",
+            f"user {user.name} may not {user.permission.word} with {short(str(user.datasources))} alone: tasks read "
+            "files and datasources whoever submits them; give --may read, or --datasource '*'",
             user=user.name,
         )
 
