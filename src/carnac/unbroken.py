@@ -14,8 +14,8 @@ from __future__ import annotations
 import _signal  # type: ignore[import-not-found]
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from types import FrameType
 
 Handler = Callable[[int, FrameType | None], object]
@@ -98,6 +98,16 @@ class _Unbroken(SignalHolder):
 
     _is_raised = False
 
+    def __enter__(self) -> Callable[[], None]:
+        global _current  # noqa: PLW0603 - there is one main thread
+        _current = self
+        return self.begin
+
+    def __exit__(self, *_: object) -> None:
+        global _current  # noqa: PLW0603
+        _current = None
+        self.release()
+
     def release(self) -> None:
         """Put the handlers back, and call the one of the signal that arrived, unless that of another was called."""
         if self._is_raised:
@@ -113,25 +123,14 @@ _current: _Unbroken | None = None
 """The block of the main thread."""
 
 
-@contextmanager
-def unbroken() -> Iterator[Callable[[], None]]:
-    """Yield the function to call when the block must not be broken off any more; an inner block yields the same one.
+def unbroken() -> AbstractContextManager[Callable[[], None]]:
+    """Return a block, with the function to call when it must not be broken off any more: of an inner one, the same.
 
     The exception of a signal goes before any outcome of the block.
     """
-    global _current  # noqa: PLW0603 - there is one main thread
     if threading.current_thread() is not threading.main_thread():
-        yield _nothing
-        return
-    if _current is not None:
-        yield _current.begin
-        return
-    held = _current = _Unbroken()
-    try:
-        yield held.begin
-    finally:
-        _current = None
-        held.release()
+        return nullcontext(_nothing)
+    return _Unbroken() if _current is None else nullcontext(_current.begin)
 
 
 def _nothing() -> None:

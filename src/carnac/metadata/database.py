@@ -110,17 +110,26 @@ def translated(database: Database) -> Iterator[None]:
     """Raise what the driver raises inside as errors of the house."""
     try:
         yield
-    except CarnacError:
-        raise
     except Exception as error:
-        meant = (
-            unfit_value(error)
-            if isinstance(error, UnicodeEncodeError | OverflowError)
-            else database.translate(error)
-        )
-        if meant is None:
+        meant = meaning_of(database, error)
+        if meant is error:
             raise
         raise meant from error
+
+
+def meaning_of(database: Database, error: Exception) -> Exception:
+    """Return the error of the house that a driver's error causes; others are what they are."""
+    if isinstance(error, CarnacError):
+        return error
+    meant = (
+        unfit_value(error)
+        if isinstance(error, UnicodeEncodeError | OverflowError)
+        else database.translate(error)
+    )
+    if meant is None:
+        return error
+    meant.__cause__ = error
+    return meant
 
 
 def unfit_value(error: Exception) -> Invalid:

@@ -18,6 +18,8 @@ from carnac.metadata.sql.dialects import Statement
 Row: TypeAlias = tuple[Any, ...]
 Params: TypeAlias = Mapping[str, object]
 
+ABSENT: Row = ()
+"""Known not to be there."""
 MEMO_CHUNKS_MAX = 10_000
 """Maximum number of chunks that a transaction leaves to the next one."""
 SQLITE = "sqlite"
@@ -32,7 +34,9 @@ class Session:
 
     Attributes:
         writes: Number of writing calls. A job that failed without one has left nothing behind.
-        memo: Values that this transaction has read and may keep until its end.
+        memo: Values that this transaction has read, for it and for the next one, if nobody writes in between: the
+            newest revision, the last number of a lock, datasources, chunks.
+        looked_up: Rows of batches and leases that this transaction has looked up; `ABSENT`: there is none.
         memo_writes: Value of `writes` when `memo` was last in step with the database.
     """
 
@@ -47,14 +51,16 @@ class Session:
         self._on_statement = on_statement
         self.writes = 0
         self.memo: dict[object, Any] = {}
+        self.looked_up: dict[object, Row] = {}
         self.memo_writes = 0
         self._deferred: dict[int, tuple[Statement, list[Row]]] = {}
         self._merged: dict[int, tuple[Statement, dict[object, Row]]] = {}
 
     def recall(self) -> dict[object, Any]:
-        """Return `memo`, emptied if a writer has written that does not keep it in step."""
+        """Return `memo`; it is emptied, as is `looked_up`, if a writer has written that does not keep it in step."""
         if self.memo_writes != self.writes:
             self.memo.clear()
+            self.looked_up.clear()
             self.memo_writes = self.writes
         return self.memo
 
@@ -142,11 +148,10 @@ class Session:
                 self._send_rows(stated, [*by_key.values()])
 
     def _send_rows(self, stated: Statement, rows: Sequence[Row]) -> None:
-        names = stated.sqlite.names
+        text, names = stated.sqlite
         if self._by_name:
             self._send_many(stated, [dict(zip(names, row, strict=True)) for row in rows])
             return
-        text = stated.sqlite.text
         self._notify(text)
         if len(rows) == 1:
             self._connection.execute(text, rows[0])
@@ -166,16 +171,11 @@ class Session:
             cursor.executemany(text, map(_values_of(names), rows))
 
     def lasting(self) -> dict[object, Any]:
-        """Return what the next transaction may know, if nobody writes in between: head, datasources, chunks."""
+        """Return the memo of the next transaction."""
         memo = self.recall()
-        found: dict[object, Any] = {
-            key: value
-            for key, value in memo.items()
-            if key in {"newest", "chunks"} or (isinstance(key, tuple) and key[0] == "datasource")
-        }
         if len(memo.get("chunks", ())) > MEMO_CHUNKS_MAX:
-            del found["chunks"]
-        return found
+            del memo["chunks"]
+        return memo
 
     def array(self, values: Iterable[object]) -> object:
         """Return values as the parameter of an `IsIn`; raises Invalid for what the database would read as another."""

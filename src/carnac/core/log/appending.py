@@ -75,20 +75,20 @@ def plan_append(
 def _entries(view: PublishView, change: Change, first_id: int) -> tuple[Entry, ...] | None:
     if len(change.adds) > PLAIN_SEGMENTS_MAX:
         return None
-    counts: dict[Interval, int] = {}
+    places: dict[Interval, _ChunkAppend] = {}
     for segment in change.adds:
         home = segment.chunk
         if segment.datasource != change.datasource or not (
             home.start_ms <= segment.min_time_ms and segment.max_time_ms < home.end_ms
         ):
             return None
-        counts[home] = counts.get(home, 0) + 1
-    places: dict[Interval, _ChunkAppend] = {}
-    for home, count in counts.items():
-        found = view.chunks(change.datasource, home)
-        if len(found) != 1 or found[0].interval != home:
-            return None
-        places[home] = _ChunkAppend(found[0], count)
+        place = places.get(home)
+        if place is None:
+            found = view.chunks(change.datasource, home)
+            if len(found) != 1 or found[0].interval != home:
+                return None
+            place = places[home] = _ChunkAppend(found[0])
+        place.end += 1
     return tuple(
         [
             places[segment.chunk].add(segment, first_id | ordinal)
@@ -98,22 +98,28 @@ def _entries(view: PublishView, change: Change, first_id: int) -> tuple[Entry, .
 
 
 class _ChunkAppend:
-    """A live chunk to which one commit appends so many segments."""
+    """A live chunk to which one commit appends segments.
 
-    __slots__ = ("_chunk", "_group", "_next", "_version")
+    Attributes:
+        end: Greater than the partition id of the last of them.
+    """
 
-    def __init__(self, chunk: Chunk, count: int) -> None:
+    __slots__ = ("_chunk", "_group", "_next", "_version", "end")
+
+    def __init__(self, chunk: Chunk) -> None:
         self._chunk = chunk.interval
-        self._next = chunk.next_partition_id
-        self._group = IdRanges(((self._next, self._next + count - 1),))
+        self._next = self.end = chunk.next_partition_id
+        self._group = NO_IDS
         self._version = chunk.version
         if chunk.version.minor:
             self._version = SegmentVersion(chunk.version.major_ms, 0)
 
     def add(self, segment: Segment, entry_id: int) -> Entry:
-        """Return the entry of the next of them."""
+        """Return the entry of the next of them, once their end is known."""
         partition_id = self._next
         self._next += 1
+        if self._group is NO_IDS:
+            self._group = IdRanges(((partition_id, self.end - 1),))
         return Entry(
             entry_id=entry_id,
             segment_id=segment.segment_id,

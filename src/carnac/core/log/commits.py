@@ -16,7 +16,7 @@ from carnac.core.log.positions import check_offsets
 from carnac.core.segments.segment import Segment
 from carnac.core.showing import Shown
 from carnac.core.texts import KEY_MAX, MESSAGE_MAX, check_keepable, check_name, check_text
-from carnac.core.time.intervals import Interval, IntervalSet, time_text
+from carnac.core.time.intervals import EMPTY, Interval, IntervalSet, time_text
 from carnac.core.words import number_text
 
 
@@ -104,7 +104,7 @@ class Change:
     restores: tuple[Restore, ...] = ()
     takes_over: bool = False
     refolds: tuple[Interval, ...] = ()
-    covers: IntervalSet = field(default_factory=IntervalSet)
+    covers: IntervalSet = EMPTY
     segment_granularity: str = "day"
 
 
@@ -225,8 +225,12 @@ class Publication:
             CommitKind.APPEND,
             CommitKind.REPLACE,
         ):  # existing columns are rewritten under any name
-            new = (segment for change in self.changes for segment in change.adds)
-            for name in {column.name for segment in new for column in segment.columns}:
+            for name in {
+                column.name
+                for change in self.changes
+                for segment in change.adds
+                for column in segment.columns
+            }:
                 check_keepable(name, "the name of a column")
         check_offsets(self.offsets)
         check_offsets(self.after)
@@ -261,7 +265,7 @@ class DatasourceCommit:
     segments: tuple[Segment, ...] = ()
     adds: tuple[Entry, ...] = ()
     drops: tuple[Entry, ...] = ()
-    covers: IntervalSet = field(default_factory=IntervalSet)
+    covers: IntervalSet = EMPTY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from carnac.core.log.commits import Commit, CommitKind, DatasourceCommit
 from carnac.core.log.entries import Entry
 from carnac.core.segments.segment import Segment
-from carnac.core.time.intervals import IntervalSet
-
-EMPTY = IntervalSet()
+from carnac.core.time.intervals import EMPTY, IntervalSet
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

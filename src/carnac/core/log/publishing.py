@@ -44,10 +44,8 @@ from carnac.core.log.drafts import ChunkDrafts, Draft
 from carnac.core.log.entries import MAX_ADDS_PER_COMMIT, Entry
 from carnac.core.log.positions import require_writer
 from carnac.core.log.publish_view import PublishView
-from carnac.core.time.intervals import Interval, IntervalSet, interval_text
+from carnac.core.time.intervals import EMPTY, Interval, IntervalSet, interval_text
 from carnac.errors import Conflict, Corrupt, Invalid, Revoked
-
-EMPTY = IntervalSet()
 
 
 def plan_any(view: PublishView, publication: Publication, *, revision: int, at_ms: int) -> Commit:

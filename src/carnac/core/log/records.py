@@ -26,7 +26,7 @@ from carnac.core.segments.record_form import (
     write_scalar,
 )
 from carnac.core.segments.version import IdRanges, parse_id_ranges
-from carnac.core.time.intervals import Interval, IntervalSet, interval_set
+from carnac.core.time.intervals import EMPTY, Interval, IntervalSet, interval_set
 from carnac.errors import Invalid
 
 
@@ -80,7 +80,6 @@ _DETAILS = Decoder(_Details)
 _TEXTS = Decoder(dict[str, str])
 _IDS = Decoder(tuple[int, ...])
 _PIECES = Decoder(list[tuple[int, int]])
-_EMPTY = IntervalSet()
 _NO_DETAILS = dumps(_Details(record_format=RECORD_FORMAT))
 
 
@@ -182,7 +181,7 @@ def load_interval_set(text: str) -> IntervalSet:
     Raises:
         Corrupt: The text is damaged, or the set is not in normal form.
     """
-    return _EMPTY if text == "[]" else load("interval set", text, _PIECES, _interval_set)
+    return EMPTY if text == "[]" else load("interval set", text, _PIECES, _interval_set)
 
 
 def _interval_set(ends: list[tuple[int, int]]) -> IntervalSet:

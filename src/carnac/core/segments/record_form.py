@@ -35,8 +35,8 @@ class Record(
     @classmethod
     def of(cls, value: object, **others: object) -> Self:
         """Return the record of a value: its attributes of the same names, but for `others`."""
-        names = [name for name in cls.__struct_fields__ if name not in others]
-        return cls(**{name: getattr(value, name) for name in names}, **others)
+        names = cls.__struct_fields__
+        return cls(**{one: getattr(value, one) for one in names if one not in others}, **others)
 
     def to(self, kind: type[Built], **others: object) -> Built:
         """Return the value whose record this is; `others` are not as they stand here."""

@@ -285,6 +285,9 @@ class IntervalSet:
         return Interval(self.intervals[0].start_ms, self.intervals[-1].end_ms)
 
 
+EMPTY = IntervalSet()
+
+
 def interval_set(intervals: Iterable[Interval]) -> IntervalSet:
     """Return the set of the instants of all `intervals`, which may overlap, touch and come in any order."""
     merged: list[Interval] = []

@@ -7,11 +7,11 @@ SQLite's own waiting is a poll with growing pauses: under load one writer waits 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Self
 
 import apsw
 
@@ -51,17 +51,26 @@ EMPTYING_MS = 1_000
 """Time that writers wait while a reader keeps the log from being emptied: less than any lease."""
 
 
-@dataclass
 class SqliteWriting:
-    """A write transaction."""
+    """A write transaction; changes that are not committed at its end are rolled back."""
 
-    session: Session
-    require_checksums: Callable[[], None]
-    is_committed: bool = False
+    def __init__(self, connection: apsw.Connection, session: Session, path: Path) -> None:
+        self.session = session
+        self.is_committed = False
+        self._connection = connection
+        self._path = path
+
+    def __enter__(self) -> Self:
+        self.session.control("BEGIN IMMEDIATE")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
 
     def commit(self) -> None:
         """Make it durable."""
-        self.require_checksums()
+        require_checksums(self._connection, self._path)
         self.session.control("COMMIT")
         self.is_committed = True
 
@@ -142,9 +151,9 @@ class SqliteDatabase:
         with self._turn():
             connection = self._writer_connection(is_durable=is_durable)
             session = Session(connection, SQLITE, self._on_statement)
-            with self._transaction(connection, session) as writing:
+            with SqliteWriting(connection, session, self._path) as writing:
                 if connection.data_version() == self._known_at:
-                    session.memo.update(self._known)
+                    session.memo = self._known
                 self._known_at = None
                 yield writing
                 if writing.is_committed:
@@ -169,7 +178,7 @@ class SqliteDatabase:
             prepare_file(self._path)
             connection = self._writer_connection(is_durable=True)
             session = Session(connection, SQLITE)
-            with self._transaction(connection, session) as writing:
+            with SqliteWriting(connection, session, self._path) as writing:
                 yield session
                 writing.commit()
 
@@ -213,15 +222,3 @@ class SqliteDatabase:
             self._writer.execute(f"PRAGMA synchronous={'FULL' if is_durable else 'NORMAL'}")
             self._syncs = is_durable
         return self._writer
-
-    @contextmanager
-    def _transaction(
-        self, connection: apsw.Connection, session: Session
-    ) -> Iterator[SqliteWriting]:
-        """Open a write transaction; changes that are not committed at the end are rolled back."""
-        session.control("BEGIN IMMEDIATE")
-        try:
-            yield SqliteWriting(session, partial(require_checksums, connection, self._path))
-        finally:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")

@@ -52,7 +52,9 @@ def write_chunks(
             _write_key_frame(session, datasource_id, interval, revision)
             row = replace(row, changes=0)
         is_moved = (
-            before is None or before.live != row.live or before.top_major_ms != row.top_major_ms
+            before is None
+            or before.top_major_ms != row.top_major_ms
+            or (before.live is not row.live and before.live != row.live)
         )
         if is_moved:
             moved.append(row)

@@ -16,7 +16,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from carnac.errors import CarnacError, Unavailable
-from carnac.metadata.database import Database, translated
+from carnac.metadata.database import Database, meaning_of
 from carnac.metadata.session import Session
 from carnac.unbroken import LEDGER, unbroken
 
@@ -238,7 +238,7 @@ def _commit_group(database: Database, jobs: Sequence[Job], from_here: Callable[[
     is_committing = is_committed = False
     is_durable = any(job.is_durable for job in jobs)
     try:
-        with translated(database), database.write(is_durable=is_durable) as writing:
+        with database.write(is_durable=is_durable) as writing:
             from_here()
             _run_jobs(jobs, writing.session)
             if writing.session.writes:
@@ -246,7 +246,8 @@ def _commit_group(database: Database, jobs: Sequence[Job], from_here: Callable[[
                 is_committing = True
                 writing.commit()
         is_committed = is_committing  # not before the block ends: PostgreSQL answers what is in its pipeline by then
-    except BaseException as error:
+    except BaseException as raised:
+        error = meaning_of(database, raised) if isinstance(raised, Exception) else raised
         if len(jobs) == 1 or is_committing or not isinstance(error, Exception):
             for job in jobs:
                 job.error = _in_doubt(job, error) if is_committing else error
@@ -289,6 +290,9 @@ def _write_down(jobs: Sequence[Job], *, is_committed: bool) -> None:
 
 
 def _run_jobs(jobs: Sequence[Job], session: Session) -> None:
+    if len(jobs) == 1:
+        _run_job(jobs[0], session)
+        return
     publications = [job.publication for job in jobs if job.publication is not None]
     if len(publications) > 1:
         from carnac.metadata.publish.writer import look_ahead

@@ -32,14 +32,11 @@ from carnac.metadata.read.retention import (
     require_base,
     require_history,
 )
-from carnac.metadata.session import Row, Session
+from carnac.metadata.session import ABSENT, Row, Session
 from carnac.metadata.sql import pending_rows as pending_sql
 from carnac.metadata.sql import queries as q
 from carnac.metadata.sql import statements as s
 from carnac.ports import Head, LeaseKind, Published
-
-ABSENT: Row = ()
-"""Known not to be there."""
 
 
 def encode_segments(publication: Publication) -> Mapping[str, r.EncodedSegment]:
@@ -53,26 +50,27 @@ def encode_segments(publication: Publication) -> Mapping[str, r.EncodedSegment]:
 
 def look_ahead(session: Session, publications: Sequence[Publication]) -> None:
     """Read with two statements what `write_publication` would ask for each of them: batches and leases."""
-    memo = session.recall()
+    session.recall()
+    looked_up = session.looked_up
     batches = [
         [one.writer, one.batch]
         for one in publications
         if one.writer
         and one.batch
-        and ("batch", one.writer, one.batch) not in memo
+        and ("batch", one.writer, one.batch) not in looked_up
         and one.writer.isprintable()  # it is the same text in JSON
         and one.batch.isprintable()
     ]
     if len(batches) > 1:
-        memo.update((("batch", writer, batch), ABSENT) for writer, batch in batches)
+        looked_up.update((("batch", writer, batch), ABSENT) for writer, batch in batches)
         for writer, batch, *found in session.peek_all(s.FIND_BATCHES, pairs=json.dumps(batches)):
-            memo["batch", writer, batch] = tuple(found)
+            looked_up["batch", writer, batch] = tuple(found)
     leases = {one.lease_id for one in publications if one.lease_id is not None}
-    leases = {one for one in leases if ("lease", one) not in memo}
+    leases = {one for one in leases if ("lease", one) not in looked_up}
     if len(leases) > 1:
-        memo.update((("lease", one), ABSENT) for one in leases)
+        looked_up.update((("lease", one), ABSENT) for one in leases)
         for row in session.peek_all(s.FIND_LEASES, lease_ids=session.array(leases)):
-            memo["lease", row[0]] = row
+            looked_up["lease", row[0]] = row
 
 
 def write_publication(
@@ -192,7 +190,7 @@ def _find_batch(session: Session, publication: Publication) -> Row | None:
     """Return revision and time at which the publication was published before."""
     if publication.writer is None or publication.batch is None:
         return None
-    known: Row | None = session.memo.get(("batch", publication.writer, publication.batch))
+    known: Row | None = session.looked_up.get(("batch", publication.writer, publication.batch))
     if known is None:
         return session.peek(s.FIND_BATCH, writer=publication.writer, batch=publication.batch)
     return known or None
@@ -202,7 +200,7 @@ def check_lease(session: Session, lease_id: str | None, now_ms: int) -> None:
     """Refuse a writer whose lease has ended; raises Revoked."""
     if lease_id is None:
         return
-    row: Row | None = session.memo.get(("lease", lease_id))
+    row: Row | None = session.looked_up.get(("lease", lease_id))
     if row is None:
         row = session.peek(s.FIND_LEASE, lease_id=lease_id, now_ms=now_ms)
     lease = r.lease_of(row) if row else None
@@ -242,10 +240,10 @@ def write_commit(
     if commit.batch is not None:
         batch = (commit.writer, commit.batch, commit.revision, commit.at_ms)
         session.defer(s.INSERT_BATCH, [batch])
-        session.memo["batch", commit.writer, commit.batch] = (commit.revision, commit.at_ms)
+        session.looked_up["batch", commit.writer, commit.batch] = (commit.revision, commit.at_ms)
     if lease_id is not None:
         session.defer(s.RELEASE_LEASE, [(lease_id,)])
-        session.memo["lease", lease_id] = ABSENT
+        session.looked_up["lease", lease_id] = ABSENT
     if commit.lookups:
         _write_lookups(session, commit.lookups, commit.revision)
 

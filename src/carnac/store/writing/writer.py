@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from carnac.core.log.commits import Change, CommitKind, Publication
 from carnac.core.segments.segment import Segment
 from carnac.core.time.granularity import Granularity
-from carnac.core.time.intervals import Interval, IntervalSet, interval_set, interval_text
+from carnac.core.time.intervals import EMPTY, Interval, IntervalSet, interval_set, interval_text
 from carnac.errors import (
     CarnacError,
     Conflict,
@@ -54,7 +54,6 @@ ProgressListener: TypeAlias = Callable[[JobProgress], None]
 PlanListener: TypeAlias = Callable[["LoadPlan"], None]
 DELETE_ATTEMPTS_MAX = 10
 """A delete reads and publishes in milliseconds; so many conflicts in a row mean that something else is wrong."""
-EMPTY = IntervalSet()
 
 
 class Writer:
