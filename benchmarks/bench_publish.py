@@ -266,7 +266,8 @@ def plain_for(
         link = sqlite3.connect(path, isolation_level=None, timeout=60)
         link.execute("PRAGMA synchronous=FULL")
         if in_turns:
-            queue = WriterQueue(Path(f"{path}.lock"), patience_ms=60_000)
+            lock = Path(f"{path}.lock")
+            queue = WriterQueue(lock, patience_ms=60_000, now_ms=SystemClock().now_ms)
     else:
         import psycopg
 

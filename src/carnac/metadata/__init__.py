@@ -66,7 +66,7 @@ def open_metadata(
             created_at_ms=clock.now_ms(), store_id=ids.new_id(), on_statement=on_statement
         )
     elif url.startswith(_SQLITE) and len(url) > len(_SQLITE):
-        database = _open_file(Path(url.removeprefix(_SQLITE)), patience, on_statement)
+        database = _open_file(Path(url.removeprefix(_SQLITE)), clock, patience, on_statement)
     elif url.startswith(("postgresql://", "postgresql+psycopg://")):
         from carnac.metadata.backends.postgresql import PostgresqlDatabase
 
@@ -120,7 +120,7 @@ def back_up(url: str, target: Path) -> None:
 
 
 def _open_file(
-    path: Path, patience_ms: int, on_statement: Callable[[str], None] | None
+    path: Path, clock: Clock, patience_ms: int, on_statement: Callable[[str], None] | None
 ) -> Database:
     from carnac.metadata.backends.sqlite_reading import ReadOnlySqliteDatabase, find_obstacle
 
@@ -129,4 +129,6 @@ def _open_file(
         return ReadOnlySqliteDatabase(path, obstacle)
     from carnac.metadata.backends.sqlite import SqliteDatabase
 
-    return SqliteDatabase(path, patience_ms=patience_ms, on_statement=on_statement)
+    return SqliteDatabase(
+        path, now_ms=clock.now_ms, patience_ms=patience_ms, on_statement=on_statement
+    )

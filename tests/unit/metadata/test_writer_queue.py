@@ -12,6 +12,7 @@ import pytest
 
 from carnac.metadata.backends import writer_queue
 from carnac.metadata.backends.writer_queue import WriterQueue
+from tests.support.clock import FakeClock
 from tests.waiting import until
 
 LONG_MS = 60_000
@@ -23,16 +24,28 @@ def lock(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def new_queue(lock: Path) -> Iterator[Callable[[], WriterQueue]]:
+def clock() -> FakeClock:
+    return FakeClock(LONG_MS)
+
+
+@pytest.fixture
+def new_queue(lock: Path, clock: FakeClock) -> Iterator[Callable[[], WriterQueue]]:
     made: list[WriterQueue] = []
 
     def new() -> WriterQueue:
-        made.append(WriterQueue(lock, patience_ms=LONG_MS))
+        made.append(WriterQueue(lock, patience_ms=LONG_MS, now_ms=clock.now_ms))
         return made[-1]
 
     yield new
     for queue in made:
         queue.close()
+
+
+def commit_at_once(queue: WriterQueue) -> None:
+    """Enter and leave as often as one does who is expected to come again."""
+    for _ in range(writer_queue.FOLLOWED_MIN):
+        queue.enter()
+        queue.leave()
 
 
 def wait_for_turn(queue: WriterQueue, first: WriterQueue) -> None:
@@ -69,8 +82,8 @@ def test_a_turn_that_was_waited_for_goes_on_until_the_file_is_closed(
     new_queue: Callable[[], WriterQueue], lock: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer_queue, "TURN_MS", LONG_MS)
-    monkeypatch.setattr(writer_queue, "IDLE_MS", LONG_MS)
-    with closing(WriterQueue(lock, patience_ms=LONG_MS)) as queue:
+    with closing(WriterQueue(lock, patience_ms=LONG_MS, now_ms=lambda: LONG_MS)) as queue:
+        commit_at_once(queue)
         wait_for_turn(queue, new_queue())
         assert is_taken(lock), "though it has left"
         queue.enter()
@@ -80,11 +93,11 @@ def test_a_turn_that_was_waited_for_goes_on_until_the_file_is_closed(
 
 
 def test_a_turn_that_is_not_used_ends(
-    new_queue: Callable[[], WriterQueue], monkeypatch: pytest.MonkeyPatch
+    new_queue: Callable[[], WriterQueue],
 ) -> None:
-    monkeypatch.setattr(writer_queue, "TURN_MS", 10 * LONG_MS)
-    patient = new_queue()
-    wait_for_turn(new_queue(), patient)
+    queue, patient = new_queue(), new_queue()
+    commit_at_once(queue)
+    wait_for_turn(queue, patient)
     patient.enter()
     patient.leave()
 
@@ -93,8 +106,8 @@ def test_a_turn_ends_with_its_last_commit(
     new_queue: Callable[[], WriterQueue], lock: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer_queue, "TURN_MS", 10 * LONG_MS)
-    monkeypatch.setattr(writer_queue, "IDLE_MS", 10 * LONG_MS)
     queue = new_queue()
+    commit_at_once(queue)
     wait_for_turn(queue, new_queue())
     for _ in range(writer_queue.TURN_COMMITS - 1):
         assert is_taken(lock)
@@ -107,8 +120,8 @@ def test_a_process_gets_one_turn_after_another(
     new_queue: Callable[[], WriterQueue], lock: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer_queue, "TURN_MS", 10 * LONG_MS)
-    monkeypatch.setattr(writer_queue, "IDLE_MS", 10 * LONG_MS)
     queue, first = new_queue(), new_queue()
+    commit_at_once(queue)
     for _ in range(3):
         wait_for_turn(queue, first)
         assert is_taken(lock)
@@ -118,25 +131,31 @@ def test_a_process_gets_one_turn_after_another(
         assert not is_taken(lock)
 
 
-def test_a_turn_that_was_not_used_is_not_kept_the_next_time(
-    new_queue: Callable[[], WriterQueue], lock: Path, monkeypatch: pytest.MonkeyPatch
+def test_one_who_does_not_come_back_at_once_keeps_nobody_waiting(
+    new_queue: Callable[[], WriterQueue],
+    lock: Path,
+    clock: FakeClock,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    queue, first = new_queue(), new_queue()
-    wait_for_turn(queue, first)
-    until(lambda: not is_taken(lock), "the end of a turn that is not used")
+    """An append writes a file between its two commits; the next append's first commit follows the second at once."""
     monkeypatch.setattr(writer_queue, "TURN_MS", 10 * LONG_MS)
-    monkeypatch.setattr(writer_queue, "IDLE_MS", 10 * LONG_MS)
-    for _ in range(writer_queue.UNKEPT_TURNS):
+    queue, first = new_queue(), new_queue()
+    for _ in range(5):
+        for waits_ms in (0, writer_queue.AT_ONCE_MS + 1):
+            clock.advance_ms(waits_ms)
+            wait_for_turn(queue, first)
+            assert not is_taken(lock)
+    for _ in range(writer_queue.FOLLOWED_MIN):
+        assert not is_taken(lock)
         wait_for_turn(queue, first)
-        until(lambda: not is_taken(lock), "the end of a turn that is not kept")
-    wait_for_turn(queue, first)
-    assert is_taken(lock), "it is tried again"
+    assert is_taken(lock), "it is expected again"
 
 
 def test_a_turn_ends_though_it_is_used_all_the_time(
     new_queue: Callable[[], WriterQueue],
 ) -> None:
     queue, patient = new_queue(), new_queue()
+    commit_at_once(queue)
     wait_for_turn(queue, patient)
     is_over = threading.Event()
 

@@ -7,7 +7,7 @@ SQLite's own waiting is a poll with growing pauses: under load one writer waits 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
@@ -80,6 +80,7 @@ class SqliteDatabase:
 
     Args:
         path: Path of the database; the queue's lock file lies beside it. Its folder is made if it is not there.
+        now_ms: Tells the time.
         patience_ms: Time that a write waits for those of other processes.
         on_statement: Called with each statement before it runs; tests inject faults with it.
     """
@@ -88,6 +89,7 @@ class SqliteDatabase:
         self,
         path: Path,
         *,
+        now_ms: Callable[[], int],
         patience_ms: int = PATIENCE_MS,
         on_statement: OnStatement | None = None,
     ) -> None:
@@ -95,7 +97,8 @@ class SqliteDatabase:
         self._on_statement = on_statement
         try:
             make_folders(path.parent)
-            self._queue = WriterQueue(Path(f"{path}.lock"), patience_ms=patience_ms)
+            lock = Path(f"{path}.lock")
+            self._queue = WriterQueue(lock, patience_ms=patience_ms, now_ms=now_ms)
         except OSError as error:
             raise Unavailable(
                 f"the metadata store {path} cannot be opened: {error.strerror}"

@@ -33,7 +33,7 @@ class TemporarySqliteDatabase(SqliteDatabase):
         self._folder = tempfile.TemporaryDirectory(prefix="carnac-")
         path = Path(self._folder.name) / _NAME
         path.write_bytes(empty_file())
-        super().__init__(path, on_statement=on_statement)
+        super().__init__(path, now_ms=lambda: created_at_ms, on_statement=on_statement)
         with self.write() as writing:
             writing.session.run(s.SET_ORIGIN, at_ms=created_at_ms, store_id=store_id)
             writing.commit()
@@ -70,7 +70,7 @@ def empty_file() -> bytes:
     """Return the file of an empty store; making one takes a tenth of a second, copying it next to nothing."""
     with tempfile.TemporaryDirectory(prefix="carnac-") as folder:
         path = Path(folder) / _NAME
-        database = SqliteDatabase(path)
+        database = SqliteDatabase(path, now_ms=lambda: 0)
         try:
             migrate_if_needed(database, now_ms=0, new_id=str, create=True)
         finally:

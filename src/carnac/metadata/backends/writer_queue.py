@@ -6,9 +6,8 @@ end here, and says which process it was for.
 
 Passing the lock from process to process takes longer than a commit does, since the process that takes it reads again
 what others have written. So a process that had to wait keeps the lock between its commits, some of them
-(`TURN_COMMITS`) and for a while (`TURN_MS`), if the next one follows at once (`IDLE_MS`). One whose next commit does
-not, as of appends that write a file first, does not try again at once (`UNKEPT_TURNS`): while it keeps the lock, others
-wait for nothing.
+(`TURN_COMMITS`) and for a while (`TURN_MS`), if it came back at once after each of the last (`FOLLOWED_MIN`). Others
+it would keep waiting for nothing: an append writes a file between its two commits.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ import os
 import socket
 import threading
 from _thread import start_new_thread  # without waiting until it has begun
+from collections.abc import Callable
 from pathlib import Path
 from weakref import WeakSet
 
@@ -31,11 +31,11 @@ TURN_COMMITS = 7
 """How many times a process may write in its turn. It ends the turn by itself: a thread beside it would have to wait for
 Python's lock, several times as long as a turn."""
 TURN_MS = 4
-"""How long a process may keep the lock between its commits while others wait."""
-IDLE_MS = 1
-"""How long it waits for its next commit at most."""
-UNKEPT_TURNS = 16
-"""So many turns end with their first commit after one in which no second one came."""
+"""How long a process may keep the lock between its commits while others wait. Nobody looks earlier whether it is used:
+a thread that looks has to wait for Python's lock, and the thread that commits then for that one."""
+FOLLOWED_MIN = 2
+"""After so many commits that each followed at once, within `AT_ONCE_MS`, the next one is expected to."""
+AT_ONCE_MS = 1
 
 
 class WriterQueue:
@@ -44,9 +44,10 @@ class WriterQueue:
     Args:
         path: Path of the lock file; it is made if it is not there.
         patience_ms: Time that `enter` waits.
+        now_ms: Tells the time.
     """
 
-    def __init__(self, path: Path, *, patience_ms: int) -> None:
+    def __init__(self, path: Path, *, patience_ms: int, now_ms: Callable[[], int]) -> None:
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         self._patience_ms = patience_ms
         self._name = f"{socket.gethostname()}/{os.getpid()}".ljust(NAME_BYTES).encode()
@@ -54,9 +55,10 @@ class WriterQueue:
         self._waiter: _Waiter | None = None
         self._keeper: _Waiter | None = None  # while we keep the lock between commits
         self._is_inside = False
-        self._left = 0  # how often
+        self._now_ms = now_ms
+        self._left_at_ms = 0
+        self._followed = 0  # commits
         self._to_come = 0  # commits of this turn; negative outside of turns
-        self._unkept = 0  # turns that are yet to end with their first commit
         _queues.add(self)
 
     def enter(self) -> None:
@@ -65,6 +67,8 @@ class WriterQueue:
         Raises:
             Unavailable: The turn did not come in time; `ids["writer"]` is the `host/pid` of the process that writes.
         """
+        came_at_once = self._now_ms() - self._left_at_ms <= AT_ONCE_MS
+        self._followed = self._followed + 1 if came_at_once else 0
         if self._goes_on():
             return
         if not self._is_free_at_once() and not self._wait():
@@ -81,7 +85,7 @@ class WriterQueue:
         """Let the next one in, unless our turn goes on. Idempotent."""
         with self._mutex:
             self._is_inside = False
-            self._left += 1
+            self._left_at_ms = self._now_ms()
             self._to_come -= 1
             if not self._to_come:
                 self._keeper = None
@@ -154,41 +158,25 @@ class WriterQueue:
         with self._mutex:
             self._waiter = None
             waiter.has_lock = self._is_inside = is_locked and waiter.is_wanted
-            keeps = waiter.has_lock and not self._unkept
+            keeps = waiter.has_lock and self._followed >= FOLLOWED_MIN
             if keeps:
                 self._keeper, self._to_come = waiter, TURN_COMMITS
-            elif waiter.has_lock:
-                self._unkept -= 1
-            elif is_locked:
+            elif is_locked and not waiter.has_lock:
                 self._release()
-            first = self._left
             if waiter.closes:
                 os.close(self._file)
         waiter.turn.release()
         if keeps:
-            self._keep(waiter, first)
+            self._keep(waiter)
 
-    def _keep(self, waiter: _Waiter, first: int) -> None:
-        """Keep the lock until the turn that a waiter got is over, or nobody uses it.
-
-        Args:
-            first: Number of times that this process had left before.
-        """
-        pause = _taken()
-        for _ in range(TURN_MS // IDLE_MS):
-            left = self._left
-            pause.acquire(timeout=IDLE_MS / 1000)
-            with self._mutex:
-                if self._keeper is not waiter:
-                    return
-                if left == self._left and not self._is_inside:
-                    break
+    def _keep(self, waiter: _Waiter) -> None:
+        """Keep the lock until the turn that a waiter got is over."""
+        _taken().acquire(timeout=TURN_MS / 1000)
         with self._mutex:
             if self._keeper is waiter:
                 self._keeper = None
                 if not self._is_inside:
                     self._release()
-                    self._unkept = 0 if self._left > first + 1 else UNKEPT_TURNS
 
 
 class _Waiter:

@@ -102,7 +102,7 @@ def mend(path: Path) -> Mended:
     obstacle = find_obstacle(path)
     if obstacle is not None:
         raise ReadOnly(f"the checksums of {path} cannot be mended here, because {obstacle}")
-    queue = WriterQueue(Path(f"{path}.lock"), patience_ms=PATIENCE_MS)
+    queue = WriterQueue(Path(f"{path}.lock"), patience_ms=PATIENCE_MS, now_ms=lambda: 0)
     try:
         queue.enter()
         with closing(_open_alone(path)) as connection:
