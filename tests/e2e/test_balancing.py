@@ -95,7 +95,7 @@ def test_a_picture_of_any_table(run: Run, tmp_path: Path) -> None:
         ),
         (["simulate", "half.json"], 2, "the scenario is not valid JSON: line 1"),
         (["simulate", "--moves-per-hour", "-1"], 2, "movesPerHour"),
-        (["simulate", "--out", "t.csv"], 4, "cannot be written to t.csv"),
+        (["simulate", "--out", "t.csv"], 2, "the folder t.csv cannot be made"),
         (["picture", "none.csv", "-o", "a.svg"], 5, "none.csv"),
         (["picture", "gap.csv", "-o", "a.svg"], 2, "is empty in 1 of 2 rows"),
         (["picture", "t.csv", "-o", "a"], 2, ".html, not a name without suffix"),

@@ -121,8 +121,8 @@ def test_mistakes_are_one_sentence_and_change_nothing(
     assert revisions(run, store) == [3, 2, 1]
 
 
-NEEDS_NONE = {"append", "ingest", "spec new", "rules show", "rules set"}
-"""These need no datasource that is there: the first three make one, and rules may be set before, as Druid's may."""
+NEEDS_NONE = {"append", "ingest", "spec new", "rules show", "rules set", "users set"}
+"""These need no datasource that is there: the first three make one; rules and users may be set before."""
 
 
 def commands_about_a_datasource() -> list[list[str]]:
