@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from carnac.coordinator.following import live_segments
+from carnac.coordinator.planner import Memory
 from carnac.coordinator.rules import rules_in_force, rules_text
 from carnac.core.texts import short
 from carnac.core.time.intervals import Interval, IntervalSet
@@ -22,8 +23,10 @@ if TYPE_CHECKING:
     from carnac.coordinator.dropping import Delete
     from carnac.coordinator.links import Link
     from carnac.core.balancing.live.picture import LiveSegment
+    from carnac.core.balancing.live.planning import ClusterPlan
     from carnac.core.balancing.plan.limits import CoordinatorLimits
     from carnac.core.log.entries import VisibleSegment
+    from carnac.core.rollout.model import Rollout
     from carnac.core.tasks.leadership import Leadership
     from carnac.metadata.store import MetadataStore
     from carnac.ports import DatasourceInfo
@@ -103,12 +106,16 @@ class LoadCounts:
         waiting: Segments that keep a later revision from being told.
         loading: Loads that are under way or wait in a queue.
         failed: Loads that failed.
+        moving: Segments that move.
+        unplaced: Segments that no server can take.
     """
 
     waiting: int
     loading: int
     loading_bytes: int
     failed: int
+    moving: int
+    unplaced: int
 
 
 class ClusterView:
@@ -311,7 +318,7 @@ class ClusterView:
 
     def counts(self) -> LoadCounts:
         """Return how much is on its way; from memory alone."""
-        fleet, rollout = self._coordinator.fleet, self._coordinator.rolling.last
+        fleet, (rollout, _, memory) = self._coordinator.fleet, self._decided()
         with fleet.mutex:
             states = [_state_of(link) for link in fleet]
         return LoadCounts(
@@ -319,12 +326,21 @@ class ClusterView:
             loading=sum(len(one.loading) for one in states),
             loading_bytes=sum(item.size_bytes for one in states for item in one.loading),
             failed=sum(len(one.failed) for one in states),
+            moving=len(memory.moves),
+            unplaced=len(memory.unplaced),
         )
+
+    def _decided(self) -> tuple[Rollout | None, ClusterPlan | None, Memory]:
+        """Return what was decided last; nothing of a coordinator that does not lead any more holds."""
+        coordinator = self._coordinator
+        if not coordinator.is_leader:
+            return None, None, Memory()
+        return coordinator.rolling.last, coordinator.planner.last, coordinator.planner.memory
 
     def activity(self) -> dict[str, Any]:
         """Return what the coordinator does now, as JSON: the told revision, waits, moves, blockers and failures."""
         coordinator = self._coordinator
-        rollout, plan = coordinator.rolling.last, coordinator.planner.last
+        rollout, plan, memory = self._decided()
         told = self._metadata.told()
         return {
             "isLeader": coordinator.is_leader,
@@ -352,13 +368,13 @@ class ClusterView:
                     "to": one.target_id,
                     "why": one.why,
                 }
-                for one in list(coordinator.planner.memory.moves)
+                for one in list(memory.moves)
             ],
             "away": [
                 {"server": server_id, "sinceMs": one.since_ms}
                 for server_id, one in list(coordinator.fleet.away.items())
             ],
-            "unplaced": dict(coordinator.planner.memory.unplaced),
+            "unplaced": dict(memory.unplaced),
             "blockers": [] if plan is None else [str(one) for one in plan.blockers],
             "failures": dict(coordinator.failures),
             "servers": [_shown(one) for one in self.servers()],

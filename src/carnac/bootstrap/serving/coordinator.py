@@ -126,7 +126,6 @@ def connect(
 
 
 def _show(registry: CollectorRegistry, coordinator: Coordinator, view: ClusterView) -> None:
-    planner = coordinator.planner
     shown: dict[str, tuple[str, Callable[[], float]]] = {
         "is_leader": ("1 if this coordinator leads.", lambda: coordinator.is_leader),
         "servers": ("Historicals that are alive.", lambda: len(coordinator.fleet)),
@@ -141,8 +140,8 @@ def _show(registry: CollectorRegistry, coordinator: Coordinator, view: ClusterVi
         "loading": ("Segments on their way to servers.", lambda: view.counts().loading),
         "loading_bytes": ("Bytes of them.", lambda: view.counts().loading_bytes),
         "failed": ("Loads that failed.", lambda: view.counts().failed),
-        "moving": ("Segments that move.", lambda: len(planner.memory.moves)),
-        "unplaced": ("Segments that no server can take.", lambda: len(planner.memory.unplaced)),
+        "moving": ("Segments that move.", lambda: view.counts().moving),
+        "unplaced": ("Segments that no server can take.", lambda: view.counts().unplaced),
         "failing_duties": ("Duties that came to nothing.", lambda: len(coordinator.failures)),
     }
     show_gauges(registry, "carnac_coordinator", shown)

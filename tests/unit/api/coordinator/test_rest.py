@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from carnac.core.log.commits import CommitKind
-from tests.clusters_live import live_cluster
+from tests.clusters_live import LEASE_MS, live_cluster
 from tests.logs import names, revert_of, segment
 from tests.unit.api.coordinator.conftest import V1, Stage, stage_of
 
@@ -458,3 +458,19 @@ class TestLeading:
             "further_replica",
         }
         assert found["failures"] == {}
+
+    def test_one_that_leads_no_more_tells_nothing_of_what_it_decided(self) -> None:
+        with live_cluster() as cluster:
+            cluster.join("h1", capacity_bytes=1_000)
+            cluster.publish("e1")
+            cluster.settle()
+            cluster.publish("e2", rows=500)
+            cluster.settle()
+            http = stage_of(cluster).http
+            assert http.get("/carnac/v1/coordinator").json()["unplaced"] == {"e2": "no_room"}
+            cluster.clock.advance_ms(LEASE_MS)
+            cluster.settle(cluster.another("two"))
+            cluster.turn()
+            told = http.get("/carnac/v1/coordinator").json()
+            assert not told["isLeader"]
+            assert not any(told[name] for name in ("waiting", "cold", "unplaced", "blockers"))
