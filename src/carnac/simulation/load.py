@@ -57,7 +57,7 @@ def load_preset(name: str) -> Scenario:
     """
     if name not in PRESETS:
         raise Invalid(
-            f"there is no preset '{name}'{suggest(name, PRESETS)}; there are {', '.join(PRESETS)}"
+            f"there is no preset '{name}'; there are {', '.join(PRESETS)}{suggest(name, PRESETS)}"
         )
     return load_scenario(PRESETS[name])
 

@@ -297,4 +297,5 @@ def changes_of(options: Options) -> Changes:
     for known in get_args(Changes):
         if text == known:
             return known  # type: ignore[no-any-return]
-    raise Invalid(f"option changes is {', '.join(get_args(Changes))}, not '{text}'")
+    *others, last = get_args(Changes)
+    raise Invalid(f"option changes is {', '.join(others)} or {last}, not '{text}'")

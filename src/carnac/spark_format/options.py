@@ -48,7 +48,7 @@ class Options:
         for name in self._given:
             if name not in by_lower and name not in _OF_SPARK:
                 raise Invalid(
-                    f"{door} has no option '{name}'{suggest(name, known)}; it takes {', '.join(known)}"
+                    f"{door} has no option '{name}'; it takes {', '.join(known)}{suggest(name, known)}"
                 )
 
     def text(self, name: str) -> str | None:

@@ -70,20 +70,20 @@ def pin(store: str | None, options: Options) -> Pinned:
         NotFound: There is no such store, revision, datasource or column.
     """
     at, datasource = options.text("at"), options.datasource
+    options.intervals("interval")  # a lease is taken once nothing is wrong
     with opened_apart(store) as opened:
         metadata = opened.metadata
         revision = metadata.resolve(at).revision
-        lease_id = take_lease(opened, revision, options.lease_ms)
         found = metadata.columns(datasource, revision=revision)
         if not found:
             metadata.require_datasource(datasource, revision)
-    kinds = {name: kind for name, kind in found.items() if not name.startswith(ORDER_PREFIX)}
-    wanted = options.names("columns") or (TIME_COLUMN, *kinds)
-    for name in wanted:
-        if name != TIME_COLUMN and name not in kinds:
-            raise NotFound(
-                f"datasource {datasource} has no column '{name}'{suggest(name, kinds)}", column=name
-            )
+        kinds = {name: kind for name, kind in found.items() if not name.startswith(ORDER_PREFIX)}
+        wanted = options.names("columns") or (TIME_COLUMN, *kinds)
+        for name in wanted:
+            if name != TIME_COLUMN and name not in kinds:
+                message = f"datasource {datasource} has no column '{name}'{suggest(name, kinds)}"
+                raise NotFound(message, column=name)
+        lease_id = take_lease(opened, revision, options.lease_ms)
     return Pinned(
         store=store,
         output_url=opened.files_url(),

@@ -315,7 +315,7 @@ def test_a_query_of_what_is_there_ends(store: Store) -> None:
     ("options", "sentence"),
     [
         ({"startingRevision": "soon"}, "startingRevision is a whole number"),
-        ({"changes": "ignore"}, "option changes is refuse, skip, added, not 'ignore'"),
+        ({"changes": "ignore"}, "option changes is refuse, skip or added, not 'ignore'"),
         ({"maxRowsPerTrigger": 0}, "maxRowsPerTrigger is a whole number"),
         ({"at": 1}, "a stream from carnac has no option 'at'"),
         ({"startingRevision": 9}, "there is no revision 9 yet; the newest is 1"),

@@ -92,7 +92,7 @@ def as_hints(time: str | Mapping[str, object]) -> TimeHints:
     other = [name for name in time if name not in names]
     if other:
         raise Invalid(
-            f"time has a field '{other[0]}'{suggest(other[0], names)}; it takes {', '.join(names)}"
+            f"time has a field '{other[0]}'; it takes {', '.join(names)}{suggest(other[0], names)}"
         )
     said = {name: str(value) for name, value in time.items() if value}
     try:
