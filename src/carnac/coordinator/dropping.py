@@ -32,9 +32,11 @@ class DropRules:
     def run_round(self) -> tuple[int, ...]:
         """Delete what rules of operators drop now; return the revisions.
 
-        A failure of one datasource does not stop the others.
+        A failure of one datasource does not stop the others. One whose own rules cannot be read keeps what it has: they
+        may say so.
         """
-        if not self._rules.texts():
+        texts = self._rules.texts()
+        if not texts:
             return ()
         from carnac.core.balancing.live.deletions import has_drops, plan_deletions
 
@@ -43,6 +45,7 @@ class DropRules:
             info.name: [chunk.interval for chunk in self._metadata.chunks(info.name)]
             for info in self._metadata.datasources()
             if has_drops(rules, info.name)
+            and (info.name in rules.by_datasource or info.name not in texts)
         }
         revisions: list[int] = []
         for one in plan_deletions(chunks, rules, now_ms=self._clock.now_ms()):

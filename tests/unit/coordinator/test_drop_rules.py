@@ -56,6 +56,18 @@ def test_rows_that_may_still_come_are_never_dropped(cluster: LiveCluster) -> Non
     assert cluster.metadata.log()[0].message.startswith("drop rule dropForever (_default): ")
 
 
+def test_nothing_is_dropped_by_default_where_the_own_rules_are_not_read(
+    cluster: LiveCluster,
+) -> None:
+    cluster.rules("_default", DROP_ALL)
+    cluster.metadata.put_rules("events", '[{"type": "loadByNextWeek"}]')
+    drop(cluster)
+    assert cluster.deleted == []
+    cluster.metadata.put_rules("events", None)
+    drop(cluster)
+    assert cluster.deleted != []
+
+
 def test_a_load_rule_before_it_keeps_what_it_matches(cluster: LiveCluster) -> None:
     keep = {"type": "loadByInterval", "interval": "2013-01-02/2013-01-03"}
     cluster.rules("events", keep, DROP_OLD)
