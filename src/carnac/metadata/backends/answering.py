@@ -91,10 +91,15 @@ class AnsweringConnection(Connection[Any]):
         silent_ms = 0.0
         try:
             wanted = next(gen)
-            while silent_ms <= self._limit_ms(patience_ms):
+            while True:
                 ready = yield wanted
-                silent_ms = 0.0 if ready else silent_ms + 1000 * interval
                 wanted = gen.send(ready)
+                if ready:  # nearly always, many times in a commit
+                    silent_ms = 0.0
+                    continue
+                silent_ms += 1000 * interval
+                if silent_ms > self._limit_ms(patience_ms):
+                    break
         except StopIteration as end:
             return end.value
         self.pgconn.finish()
