@@ -299,3 +299,16 @@ def test_files_that_are_missing_are_written_again(
 def _manifests(folder: Path) -> set[str]:
     place = folder / "deep-storage" / groups.folder_of("events") / groups.MANIFESTS
     return {path.name for path in place.iterdir()}
+
+
+@pytest.mark.parametrize(
+    "name", ["entries", "files", "manifests", "partitions", "snapshots", "history", "all_files"]
+)
+def test_pyiceberg_shows_what_a_table_is_made_of(
+    catalog: Catalog, store: Store, append: Append, name: str
+) -> None:
+    """It wants sizes of columns, which the specification leaves open."""
+    append(TYPES, {**TYPES, "t": "2024-01-01T12:00:00Z"}, {**TYPES, "t": "2024-01-02T12:00:00Z"})
+    store.delete("events", interval="2024-01-01T10/2024-01-01T13")
+    found = getattr(catalog.load_table(EVENTS).inspect, name)()
+    assert found.num_rows

@@ -23,7 +23,7 @@ METADATA = "metadata"
 """Folders of files that begin with the revision that they are of."""
 MANIFESTS = "manifests"
 DELETES = "deletes"
-FORMAT = 1
+FORMAT = 2
 """Of what the files hold; raised with each change, so that no file is taken for another."""
 
 
