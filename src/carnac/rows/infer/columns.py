@@ -125,6 +125,7 @@ def look_at(
         types: Types that are known otherwise, of columns whose values the table holds as text.
     """
     make_macros(con)
+    table = held_rows(table)
     places = table.rename_columns([f"c{place}" for place in range(table.num_columns)])
     with _registered(con, places.slice(0, 0)):
         kinds = [str(kind) for kind in describe(con, TABLE).values()]
@@ -157,7 +158,7 @@ def span_ms(
         kind = str(describe(con, TABLE)[spec.column])
         time = typed_time(name, quote(TIME_COLUMN), kind, spec).value
         ((found,),) = con.execute(
-            f"SELECT date_diff('millisecond', min(t), max(t)) FROM (SELECT {time} AS t FROM {TABLE})"
+            f"SELECT epoch_ms(max(t)) - epoch_ms(min(t)) FROM (SELECT {time} AS t FROM {TABLE})"
             " WHERE isfinite(t)"
         ).fetchall()
     return None if found is None else int(found)

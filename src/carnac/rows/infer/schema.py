@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from carnac.rows.duck import connect
 from carnac.rows.infer.columns import look_at
 from carnac.rows.infer.sampling import MEMORY_BYTES, Inferred
+from carnac.rows.read.far_times import held_schema
 from carnac.specs.ingest.inference import TimeHints, decide_granularity, decide_time, make_spec
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ def infer_from_schema(
     if hints.column is not None and hints.format is None:
         hints = replace(hints, format="auto")
     with connect(temp_dir=scratch_dir, memory_bytes=MEMORY_BYTES) as con:
-        seen = look_at(con, schema.empty_table())
+        seen = look_at(con, held_schema(schema).empty_table())
     timestamp = decide_time(seen.columns, hints, "the rows")
     block = make_spec(
         datasource, seen.columns, timestamp=timestamp, granularity=decide_granularity(0)

@@ -26,9 +26,9 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from carnac.core.quoting import quote_text
+from carnac.core.quoting import quote, quote_text
 from carnac.core.segments.segment import ELEMENT_TYPES, NUMBER_TYPES, ColumnType
 from carnac.core.segments.sql_columns import SQL_TYPE
 from carnac.errors import Invalid
@@ -61,7 +61,7 @@ _NULL = {'"NULL"', "NULL"}
 _REAL = re.compile(r"DOUBLE|FLOAT|DECIMAL.*")
 _LIST = re.compile(r"(.*)\[\d*\]", re.DOTALL)
 _NESTED = re.compile(r"(STRUCT|MAP|UNION)\(.*", re.DOTALL)
-_INSTANT = re.compile(r"TIMESTAMP.*|DATE")
+_INSTANT = re.compile(r"TIMESTAMP[^\[]*|DATE")
 
 
 class SeveralValues(Invalid):
@@ -295,8 +295,9 @@ def _of_typed(field: Field, target: Target) -> Cell:
         return _of_list(x, listed[1], target)
     if kind in ELEMENT_TYPES:
         return _list_cell(f"CASE WHEN {x} IS NOT NULL THEN [{x}] END", target, sql_type)
-    if kind is ColumnType.JSON:
-        return Cell(value=f"CASE WHEN {x} IS NOT NULL THEN CAST(to_json({x}) AS VARCHAR) END")
+    is_document = kind is ColumnType.STRING and _NESTED.fullmatch(sql_type) is not None
+    if is_document or kind is ColumnType.JSON:
+        return _document_cell(x, sql_type, target)
     if sql_type in _ALWAYS_FITS.get(kind, ()):
         return Cell(value=f"CAST({x} AS {SQL_TYPE[kind]})")
     cut = _cut_typed(x, sql_type, kind, target.out)
@@ -306,7 +307,7 @@ def _of_typed(field: Field, target: Target) -> Cell:
 def _of_list(x: str, element_type: str, target: Target) -> Cell:
     kind = target.type
     if kind is ColumnType.JSON or (kind is ColumnType.STRING and not target.may_split):
-        return Cell(value=f"CASE WHEN {x} IS NOT NULL THEN CAST(to_json({x}) AS VARCHAR) END")
+        return _document_cell(x, f"{element_type}[]", target)
     if element_type in _NULL and kind not in ELEMENT_TYPES:
         is_there = "false" if kind is ColumnType.STRING else f"{x} IS NOT NULL"
         return _checked(f"CAST(NULL AS {SQL_TYPE[kind]})", is_there, target)
@@ -315,6 +316,44 @@ def _of_list(x: str, element_type: str, target: Target) -> Cell:
     if kind not in ELEMENT_TYPES:
         raise _unfit(target, f"{element_type}[]")
     return _list_cell(x, target, element_type)
+
+
+def _document_cell(x: str, sql_type: str, target: Target) -> Cell:
+    far = _far(x, sql_type)
+    value = _document(x, far)
+    return Cell(value=value) if far is None else _checked(value, f"{x} IS NOT NULL", target)
+
+
+def _document(x: str, far: str | None) -> str:
+    near = "" if far is None else f" AND NOT coalesce({far}, false)"
+    return f"CASE WHEN {x} IS NOT NULL{near} THEN CAST(to_json({x}) AS VARCHAR) END"
+
+
+def _far(x: str, sql_type: str) -> str | None:
+    """Return whether a list or an object holds an infinite time, one out of range; None: its type has no times."""
+    if "TIMESTAMP" not in sql_type and "DATE" not in sql_type:
+        return None
+    import duckdb
+
+    return _far_within(x, duckdb.sqltype(sql_type), 0)
+
+
+def _far_within(x: str, kind: Any, depth: int) -> str | None:
+    if str(kind) == "TIMESTAMPTZ_NS":
+        return None  # the engine cannot say it, and no nanosecond is far
+    if kind.id.startswith("timestamp") or kind.id == "date":
+        return f"NOT isfinite({x})"
+    if kind.id == "struct":
+        parts = (_far_within(f"{x}.{quote(name)}", one, depth) for name, one in kind.children)
+        found = [one for one in parts if one is not None]
+        return " OR ".join(f"coalesce({one}, false)" for one in found) or None
+    if kind.id not in {"list", "array", "map"}:
+        return None
+    listed = f"map_values({x})" if kind.id == "map" else x
+    inner = _far_within(
+        f"v{depth}", kind.children[-1][1] if kind.id == "map" else kind.children[0][1], depth + 1
+    )
+    return None if inner is None else f"len(list_filter({listed}, lambda v{depth}: {inner})) > 0"
 
 
 def _typed_scalar(x: str, sql_type: str, kind: ColumnType, target: Target) -> str:
@@ -356,7 +395,7 @@ def _cut_typed(x: str, sql_type: str, kind: ColumnType, value: str) -> Cut | Non
 
 def _typed_string(x: str, sql_type: str) -> str:
     if _LIST.fullmatch(sql_type) or _NESTED.fullmatch(sql_type):
-        return f"CASE WHEN {x} IS NOT NULL THEN CAST(to_json({x}) AS VARCHAR) END"
+        return _document(x, _far(x, sql_type))
     if sql_type == "BLOB":
         return f"CASE WHEN {x} IS NOT NULL THEN to_base64({x}) END"
     if sql_type in {"DOUBLE", "FLOAT"}:  # as Java writes them, and JSON's own dialects
@@ -364,6 +403,8 @@ def _typed_string(x: str, sql_type: str) -> str:
             f"CASE WHEN isfinite({x}) THEN CAST({x} AS VARCHAR) WHEN isnan({x}) THEN 'NaN'"
             f" WHEN {x} > 0 THEN 'Infinity' WHEN {x} < 0 THEN '-Infinity' END"
         )
+    if sql_type == "DATE":
+        return f"CASE WHEN isfinite({x}) THEN CAST({x} AS VARCHAR) END"
     if sql_type.startswith("TIMESTAMP"):
         instant = f"CAST({as_instant(x, sql_type)} AS TIMESTAMP)"
         return (

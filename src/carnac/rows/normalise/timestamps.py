@@ -146,7 +146,8 @@ def has_finer(sql: str, sql_type: str) -> str | None:
     """Return whether a typed time has digits below the millisecond, as a condition; None: its type has none."""
     if sql_type in _NANOSECONDS:
         return f"epoch_ns({sql}) % 1000000 <> 0"
-    if sql_type.startswith("TIMESTAMP") and sql_type not in {"TIMESTAMP_MS", "TIMESTAMP_S"}:
+    is_time = sql_type.startswith("TIMESTAMP") and not sql_type.endswith("]")
+    if is_time and sql_type not in {"TIMESTAMP_MS", "TIMESTAMP_S"}:
         return f"epoch_us({sql}) % 1000 <> 0"
     return None
 

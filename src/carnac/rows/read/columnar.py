@@ -43,6 +43,10 @@ SCHEMAS_MAX = 100
 """Number of Arrow schemas that are remembered with the engine's types of their columns."""
 _OF_SCHEMAS: dict[bytes, dict[str, Any]] = {}
 _F = "__carnac_f"
+_FAR = re.compile(
+    r"Could not convert (Timestamp|Interval)|convert TIMESTAMPTZ|out of range in timestamp|Overflow in \w+ of INT64"
+)
+"""Words of the engine about times that it has no room for, which end a statement before an expression sees them."""
 _OF_ENGINE = re.compile(r".*_\d+|C\d+", re.DOTALL)
 """Names that the engine gives to columns that share one with another, or have none."""
 
@@ -370,4 +374,6 @@ def unreadable(name: str, kind: str) -> Iterator[None]:
 def _not_readable(name: str, kind: str, error: BaseException) -> Invalid:
     text = first_line(error)
     what = "input" if kind == "input" else f"{kind} file"
+    if _FAR.search(text):
+        text = "it holds a time or a duration further from now than 290,000 years; correct it where the file is written"
     return Invalid(f"{what} {name} cannot be read: {text}", url=name)

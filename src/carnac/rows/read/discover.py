@@ -27,6 +27,7 @@ from carnac.rows.normalise.projection import FILE, OFFSET, RAW
 from carnac.rows.normalise.shape import is_reserved
 from carnac.rows.read.columnar import describe, locate, orc_batches, parquet_source
 from carnac.rows.read.csv import Header
+from carnac.rows.read.far_times import held_schema
 from carnac.rows.read.inputs import InputFile, local_file
 from carnac.rows.read.paths import FieldPaths, engine_look, engine_place, engine_values, field_paths
 from carnac.rows.read.sources import BATCH, csv_reader, open_bytes, open_lines
@@ -108,7 +109,7 @@ def discover_fields(con: duckdb.DuckDBPyConnection, task: ReadTask) -> SeenField
 
 def discover_in_arrow(con: duckdb.DuckDBPyConnection, schema: pa.Schema) -> SeenFields:
     """Return the fields that Arrow data of a schema has."""
-    con.register(BATCH, schema.empty_table())
+    con.register(BATCH, held_schema(schema).empty_table())
     try:
         types = describe(con, BATCH)
     finally:
@@ -274,7 +275,7 @@ def _in_columns(
     paths = field_paths(file_format.flatten)
     with local_file(file, scratch_dir) as path:
         if isinstance(file_format, OrcFormat):
-            schema = orc_batches(path, file.url).schema
+            schema = held_schema(orc_batches(path, file.url).schema)
             con.register(BATCH, schema.empty_table())
             try:
                 return _typed(describe(con, BATCH), paths)

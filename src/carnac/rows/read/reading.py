@@ -249,9 +249,9 @@ class _Loader:
                 self.count += count(con, f"SELECT coalesce(sum(num_rows), 0) FROM {metadata}")
                 return
             reader = orc_batches(path, file.url)
-            counted = Counted(reader)
-            with registered(con, *numbered(reader.schema, counted)):
-                source = arrow_source(con, BATCH, file.url, reader.schema)
+            counted, schema = Counted(reader), held_schema(reader.schema)
+            with registered(con, *numbered(schema, held_batches(counted))):
+                source = arrow_source(con, BATCH, file.url, schema)
                 load_typed(con, source, self._shape, timestamp, paths, file=index)
             self.count += counted.rows
 
