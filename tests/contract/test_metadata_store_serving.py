@@ -249,6 +249,13 @@ def test_rules_are_kept_changed_and_removed(store: Store) -> None:
     assert list(store.rules()) == ["_default"]
 
 
+@pytest.mark.parametrize("name", ["", "a/b", " events", ".."])
+def test_rules_are_of_what_can_be_a_datasource(store: Store, name: str) -> None:
+    with pytest.raises(Invalid, match=r"^the name of a datasource must not"):
+        store.put_rules(name, "[]")
+    assert store.rule_history() == ()
+
+
 def test_changes_of_rules_are_remembered_newest_first(store: Store, clock: FakeClock) -> None:
     store.put_rules("events", "[1]", author="ana", comment="less\nof it")
     clock.advance_ms(1)

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from carnac.core.texts import KEY_MAX, MESSAGE_MAX, check_name, check_text
+from carnac.core.texts import KEY_MAX, MESSAGE_MAX, UNFIT, check_name, check_text, is_fit
 from carnac.core.time.intervals import ETERNITY, Interval
 from carnac.core.time.leases import is_over
-from carnac.errors import NotFound, Revoked
+from carnac.errors import Invalid, NotFound, Revoked
 from carnac.metadata.read.reader import load_head
 from carnac.metadata.row_forms import RowForm
 from carnac.metadata.sql import serving as sql
@@ -142,6 +142,8 @@ class ServerRecords(SqlTransactions):
     ) -> None:
         """Set the rules of a datasource or of `_default`, and remember that; None: it has none of its own."""
         check_name(datasource, "the name of a datasource")
+        if not datasource or not is_fit(datasource):
+            raise Invalid(f"the name of a datasource must not be empty, and {UNFIT}")
         check_name(author, "the author of rules")
         check_text(comment, "the comment of rules", limit=MESSAGE_MAX)
         change = RuleChange(

@@ -209,7 +209,7 @@ def _read(rules: str) -> bytes:
     if rules == "-":
         stdin: BinaryIO = sys.stdin.buffer
         return at_most(stdin.read, "the list of rules")
-    if rules.lstrip().startswith(("[", "{")):
+    if not rules or rules.lstrip().startswith(("[", "{")):
         return rules.encode()
     try:
         with Path(rules).open("rb") as stream:
