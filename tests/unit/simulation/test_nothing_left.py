@@ -89,8 +89,8 @@ def test_seeds_leave_no_threads_files_or_objects(folder: Path) -> None:
         live(seed)
     assert not strands()
     assert native_threads() < threads + SEEDS * DUCKDB_THREADS
-    assert open_files() == files
-    assert objects() == kept
+    assert not open_files() - files
+    assert not objects() - kept
     assert not list(folder.glob("carnac-simulated-*"))
 
 
@@ -133,6 +133,6 @@ def test_a_run_that_does_not_come_to_its_end_leaves_nothing(
     files, kept = open_files(), objects()
     end()
     assert not strands()
-    assert open_files() == files
-    assert objects() == kept
+    assert not open_files() - files
+    assert not objects() - kept
     assert not list(folder.glob("carnac-simulated-*"))
