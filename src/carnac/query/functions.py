@@ -105,6 +105,9 @@ VOLATILE = frozenset(
 )  # fmt: skip
 """Functions of the time and of chance."""
 
+CHOPPED = "__carnac_chopped"
+"""A macro of ours: a text cut to a number of bytes, between two letters; any other value as it is."""
+
 CLOCK_WORDS = frozenset(
     {
         "current_date",

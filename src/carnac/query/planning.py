@@ -19,7 +19,7 @@ from carnac.query.dialect.clauses import without_clauses
 from carnac.query.dialect.constants import with_pi
 from carnac.query.dialect.druid import without_druid_calls
 from carnac.query.folding import Constants
-from carnac.query.functions import is_volatile
+from carnac.query.functions import CHOPPED, is_volatile
 from carnac.query.newest import TimeEdge, find_edge
 from carnac.query.parameters import Parameters, take_parameters
 from carnac.query.relations import Columns, Relation, Scope, Tables, let_scans_match, used_types
@@ -155,7 +155,7 @@ class Planner:
         names = Names(self.catalog, self.cursor)
         without_druid_calls(self.cursor, statement)
         is_time_or_chance = any(map(is_volatile, walk(statement["node"])))
-        check(statement, OWN_FUNCTIONS)
+        check(statement, OWN_FUNCTIONS | {CHOPPED})
         inline_repeated(statement)
         self._replace_show_tables(statement, names)
         parameters = take_parameters(statement, self.parameters)

@@ -147,3 +147,12 @@ def test_a_top_n_has_no_values_in_empty_buckets(door: InProcessClient) -> None:
     assert {str(row["result"]) for row in ask(door, "topN", **top, **nothing)} == {"[]"}
     inner = {"type": "query", "query": {"queryType": "topN", **top, **nothing}}
     assert ask(door, "scan", dataSource=inner) == []
+
+
+def test_texts_are_cut_to_a_number_of_bytes(door: InProcessClient) -> None:
+    asked = [
+        {"type": kind, "name": kind, "fieldName": "s", "maxStringBytes": 2}
+        for kind in ("stringFirst", "stringLast", "stringAny")
+    ]
+    [row] = ask(door, "timeseries", aggregations=asked, intervals=["1970-01-01/PT1S"])
+    assert row["result"] == {"stringFirst": "ap", "stringLast": "ap", "stringAny": "ap"}

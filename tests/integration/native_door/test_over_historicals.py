@@ -21,6 +21,7 @@ SUM = {"type": "longSum", "name": "sum", "fieldName": "n"}
 COUNT = {"type": "count", "name": "rows"}
 ALL = {"dataSource": "events", "intervals": ["2013-01-01/2013-02-01"], "granularity": "all"}
 LAST = {"type": "longLast", "name": "last", "fieldName": "n"}
+CUT = {"type": "stringLast", "name": "cut", "fieldName": "kind", "maxStringBytes": 2}
 USERS = {
     "type": "cardinality",
     "name": "kinds",
@@ -42,7 +43,7 @@ QUERIES: dict[str, dict[str, Any]] = {
         **ALL,
         "queryType": "timeseries",
         "granularity": "six_hour",
-        "aggregations": [COUNT, SUM, LAST],
+        "aggregations": [COUNT, SUM, LAST, CUT],
         "postAggregations": [MEAN],
         "context": {"grandTotal": True},
     },

@@ -1,4 +1,4 @@
-"""Druid's functions of lists, of documents and its constant, and what they say where they cannot be."""
+"""Druid's functions of lists, documents and cut texts, its constant, and what they say where they cannot be."""
 
 from __future__ import annotations
 
@@ -144,3 +144,29 @@ def test_columns_may_have_any_name(store: Store, call: str, wanted: Any) -> None
 def test_what_cannot_be_is_one_sentence(store: Store, call: str, said: str) -> None:
     with pytest.raises(Invalid, match=said):
         store.sql(f"SELECT {call} FROM edits")
+
+
+@pytest.mark.parametrize(
+    ("call", "value"),
+    [
+        ("EARLIEST(v, 2)", "h"),
+        ("EARLIEST(v, 3)", "hä"),
+        ("LATEST(v, 7)", "日本"),
+        ("LATEST(v, 0)", ""),
+        ("LATEST(v, 1024)", "日本語"),
+        ("EARLIEST_BY(v, __time, 4)", "häß"[:2]),
+        ("LATEST_BY(v, __time, 3)", "日"),
+        ("LATEST(v, 3) FILTER (WHERE n < 7)", "hä"),
+        ("ANY_VALUE(n, 1)", 123456),
+        ("LATEST(n, 2)", 7),
+        ("LATEST(NULL, 2)", None),
+    ],
+)
+def test_texts_are_cut_to_a_number_of_bytes(store: Store, call: str, value: object) -> None:
+    """Druid cuts between two letters, and leaves what is no text alone."""
+    rows = (
+        "(SELECT TIMESTAMPTZ '2024-01-01' AS __time, 'häß' AS v, 123456 AS n UNION ALL"
+        " SELECT TIMESTAMPTZ '2024-01-02', '日本語', 7)"
+    )
+    rows = rows.replace("123456", "6") if "FILTER" in call else rows
+    assert values(store, call, f"FROM {rows}") == [value]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from carnac.core.quoting import quote_text
 from carnac.errors import Invalid
 from carnac.query.dialect.times import STEPPING, TIMES, stepped
-from carnac.query.functions import AGGREGATES
+from carnac.query.functions import AGGREGATES, CHOPPED
 from carnac.query.syntax import ASKED, NOWHERE, Node, arguments, parse, text_of, walk
 
 if TYPE_CHECKING:
@@ -117,14 +117,14 @@ FORMS: Mapping[tuple[str, int], str] = {
     ("json_extract_scalar", 2): "json_extract_string(_1, _2)",
     ("rand", 0): "random()",
     ("earliest", 1): "arg_min(_1, __time)",
-    ("earliest", 2): "arg_min(_1, __time)",
+    ("earliest", 2): f"arg_min({CHOPPED}(_1, _2), __time)",
     ("earliest_by", 2): "arg_min(_1, _2)",
-    ("earliest_by", 3): "arg_min(_1, _2)",
+    ("earliest_by", 3): f"arg_min({CHOPPED}(_1, _3), _2)",
     ("latest", 1): "arg_max(_1, __time)",
-    ("latest", 2): "arg_max(_1, __time)",
+    ("latest", 2): f"arg_max({CHOPPED}(_1, _2), __time)",
     ("latest_by", 2): "arg_max(_1, _2)",
-    ("latest_by", 3): "arg_max(_1, _2)",
-    ("any_value", 2): "any_value(_1)",
+    ("latest_by", 3): f"arg_max({CHOPPED}(_1, _3), _2)",
+    ("any_value", 2): f"any_value({CHOPPED}(_1, _2))",
     ("array_agg", 2): "array_agg(_1)",
     ("array_concat_agg", 1): _JOINED,
     ("array_concat_agg", 2): _JOINED,
@@ -226,7 +226,9 @@ FORMS: Mapping[tuple[str, int], str] = {
     ("try_parse_json", 1): "TRY_CAST(_1 AS JSON)",
     ("to_json_string", 1): "CAST(to_json(_1) AS VARCHAR)",
 }
-"""Expressions by name and number of arguments; `_1` is the first of these. A maximum of bytes is passed over."""
+"""Expressions by name and number of arguments; `_1` is the first of these. A maximum of bytes of a list, or of
+texts put together, is passed over.
+"""
 
 
 def without_druid_calls(cursor: duckdb.DuckDBPyConnection, statement: Node) -> None:
@@ -293,6 +295,8 @@ def _form(node: Node) -> str | None:
         found = "list_has_all(_1, _2)"
     if found == _JOINED and node["distinct"]:
         found = _JOINED_ONCE
+    if found is not None and CHOPPED in found and _text(args[0]) == "":  # NULL, which has no type
+        found = re.sub(rf"{CHOPPED}\(_1, _\d\)", "_1", found)
     if name in STEPPING and len(args) == 3:
         names = args[0].get("column_names") or [_text(args[0]) or ""]
         found = stepped(name, str(names[0]))

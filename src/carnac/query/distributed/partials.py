@@ -26,6 +26,7 @@ from carnac.query.distributed.aggregates import (
     function_name,
 )
 from carnac.query.distributed.naming import NotOneRound, key_of
+from carnac.query.functions import CHOPPED
 from carnac.query.rewriting.sketching import PREFIX
 from carnac.query.syntax import (
     NOWHERE,
@@ -50,7 +51,11 @@ _DIGEST = "finalize(combine_aggr(to_aggregate_state(parts, 'approx_quantile', [t
 """An example says of which type the values are; a state fits all fractions."""
 
 
+_CHOPS = ", ".join(f"TRY(decode(encode(CAST(v AS VARCHAR))[1:n - {cut}]))" for cut in range(4))
+"""A letter has four bytes at most."""
 _MACROS = {
+    f"{CHOPPED.removeprefix(PREFIX)}(v, n)": "CASE WHEN typeof(v) = 'VARCHAR' AND strlen(CAST(v AS VARCHAR)) > n"
+    f" THEN cast_to_type(coalesce({_CHOPS}), v) ELSE v END",
     "moments_of(x)": "{'n': count(x)::DOUBLE, 'x': favg(x), 'y': favg(x), 'xx': var_pop(x) * count(x), "
     "'yy': 0::DOUBLE, 'xy': 0::DOUBLE}",
     "pair_moments_of(y, x)": "{'n': count(x)::DOUBLE, 'x': favg(x), 'y': favg(y), "
@@ -74,8 +79,9 @@ _MACROS = {
 
 
 def may_call_macros(sql: str) -> bool:
-    """Whether a statement of a user may call our macros once its results are kept: approximate counts do."""
-    return "approx" in sql.lower()
+    """Whether a statement may call our macros: once its results are kept approximate counts do."""
+    text = sql.lower()
+    return any(word in text for word in ("approx", "earliest", "latest", "any_value", CHOPPED))
 
 
 def macros() -> Iterator[str]:

@@ -11,6 +11,7 @@ from carnac.api.native.terms.filters import compile_filter
 from carnac.api.native.terms.scopes import Scope
 from carnac.api.native.terms.values import TIME_SQL, Kind, Sql, cast_to, literal, to_double, to_text
 from carnac.errors import Invalid
+from carnac.query.functions import CHOPPED
 from carnac.specs.druid.blocks import (
     Block,
     block_of,
@@ -109,6 +110,11 @@ def _input(block: Block, rows: Grouped) -> Sql:
     return rows.scope.find(text_of(block, "fieldName", what=f"aggregator {block['type']}"))
 
 
+def _chopped(value: str, block: Block) -> str:
+    size = whole_of(block, "maxStringBytes", None)
+    return value if size is None else f"{CHOPPED}({value}, {size})"
+
+
 def _folded(call: str, kind: Kind) -> Callable[[Block, Grouped], Sql]:
     def build(block: Block, rows: Grouped) -> Sql:
         value = _input(block, rows)
@@ -117,7 +123,7 @@ def _folded(call: str, kind: Kind) -> Callable[[Block, Grouped], Sql]:
         nothing = _OF_TEXTS.get((call, "long" if kind == "long" else "double"))
         if value.kind == "string" and not value.is_literal and nothing is not None:
             taken = f"coalesce({taken}, {nothing})"
-        found = rows.of(f"{call}({taken})")
+        found = rows.of(f"{call}({_chopped(taken, block)})")
         return Sql(f"CAST({found} AS FLOAT)" if kind == "float" else found, kind)
 
     return build
@@ -130,7 +136,8 @@ def _at_an_end(call: str, kind: Kind) -> Callable[[Block, Grouped], Sql]:
         if at == TIME_SQL and not rows.scope.has_time:
             raise Invalid(f"aggregator {block['type']} needs rows that have a time")
         # in a list, as a null is a value too: the one that came first may be null
-        found = rows.of(f"{call}([{cast_to(_input(block, rows), kind).text}], {at})")
+        taken = _chopped(cast_to(_input(block, rows), kind).text, block)
+        found = rows.of(f"{call}([{taken}], {at})")
         return Sql(f"list_extract({found}, 1)", kind)
 
     return build
