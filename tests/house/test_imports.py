@@ -116,6 +116,7 @@ def declared_dependencies() -> set[str]:
     return {name.lower().replace("-", "_") for name in names}
 
 
+@pytest.mark.slow
 def test_every_import_of_the_package_is_declared() -> None:
     allowed = declared_dependencies() | set(sys.stdlib_module_names) | {"carnac"}
     undeclared = set()

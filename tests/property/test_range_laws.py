@@ -90,6 +90,7 @@ def test_ranges_of_csv_have_all_its_rows_once(
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("quoted", ["plain {}", '"said ""{}"", twice"', '"over\n{}\nlines"'])
 def test_a_large_file_of_csv_is_cut_where_rows_begin(tmp_path: Path, quoted: str) -> None:
     rows = [f"2024-01-01,{quoted.format(index)},{index}\n" for index in range(100_000)]

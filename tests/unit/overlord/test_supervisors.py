@@ -184,6 +184,7 @@ def test_a_reset_forgets_the_position_and_tasks_begin_anew(office: Office) -> No
         office.service.reset_offsets("clicks", {"views/0": 1})
 
 
+@pytest.mark.slow
 def test_a_status_tells_the_position_in_the_topic_that_is_read_now(office: Office) -> None:
     office.service.submit_spec(SPEC)
     office.move(p0="5")
