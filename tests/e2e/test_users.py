@@ -83,6 +83,8 @@ def test_a_name_that_is_none_is_told_before_a_password_is_asked_for(
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO())
     assert "is no name of a user" in one_sentence(run("users", "set", "a b", code=2))
+    limited = ("users", "set", "new", "--may", "write", "--datasource", "a")
+    assert "give --may read" in one_sentence(run(*limited, code=2))
 
 
 @pytest.mark.parametrize("password", ["", "short\n", "tab\tinside it\n"])

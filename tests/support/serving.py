@@ -23,6 +23,7 @@ from carnac.bootstrap.store import open_store
 from carnac.clock import RandomIds, StoreClock
 from carnac.config import Settings
 from carnac.ports.threads import DaemonThreads
+from tests.e2e.cli import make_store
 from tests.unit.api.conftest import InProcessClient
 
 SHARED_DATA = Path(__file__).parents[2].parent / "shared" / "data"
@@ -76,6 +77,18 @@ def open_door(store: Path, **settings: object) -> Iterator[InProcessClient]:
     values = Settings(store=str(store), query_log_limit_bytes=0, **settings)  # type: ignore[arg-type]
     with open_broker(values, StoreClock()) as broker:
         yield door_of(broker, values)
+
+
+@contextmanager
+def open_door_over(
+    folder: Path, datasource: str, rows: object, spec: Mapping[str, Any]
+) -> Iterator[InProcessClient]:
+    """Yield a client of the doors of a store with flights and some rows."""
+    make_store(folder / "store")
+    with open_store(folder / "store") as opened:
+        opened.append(datasource, rows, spec=spec)
+    with open_door(folder / "store") as client:
+        yield client
 
 
 def door_of(broker: BrokerHandle, values: Settings | None = None) -> InProcessClient:

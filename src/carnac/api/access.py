@@ -20,10 +20,8 @@ from typing import TYPE_CHECKING
 
 from carnac.api.problems import Refused
 from carnac.core.access import (
-    ALL_DATASOURCES,
     Accounts,
     Credentials,
-    DatasourcePatterns,
     Permission,
     User,
     is_password,
@@ -36,6 +34,7 @@ from carnac.core.access import (
 )
 from carnac.core.texts import short
 from carnac.errors import CarnacError, Unavailable
+from carnac.ports.answers import Client
 from carnac.ports.memo import Memo
 from carnac.ports.threads import Beside
 
@@ -235,10 +234,14 @@ def require(needed: Permission, user: User | None = None) -> None:
         )
 
 
-def readable_datasources() -> DatasourcePatterns:
-    """Return the datasources that exist for the user whose request is answered."""
-    user = ASKING.get()
-    return ALL_DATASOURCES if user is None else user.datasources
+def asking(address: str = "") -> Client:
+    """Return the client whose request is answered: a user, else the address."""
+    return as_client(ASKING.get(), address)
+
+
+def as_client(user: User | None, address: str) -> Client:
+    """Return a client: a user, else an address, for which all datasources exist; it is empty if nobody knows it."""
+    return Client(address) if user is None else Client(user.name, user.datasources)
 
 
 def require_all_datasources(user: User | None) -> None:

@@ -9,7 +9,7 @@ from fastapi import Depends, Request
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect
 
-from carnac.api.access import ASKING
+from carnac.api.access import asking
 from carnac.api.problems import Refused
 from carnac.core.json_text import TooManyValues, check_count, parse_json
 from carnac.errors import Invalid
@@ -107,8 +107,5 @@ def body_shown(kind: str, example: object) -> dict[str, object]:
 
 
 def client_of(request: Request) -> Client:
-    """Return who asks: a user, else an address; it is empty if the server does not know it."""
-    user = ASKING.get()
-    if user is not None:
-        return Client(user.name, user.datasources)
-    return Client(request.client.host if request.client is not None else "")
+    """Return who asks."""
+    return asking(request.client.host if request.client is not None else "")

@@ -10,9 +10,8 @@ import httpx
 import pytest
 
 from carnac.api.native.queries import ETERNAL
-from carnac.bootstrap.store import open_store
-from tests.e2e.cli import ROWS, make_store
-from tests.support.serving import open_door
+from tests.e2e.cli import ROWS
+from tests.support.serving import open_door_over
 from tests.unit.api.conftest import InProcessClient
 
 pytestmark = pytest.mark.http
@@ -55,11 +54,7 @@ ROLLUP = {
 
 @pytest.fixture(scope="module")
 def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessClient]:
-    store = tmp_path_factory.mktemp("door") / "store"
-    make_store(store)
-    with open_store(store) as opened:
-        opened.append("rolled", ROLLED, spec=ROLLUP)
-    with open_door(store) as client:
+    with open_door_over(tmp_path_factory.mktemp("door"), "rolled", ROLLED, ROLLUP) as client:
         yield client
 
 

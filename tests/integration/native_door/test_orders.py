@@ -7,9 +7,7 @@ from typing import Any
 
 import pytest
 
-from carnac.bootstrap.store import open_store
-from tests.e2e.cli import make_store
-from tests.support.serving import open_door
+from tests.support.serving import open_door_over
 from tests.unit.api.conftest import InProcessClient
 
 pytestmark = pytest.mark.http
@@ -38,11 +36,7 @@ SUM = [{"type": "longSum", "name": "sum", "fieldName": "n"}]
 
 @pytest.fixture(scope="module")
 def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[InProcessClient]:
-    store = tmp_path_factory.mktemp("orders") / "store"
-    make_store(store)
-    with open_store(store) as opened:
-        opened.append("odd", ROWS, spec=SPEC)
-    with open_door(store) as client:
+    with open_door_over(tmp_path_factory.mktemp("orders"), "odd", ROWS, SPEC) as client:
         yield client
 
 

@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+from carnac.api.access import as_client
 from carnac.api.flight_sql.calls import Calls
 from carnac.api.flight_sql.door import ACTIONS, Door
 from carnac.api.flight_sql.failures import to_status
@@ -18,7 +19,6 @@ from carnac.core.access import User, token_of
 from carnac.errors import CarnacError, Invalid, Unavailable
 from carnac.flight.ending import shut_down
 from carnac.flight.grpc import silence_grpc, url_of
-from carnac.ports.answers import Client
 from carnac.ports.loops import Loop
 
 if TYPE_CHECKING:
@@ -260,9 +260,7 @@ def _asker(context: fl.ServerCallContext) -> Asker:
     """Return who asks."""
     found = context.get_middleware("headers")
     peer = unquote(str(context.peer())).partition(":")[2].rpartition(":")[0].strip("[]")
-    user = found.user
-    client = Client(peer) if user is None else Client(user.name, user.datasources)
-    return Asker(client=client, context=found.context, is_jdbc=found.is_java)
+    return Asker(client=as_client(found.user, peer), context=found.context, is_jdbc=found.is_java)
 
 
 class _told:  # noqa: N801  # as functions of contextlib are written

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from fastapi import APIRouter, Path, Query, Response
 
-from carnac.api.access import readable_datasources
+from carnac.api.access import asking
 from carnac.api.iceberg.errors import IcebergRoute, NoNamespace, failed
 from carnac.errors import NotFound
 
@@ -85,7 +85,7 @@ def _add_tables(router: APIRouter, tables: Tables) -> None:
     )
     def list_tables(namespace: Namespace) -> dict[str, list[dict[str, object]]]:
         _require_namespace(namespace)
-        names = readable_datasources().matching(tables.names())
+        names = asking().datasources.matching(tables.names())
         return {"identifiers": [{"namespace": [NAMESPACE], "name": name} for name in names]}
 
     @router.get(
@@ -149,7 +149,7 @@ def _require_table(namespace: str, table: str, tables: Tables) -> None:
         raise NotFound(
             f"there is no table '{table}' in '{namespace}': all tables are in {NAMESPACE}"
         )
-    limits = readable_datasources()
+    limits = asking().datasources
     if not limits.match_all and table not in (names := limits.matching(tables.names())):
         raise NotFound(
             f"there is no datasource '{table}'; there are {', '.join(names) or 'none yet'}",

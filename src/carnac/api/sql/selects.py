@@ -6,13 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from carnac.api.access import readable_datasources
+from carnac.api.access import asking
 from carnac.api.sql.described import Described
 from carnac.api.sql.kept import columns_of
 from carnac.api.sql.requests import SqlRequest, read_request, whole
 from carnac.api.sql.runs import names_of
 from carnac.errors import CarnacError, Invalid, NotFound
-from carnac.ports.answers import Client
 from carnac.query.schema.outline import check_select, outline
 from carnac.specs.sql.external import take_externals
 from carnac.specs.tasks.spec import PAGE_ROWS_MAX, QUERY_TYPE
@@ -51,8 +50,7 @@ def select_task(body: Mapping[str, object], describe: Describe) -> dict[str, obj
     rows_per_page = whole(context, "rowsPerPage", least=1)
     numbers = {"timeout": statement.timeout_ms, "priority": statement.priority}
     context |= {name: one for name, one in numbers.items() if context.get(name) is not None}
-    client = Client(datasources=readable_datasources())
-    columns = describe(replace(request, statement=replace(statement, client=client)))
+    columns = describe(replace(request, statement=replace(statement, client=asking())))
     task = {
         "type": QUERY_TYPE,
         "query": statement.sql,

@@ -100,12 +100,14 @@ def set_user(
     is_password: Annotated[bool, flag("--password", "Set a new password.")] = False,
 ) -> None:
     """Add a user, or change one. The password is asked for at a terminal, else it is a line of standard input."""
-    from carnac.store.upkeep.users import check_user_name
+    from carnac.store.upkeep.users import check_limits, check_user_name
 
     session = session_of(ctx)
     permission = None if may is None else _permission(may)
     datasources = read_patterns(datasource) if datasource else None
     check_user_name(name)
+    if permission is not None and datasources is not None:
+        check_limits(permission, datasources)
     with _users(session) as known:
         is_new = name not in {one.name for one in known.list()}
         password = _ask_password(name) if is_new or is_password else None

@@ -79,7 +79,7 @@ class Users:
             password=kept,
             created_at_ms=known.created_at_ms if known else self._clock.now_ms(),
         )
-        _check_limits(user)
+        check_limits(user.permission, user.datasources)
         self._records.keep_access_key(self._new_secret(KEY_BYTES))
         self._records.put_user(user)
         return user
@@ -117,12 +117,16 @@ def check_user_name(name: str) -> str:
     return name
 
 
-def _check_limits(user: User) -> None:
-    if user.permission > Permission.READ and not user.datasources.match_all:
+def check_limits(permission: Permission, datasources: DatasourcePatterns) -> None:
+    """Refuse to limit to some datasources who may do more than read.
+
+    Raises:
+        Invalid: It is so.
+    """
+    if permission > Permission.READ and not datasources.match_all:
         raise Invalid(
-            f"user {user.name} may not {user.permission.word} with {short(str(user.datasources))} alone: tasks read "
-            "files and datasources whoever submits them; give --may read, or --datasource '*'",
-            user=user.name,
+            f"no user may {permission.word} with {short(str(datasources))} alone: tasks read files and datasources "
+            "whoever submits them; give --may read, or --datasource '*'"
         )
 
 
