@@ -66,6 +66,11 @@ class Interruption:
             if signal.getsignal(number) == self._raise:
                 signal.signal(number, signal.SIG_IGN if self._published else signal.SIG_DFL)
 
+    def heed(self) -> None:
+        """Raise for a signal that arrived: Python drops an exception within the callback of a weak reference."""
+        if self.number is not None:
+            raise _error(self.number)
+
     def forget(self) -> None:
         """Take what arrived as dealt with: it was meant for one statement."""
         self.number = None
@@ -113,7 +118,11 @@ class Interruption:
             return
         if self.number is None:
             self.number = number
-        raise KeyboardInterrupt if number == signal.SIGINT else Stopped
+        raise _error(number)
+
+
+def _error(number: int) -> KeyboardInterrupt:
+    return KeyboardInterrupt() if number == signal.SIGINT else Stopped()
 
 
 class Told:

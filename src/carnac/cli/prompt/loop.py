@@ -164,11 +164,13 @@ class Prompt:
     def _read_and_run(self, ask: Callable[[], str]) -> None:
         while not self._is_left:
             try:
-                self._do(ask())
+                typed = ask()
+                self._session.interruption.heed()
+                self._do(typed)
             except Stopped:
                 raise
             except KeyboardInterrupt:  # Ctrl-C while typing: the line is dropped
-                self._session.interruption.forget()
+                self._cancelled()
             except EOFError:
                 return
 
@@ -184,7 +186,8 @@ class Prompt:
             prompt_continuation=lambda width, _line, _is_wrapped: "> ".rjust(width),
             enable_open_in_editor=True,
         )
-        return lambda: prompt.prompt(self._shown_prompt())
+        # A handler of its own would stay while the terminal is left already, and take Ctrl-C for nothing.
+        return lambda: prompt.prompt(self._shown_prompt(), handle_sigint=False)
 
     def _shown_prompt(self) -> FormattedText:
         where = "" if self._at is None else f"@{self._at}"
@@ -207,13 +210,18 @@ class Prompt:
         except (Stopped, BrokenPipeError):
             raise
         except KeyboardInterrupt:
-            self._session.interruption.forget()
-            self._output.note("cancelled")
+            self._cancelled()
             return False
         except Exception as error:
             self._session.show_failure(error)
             return False
         return True
+
+    def _cancelled(self) -> None:
+        """Go on after Ctrl-C; a signal, not the key, came to something that was entered already."""
+        if self._session.interruption.number is not None:
+            self._session.interruption.forget()
+            self._output.note("cancelled")
 
     def _ask(self, statement: str) -> None:
         clock = self._session.clock

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import signal
+import weakref
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -91,6 +95,57 @@ def test_the_prompt_goes_on_after_a_mistake(typed: Typed) -> None:
 def test_ctrl_c_drops_what_was_typed_and_nothing_else(typed: Typed) -> None:
     out, _ = typed("SELECT 7" + CTRL_C + "SELECT 8 AS n;" + ENTER + CTRL_D)
     assert out.split() == ["n", "─", "8"]
+
+
+@pytest.fixture
+def listening() -> Iterator[Session]:
+    """A session that hears signals as that of a command line does."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    session = Session()
+    session.interruption.listen()
+    yield session
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def _press_ctrl_c() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def _press_ctrl_c_where_it_is_lost() -> None:
+    """Python ignores what is raised in the callback of a weak reference."""
+    seen: set[int] = set()
+    _seen = weakref.ref(seen, lambda _: _press_ctrl_c())
+    del seen
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("press", [_press_ctrl_c, _press_ctrl_c_where_it_is_lost])
+@pytest.mark.usefixtures("typed")
+def test_ctrl_c_as_the_terminal_is_left_cancels_what_was_typed(
+    press: Callable[[], None],
+    store: Store,
+    listening: Session,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Ctrl-C is a signal once keys are not read one by one any more: prompt_toolkit took it, and did nothing."""
+
+    @contextmanager
+    def left_with_ctrl_c() -> Iterator[None]:
+        with raw_mode():
+            yield
+        if presses:
+            presses.pop()()
+
+    presses = [press]
+    with create_pipe_input() as pipe, create_app_session(pipe, DummyOutput()):
+        raw_mode = pipe.raw_mode
+        pipe.raw_mode = left_with_ctrl_c  # type: ignore[assignment,method-assign]
+        pipe.send_text("SELECT 7 AS n;" + ENTER + "SELECT 8 AS n;" + ENTER + CTRL_D)
+        run_prompt(listening, store, at=None, rows_max=None)
+    captured = capsys.readouterr()
+    assert (captured.out.split(), presses) == (["n", "─", "8"], [])
+    assert "cancelled" in captured.err
 
 
 def test_dot_at_asks_at_another_revision(typed: Typed, store: Store) -> None:
