@@ -89,5 +89,5 @@ def open_apart(store: str | None) -> StoreApart:
 def opened_apart(store: str | None) -> Iterator[StoreApart]:
     """Open a store for the block; see `open_apart`."""
     found = open_apart(store)
-    with closing(found.metadata):
+    with found.metadata:
         yield found

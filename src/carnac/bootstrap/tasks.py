@@ -211,8 +211,7 @@ def run_task_attempt(
     from carnac.store.jobs import StoreJobs
 
     clock = clock or StoreClock()
-    metadata = open_records(settings=settings, clock=clock)
-    try:
+    with open_records(settings=settings, clock=clock) as metadata:
         marked = [one for one in metadata.attempts(task_id) if one.number == number]
         ids = MarkedIds(mark_of_attempt(marked[0])) if marked else RandomIds()
         make = None if pipeline is None else lambda files: pipeline(files, ids)
@@ -239,8 +238,6 @@ def run_task_attempt(
                 number=number,
                 on_lost=on_lost,
             )
-    finally:
-        metadata.close()
 
 
 def _selecting(settings: Settings, task: Task) -> Settings:

@@ -21,6 +21,7 @@ from carnac.cli.session import Session
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+_CTX = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
 _AS_JSON = inspect.Parameter(
     "as_json",
     inspect.Parameter.KEYWORD_ONLY,
@@ -209,7 +210,7 @@ def command(
     changes: bool = False,
     has_json: bool = True,
 ) -> Callable[[F], F]:
-    """Add a command; its docstring and the examples are its help.
+    """Add a command, whose first argument is the session; its docstring and the examples are its help.
 
     Args:
         name: As typed, without `carnac`; `lookups set` goes to the group `lookups`.
@@ -225,23 +226,20 @@ def command(
         help_text = _help_text(function, examples)
 
         @functools.wraps(function)
-        def guarded(*args: object, **kwargs: Any) -> object:
-            session = session_of(kwargs["ctx"])
+        def guarded(ctx: typer.Context, **given: Any) -> object:
+            session = session_of(ctx)
             session.interruption.publishes = session.interruption.publishes or publishes
             session.interruption.changes = changes
-            is_json = bool(kwargs.pop(_AS_JSON.name)) if has_json else None
-            if is_json is not None and kwargs["ctx"].invoked_subcommand is None:
-                session.output.is_json = is_json
+            if ctx.invoked_subcommand is not None:  # one of the group's own follows
+                return None
+            if has_json:
+                session.output.is_json = bool(given.pop(_AS_JSON.name))
             try:
-                return function(*args, **kwargs)
+                return function(session, **given)
             except BrokenPipeError as error:
                 raise ReaderGone from error
 
-        if has_json:
-            signature = inspect.signature(function, eval_str=True)
-            shown = [*signature.parameters.values(), _AS_JSON]
-            guarded.__signature__ = signature.replace(parameters=shown)  # type: ignore[attr-defined]
-        # also called before each of its own commands: see ctx.invoked_subcommand
+        _show_parameters(guarded, function, [_AS_JSON] if has_json else [])
         if name in _groups:
             _groups[name].callback(
                 invoke_without_command=True, help=help_text, context_settings=_CONTEXT
@@ -263,10 +261,26 @@ def hidden_command(name: str) -> Callable[[F], F]:
     group, _, leaf = name.rpartition(" ")
 
     def add(function: F) -> F:
-        _groups[group].command(leaf, hidden=True, context_settings=_CONTEXT)(function)
+        @functools.wraps(function)
+        def called(ctx: typer.Context, **given: Any) -> object:
+            return function(session_of(ctx), **given)
+
+        _show_parameters(called, function)
+        _groups[group].command(leaf, hidden=True, context_settings=_CONTEXT)(called)
         return function
 
     return add
+
+
+def _show_parameters(
+    called: Callable[..., object],
+    function: Callable[..., Any],
+    more: Sequence[inspect.Parameter] = (),
+) -> None:
+    """Let Typer see the parameters of a command: its own, but the context in place of the session."""
+    signature = inspect.signature(function, eval_str=True)
+    _, *own = signature.parameters.values()
+    called.__signature__ = signature.replace(parameters=[_CTX, *own, *more])  # type: ignore[attr-defined]
 
 
 def _help_text(function: Callable[..., Any], examples: Sequence[str]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from shlex import join, quote
@@ -222,7 +221,7 @@ def ask_and_load(
         try:
             return load(time or None)
         except Ambiguous as error:
-            if session.output.is_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
+            if not session.is_at_terminal:
                 raise
             asked, wrong = error, 0
         except WrongTime as error:

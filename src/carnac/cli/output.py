@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TextIO, TypeVar
 
-from carnac.cli.tables import Column, number_text, printable, render_table, text_width
+from carnac.cli.tables import Column, columns_of, number_text, printable, render_table, text_width
 
 Item = TypeVar("Item")
 
@@ -69,13 +69,20 @@ class Output:
             self.line(text)
 
     def table(
-        self, columns: Sequence[Column], rows: Sequence[Sequence[str]], *, is_folded: bool = False
+        self,
+        columns: str | Sequence[Column],
+        rows: Sequence[Sequence[str]],
+        *,
+        is_folded: bool = False,
     ) -> None:
         """Print a table; cut to the width of the terminal if there is one.
 
         Args:
+            columns: Titles are as of `columns_of`.
             is_folded: A table that a terminal is too narrow for is printed row by row, each value on a line.
         """
+        if isinstance(columns, str):
+            columns = columns_of(columns)
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
         lines = render_table(columns, rows, width=width)
         if is_folded and rows and width is not None and len(lines[1]) > width:
@@ -94,7 +101,7 @@ class Output:
 
     def first_rows(
         self,
-        columns: Sequence[Column],
+        columns: str | Sequence[Column],
         found: Sequence[Item],
         row_of: Callable[[Item], Sequence[str]],
         limit: int,

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from carnac.cli.output import Output
 from carnac.cli.tables import (
     bytes_text,
-    columns_of,
     counted,
     format_seconds,
     number_text,
@@ -94,7 +93,7 @@ def _print_report(output: Output, report: JobReport) -> None:
             for phase, seconds in report.seconds_by_phase.items()
         ),
     ]
-    output.table(columns_of("ingestion | #"), rows)
+    output.table("ingestion | #", rows)
     _print_rejected(output, report.rejected)
 
 
@@ -118,10 +117,10 @@ def print_log(output: Output, commits: Sequence[CommitSummary], tags: Iterable[T
     names: dict[int, list[str]] = defaultdict(list)
     for tag in tags:
         names[tag.revision].append(tag.name)
-    columns = columns_of(
-        "revision# | time (UTC)! | kind | datasource | segments# | rows# | size# | message~"
+    output.table(
+        "revision# | time (UTC)! | kind | datasource | segments# | rows# | size# | message~",
+        [_log_row(commit, names[commit.revision]) for commit in commits],
     )
-    output.table(columns, [_log_row(commit, names[commit.revision]) for commit in commits])
 
 
 def _log_row(commit: CommitSummary, tags: Sequence[str]) -> list[str]:

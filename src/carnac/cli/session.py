@@ -10,6 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import typer
+
 from carnac.cli.output import Output, Unwritten
 from carnac.cli.signals import Interruption
 from carnac.clock import StoreClock
@@ -18,6 +20,7 @@ from carnac.errors import CarnacError, Invalid, Unavailable
 
 if TYPE_CHECKING:
     from carnac.config import Settings
+    from carnac.metadata.store import MetadataStore
     from carnac.ports import Clock
     from carnac.store import Store
 
@@ -105,6 +108,21 @@ class Session:
             on_notice=self.output.notice,
             is_for_users=not self.owns_process,
         )
+
+    def open_records(self) -> MetadataStore:
+        """Open the metadata of the store that the command is about, and nothing else of it, for a `with` block."""
+        from carnac.bootstrap.store import open_records
+
+        return open_records(settings=self.settings, clock=self.clock)
+
+    @property
+    def is_at_terminal(self) -> bool:
+        """Whether somebody can be asked."""
+        return not self.output.is_json and sys.stdin.isatty() and sys.stderr.isatty()
+
+    def allows(self, question: str, *, yes: bool = False) -> bool:
+        """Ask for a confirmation at a terminal, unless it was given; elsewhere nobody is asked."""
+        return yes or not self.is_at_terminal or typer.confirm(question, err=True)
 
     def show_failure(self, error: Exception) -> int:
         """Say what went wrong in one sentence; return the exit code."""

@@ -12,6 +12,7 @@ from carnac.errors import Revoked, Unavailable
 from carnac.metadata.database import translated
 from carnac.metadata.publish.queue import CommitQueue, JointWork, commit_group
 from carnac.metadata.sql import statements as s
+from carnac.ports.closing import Closing
 
 if TYPE_CHECKING:
     from carnac.metadata.database import Database
@@ -27,7 +28,7 @@ class _Shared(threading.local):
     session: Session | None = None
 
 
-class SqlTransactions:
+class SqlTransactions(Closing):
     """The transactions of a store; each part of it asks for its own."""
 
     def __init__(self, database: Database, *, clock: Clock, ids: IdSource) -> None:

@@ -198,7 +198,7 @@ def open_broker(
         NotFound, Invalid, Unavailable: As `carnac.open`.
     """
     with ExitStack() as steps:
-        metadata = steps.enter_context(closing(open_records(settings=settings, clock=clock)))
+        metadata = steps.enter_context(open_records(settings=settings, clock=clock))
         leases = _leases(metadata, settings, clock, steps)
         files = open_files(metadata, settings)
         engine = steps.enter_context(closing(make_engine(files, settings)))

@@ -76,11 +76,8 @@ def load_server_status(
     Raises:
         NotFound, Invalid, Unavailable: As `carnac.open`.
     """
-    metadata = open_records(settings=settings, clock=clock)
-    try:
+    with open_records(settings=settings, clock=clock) as metadata:
         return _ask_all(metadata, asks=asks)
-    finally:
-        metadata.close()
 
 
 def load_cluster_status(settings: Settings, clock: Clock) -> ClusterStatus:
@@ -91,8 +88,7 @@ def load_cluster_status(settings: Settings, clock: Clock) -> ClusterStatus:
     """
     from carnac.coordinator.following import live_segments
 
-    metadata = open_records(settings=settings, clock=clock)
-    try:
+    with open_records(settings=settings, clock=clock) as metadata:
         live: list[LiveSegment] = []
         for info in metadata.datasources():
             live += live_segments(info.name, metadata.visible(info.name))
@@ -102,8 +98,6 @@ def load_cluster_status(settings: Settings, clock: Clock) -> ClusterStatus:
             live=live,
             rules=Rules(metadata, clock, settings.tier_aliases).current(),
         )
-    finally:
-        metadata.close()
 
 
 def view_of(record: ServerRecord, inventory: Inventory) -> ServerView:

@@ -150,8 +150,7 @@ def _access(settings: Settings, clock: StoreClock, steps: ExitStack) -> Access:
     from carnac.api.access import Access
     from carnac.bootstrap.store import open_records
 
-    records = open_records(settings=settings, clock=clock)
-    steps.callback(records.close)
+    records = steps.enter_context(open_records(settings=settings, clock=clock))
     if not records.accounts().key:
         records.keep_access_key(new_secret(KEY_BYTES))
     return Access(records.accounts, clock, new_secret(KEY_BYTES))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
-from carnac.cli.app import LOOK, command, session_of
+from carnac.cli.app import LOOK, command
 from carnac.cli.options import At, Datasource, IntervalText, option
+from carnac.cli.session import Session
 from carnac.cli.tables import (
     bytes_text,
     columns_of,
@@ -22,18 +21,13 @@ from carnac.core.segments.lateness import LATENESSES, LateRows
 
 
 @command("datasources", panel=LOOK, examples=["carnac datasources", "carnac datasources --at 1"])
-def datasources(ctx: typer.Context, at: At = None) -> None:
+def datasources(session: Session, at: At = None) -> None:
     """List the datasources with their rows, segments and time."""
-    session = session_of(ctx)
     with session.open_store() as store:
         infos = store.datasources(at=at)
     if session.output.is_json:
         session.output.json({"datasources": to_json(infos)})
         return
-    columns = columns_of(
-        "datasource | rows# | chunks# | segments# | size# | first row (UTC)! | last row (UTC)! | "
-        "revision#"
-    )
     rows = [
         [
             info.name,
@@ -47,7 +41,11 @@ def datasources(ctx: typer.Context, at: At = None) -> None:
         ]
         for info in infos
     ]
-    session.output.table(columns, rows)
+    session.output.table(
+        "datasource | rows# | chunks# | segments# | size# | first row (UTC)! | last row (UTC)! | "
+        "revision#",
+        rows,
+    )
     if not rows:
         session.output.note("no datasource has rows yet; carnac ingest brings some")
 
@@ -61,7 +59,7 @@ def datasources(ctx: typer.Context, at: At = None) -> None:
     ],
 )
 def segments(
-    ctx: typer.Context,
+    session: Session,
     *,
     datasource: Datasource,
     at: At = None,
@@ -74,7 +72,6 @@ def segments(
 
     A segment that is only partly visible is clipped; the column shows the visible part.
     """
-    session = session_of(ctx)
     with session.open_store() as store:
         found = store.segments(datasource, at=at, interval=interval)
     if session.output.is_json:
@@ -91,9 +88,8 @@ def segments(
 
 
 @command("chunks", panel=LOOK, examples=["carnac chunks flights --json"])
-def chunks(ctx: typer.Context, datasource: Datasource) -> None:
+def chunks(session: Session, datasource: Datasource) -> None:
     """List the live time chunks: version, number of segments, and the revision that changed them last."""
-    session = session_of(ctx)
     with session.open_store() as store:
         found = store.chunks(datasource)
     if session.output.is_json:

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from carnac.cli.app import START, add_group, command, session_of
+from carnac.cli.app import START, add_group, command
 from carnac.cli.options import option
-from carnac.cli.tables import columns_of, format_seconds
+from carnac.cli.session import Session
+from carnac.cli.tables import format_seconds
 
 if TYPE_CHECKING:
     from carnac.cli.demo.story import Story
@@ -21,7 +22,7 @@ add_group("demo", None, panel=START)
 
 @command("demo", panel=START, examples=["carnac demo", "carnac demo --keep my-demo"])
 def demo(
-    ctx: typer.Context,
+    session: Session,
     folder: Annotated[
         Path, option("--keep DIR", "Folder for the store and the files; they stay there.")
     ] = Path("demo-output"),
@@ -30,11 +31,8 @@ def demo(
 
     Exits with 1 if a count is not that of the source.
     """
-    if ctx.invoked_subcommand is not None:
-        return
     from carnac.cli.demo.story import Story
 
-    session = session_of(ctx)
     story = Story(session=session, folder=folder)
     story.tell()
     if session.output.is_json:
@@ -49,7 +47,7 @@ def demo(
     "demo cluster", panel=START, examples=["carnac demo cluster", "carnac demo cluster --json"]
 )
 def demo_cluster(
-    ctx: typer.Context,
+    session: Session,
     folder: Annotated[
         Path, option("--keep DIR", "Folder for the store and the picture; they stay there.")
     ] = Path("demo-output-cluster"),
@@ -66,7 +64,6 @@ def demo_cluster(
     from carnac.cli.demo.cluster.story import ClusterDemo
     from carnac.cli.demo.story import prepare_folder
 
-    session = session_of(ctx)
     say = session.output.note if session.output.is_json else session.output.line
     prepare_folder(folder)
     cluster = ClusterDemo(
@@ -99,7 +96,7 @@ def _summarise(story: Story) -> None:
     output = story.output
     output.line()
     output.table(
-        columns_of("step | time#"),
+        "step | time#",
         [[step.title, format_seconds(step.seconds)] for step in story.steps]
         + [["all", format_seconds(sum(step.seconds for step in story.steps))]],
     )

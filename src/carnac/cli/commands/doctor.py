@@ -10,7 +10,6 @@ import os
 import platform
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,10 +18,10 @@ from urllib.parse import unquote, urlsplit
 
 import typer
 
-from carnac.cli.app import TIDY, command, session_of
+from carnac.cli.app import TIDY, command
 from carnac.cli.options import option
 from carnac.cli.session import Session
-from carnac.cli.tables import bytes_text, columns_of, number_text, second_ms
+from carnac.cli.tables import bytes_text, number_text, second_ms
 from carnac.clock import StoreClock, describe_ahead
 from carnac.core.redaction import show_url
 from carnac.core.words import counted
@@ -66,7 +65,7 @@ _ok, _note, _problem = partial(Check, "ok"), partial(Check, "note"), partial(Che
 
 @command("doctor", panel=TIDY, examples=["carnac doctor", "carnac doctor --json"])
 def doctor(
-    ctx: typer.Context,
+    session: Session,
     mends_checksums: Annotated[
         bool,
         option(
@@ -79,7 +78,6 @@ def doctor(
 
     Exits with 1 if something is a problem.
     """
-    session = session_of(ctx)
     mended = [_mend(session)] if mends_checksums else []
     checks = [
         *_machine(),
@@ -101,18 +99,19 @@ def doctor(
             }
         )
     else:
-        columns = columns_of("check! | state! | found~")
-        session.output.table(columns, [[item.name, item.state, item.detail] for item in checks])
+        session.output.table(
+            "check! | state! | found~", [[item.name, item.state, item.detail] for item in checks]
+        )
     if has_problem:
         raise typer.Exit(EXIT_PROBLEM)
 
 
 @command("version", panel=TIDY, examples=["carnac version"])
-def version(ctx: typer.Context) -> None:
+def version(session: Session) -> None:
     """Print the version of Carnac."""
     from carnac import __version__
 
-    output = session_of(ctx).output
+    output = session.output
     output.answer({"version": __version__}, f"carnac {__version__}")
 
 
@@ -280,11 +279,9 @@ def _opened(name: str, store: Store, now_ms: int) -> Iterator[Check]:
 
 def _clocks(session: Session) -> Iterator[Check]:
     """Say whose clocks disagree, and by how much."""
-    from carnac.bootstrap.store import open_records
-
-    clock = session.clock
-    with closing(open_records(settings=session.settings, clock=clock)) as metadata:
+    with session.open_records() as metadata:
         others = metadata.ahead()
+    clock = session.clock
     ahead_ms = clock.ahead_ms if isinstance(clock, StoreClock) else 0
     if ahead_ms:
         yield _problem("clocks", describe_ahead(ahead_ms))

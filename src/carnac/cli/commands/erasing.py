@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from carnac.cli.app import UNDO, command, session_of
+from carnac.cli.app import UNDO, command
 from carnac.cli.options import Datasource, DryRun, Message, flag, option
 from carnac.cli.progress import job_progress
+from carnac.cli.session import Session
 from carnac.cli.tables import counted
 from carnac.core.json_form import object_to_json
 from carnac.errors import Invalid
 
 if TYPE_CHECKING:
-    from carnac.cli.session import Session
     from carnac.store.writing.erasing import ErasureReport
 
 
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     ],
 )
 def erase(
-    ctx: typer.Context,
+    session: Session,
     *,
     datasource: Datasource,
     where: Annotated[str, option("--where SQL", "The rows for which this condition is true.")],
@@ -44,7 +43,6 @@ def erase(
     were. The certificate says what was rewritten, and what may still hold the rows, such as rejected rows. Stop first
     what would load them again.
     """
-    session = session_of(ctx)
     with session.open_store() as store:
         visible, past = store.plan_erasure(datasource, where=where)
         searched = f"{counted(visible, 'visible segment')} and {counted(past, 'earlier segment')}"
@@ -70,7 +68,7 @@ def erase(
 
 def _is_confirmed(session: Session, what: str) -> bool:
     """Ask at a terminal; elsewhere nobody can be asked, and nothing takes it back."""
-    if session.output.is_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if not session.is_at_terminal:
         raise Invalid("nothing takes an erasure back: add --yes, or look with --dry-run")
     return typer.confirm(f"{what}, for good?", err=True)
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import shlex
 from typing import Annotated
 
-import typer
-
-from carnac.cli.app import LOOK, UNDO, command, session_of
+from carnac.cli.app import LOOK, UNDO, command
 from carnac.cli.completion.values import complete_datasource, complete_moment, complete_tag
 from carnac.cli.options import At, argument, flag, option
 from carnac.cli.output import Output
 from carnac.cli.reports import print_log
+from carnac.cli.session import Session
 from carnac.cli.tables import (
     bytes_text,
     columns_of,
@@ -30,7 +29,7 @@ PIECES_SHOWN = 3
 
 @command("log", panel=LOOK, examples=["carnac log", "carnac log --datasource flights --limit 5"])
 def log(
-    ctx: typer.Context,
+    session: Session,
     *,
     datasource: Annotated[
         str | None,
@@ -42,7 +41,6 @@ def log(
     limit: Annotated[int, option("--limit -n N", "Maximum number of commits.", min=1)] = 50,
 ) -> None:
     """List the commits, newest first."""
-    session = session_of(ctx)
     with session.open_store() as store:
         found = store.log(datasource=datasource, before=before, limit=limit + 1)
         tags = store.tags()
@@ -65,13 +63,12 @@ def log(
 
 @command("show", panel=LOOK, examples=["carnac show 3", "carnac show january --json"])
 def show(
-    ctx: typer.Context,
+    session: Session,
     revision: Annotated[
         str, argument("REVISION", "A revision, a time or a tag.", complete=complete_moment)
     ],
 ) -> None:
     """Show one commit: the segments that it added, dropped and covered in each datasource."""
-    session = session_of(ctx)
     with session.open_store() as store:
         commit = store.show(revision)
     if session.output.is_json:
@@ -82,7 +79,7 @@ def show(
 
 @command("diff", panel=LOOK, examples=["carnac diff 1 3", "carnac diff 2"])
 def diff(
-    ctx: typer.Context,
+    session: Session,
     first: Annotated[str, argument("A", "A revision, a time or a tag.", complete=complete_moment)],
     second: Annotated[
         str | None,
@@ -92,7 +89,6 @@ def diff(
     ] = None,
 ) -> None:
     """Compare two revisions, datasource by datasource."""
-    session = session_of(ctx)
     with session.open_store() as store:
         before, after, diffs = store.diff(first, second)
     if session.output.is_json:
@@ -100,7 +96,6 @@ def diff(
             {"before": to_json(before), "after": to_json(after), "datasources": to_json(diffs)}
         )
         return
-    columns = columns_of("datasource | segments +# | segments -# | rows +# | rows -# | interval!")
     rows = [
         [
             item.datasource,
@@ -116,7 +111,9 @@ def diff(
         f"revision {before.revision} ({second_ms(before.at_ms)}) to {after.revision} ({second_ms(after.at_ms)})"
     )
     if rows:
-        session.output.table(columns, rows)
+        session.output.table(
+            "datasource | segments +# | segments -# | rows +# | rows -# | interval!", rows
+        )
     else:
         session.output.line("no datasource differs")
 
@@ -128,13 +125,12 @@ def diff(
     examples=["carnac tag good", "carnac tag before-load --at 2", "carnac tag good --remove"],
 )
 def tag(
-    ctx: typer.Context,
+    session: Session,
     name: Annotated[str, argument("NAME", "The tag.", complete=complete_tag)],
     at: At = None,
     remove: Annotated[bool, flag("--remove", "Remove the tag.")] = False,
 ) -> None:
     """Name a revision. It stays readable while the tag exists; an existing tag is moved."""
-    session = session_of(ctx)
     if remove and at is not None:
         raise Invalid("--remove and --at do not go together")
     with session.open_store() as store:
@@ -150,9 +146,8 @@ def tag(
 
 
 @command("tags", panel=UNDO, examples=["carnac tags"])
-def tags(ctx: typer.Context) -> None:
+def tags(session: Session) -> None:
     """List the tags."""
-    session = session_of(ctx)
     with session.open_store() as store:
         found = store.tags()
     if session.output.is_json:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from carnac.cli.app import LOOK, command, session_of
+from carnac.cli.app import LOOK, command
 from carnac.cli.options import At, Datasource, IntervalText, option
+from carnac.cli.session import Session
 from carnac.cli.tables import Column, bytes_text, columns_of, counted, interval_text, number_text
 from carnac.core.json_form import to_json
 from carnac.core.segments.lateness import Lateness
@@ -33,7 +32,7 @@ FIGURES = columns_of("rows# | folded# | not yet# | size# | segments#")
     examples=["carnac late flights", "carnac late flights --interval 2013-11/P1M --json"],
 )
 def late(
-    ctx: typer.Context,
+    session: Session,
     *,
     datasource: Datasource,
     at: At = None,
@@ -47,7 +46,6 @@ def late(
 
     A row is late if its datasource had a newer one before its append. Visible input rows are counted.
     """
-    session = session_of(ctx)
     with session.open_store() as store:
         ledger = store.late(datasource, at=at, interval=interval)
     if session.output.is_json:

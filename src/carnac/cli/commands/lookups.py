@@ -6,13 +6,12 @@ import csv
 import io
 from typing import Annotated, cast
 
-import typer
-
-from carnac.cli.app import ASK, add_group, command, session_of
+from carnac.cli.app import ASK, add_group, command
 from carnac.cli.completion.values import complete_lookup
 from carnac.cli.options import At, Message, argument
+from carnac.cli.session import Session
 from carnac.cli.specfiles import read_text
-from carnac.cli.tables import columns_of, number_text
+from carnac.cli.tables import number_text
 from carnac.core.json_text import parse_json
 from carnac.core.texts import short
 from carnac.core.words import counted
@@ -30,16 +29,16 @@ Name = Annotated[str, argument("NAME", "The lookup.", complete=complete_lookup)]
     panel=ASK,
     examples=["carnac lookups list", "carnac lookups list --at 3 --json"],
 )
-def list_lookups(ctx: typer.Context, at: At = None) -> None:
+def list_lookups(session: Session, at: At = None) -> None:
     """List the lookups; with --json also their content."""
-    session = session_of(ctx)
     with session.open_store() as store:
         found = store.lookups(at=at)
     if session.output.is_json:
         session.output.json({"lookups": {name: dict(found[name]) for name in sorted(found)}})
         return
-    columns = columns_of("lookup | keys#")
-    session.output.table(columns, [[name, number_text(len(found[name]))] for name in sorted(found)])
+    session.output.table(
+        "lookup | keys#", [[name, number_text(len(found[name]))] for name in sorted(found)]
+    )
     if not found:
         session.output.note("there are no lookups; carnac lookups set NAME FILE makes one")
 
@@ -54,7 +53,7 @@ def list_lookups(ctx: typer.Context, at: At = None) -> None:
     ],
 )
 def set_lookup(
-    ctx: typer.Context,
+    session: Session,
     name: Name,
     file: Annotated[
         str,
@@ -66,7 +65,6 @@ def set_lookup(
     message: Message = "",
 ) -> None:
     """Set a lookup to the mapping in a file. It is one commit, like any other change."""
-    session = session_of(ctx)
     mapping = _read_mapping(file)
     with session.open_store() as store:
         published = store.set_lookup(name, mapping, message=message)
@@ -77,9 +75,8 @@ def set_lookup(
 
 
 @command("lookups remove", panel=ASK, publishes=True, examples=["carnac lookups remove airlines"])
-def remove_lookup(ctx: typer.Context, name: Name, message: Message = "") -> None:
+def remove_lookup(session: Session, name: Name, message: Message = "") -> None:
     """Remove a lookup. Earlier revisions keep it."""
-    session = session_of(ctx)
     with session.open_store() as store:
         published = store.set_lookup(name, None, message=message)
     session.output.answer(

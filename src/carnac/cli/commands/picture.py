@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from carnac.cli.app import LOOK, command, session_of
+from carnac.cli.app import LOOK, command
 from carnac.cli.charts import make_chart
 from carnac.cli.options import At, Datasource, IntervalText, option
+from carnac.cli.session import Session
 from carnac.cli.tables import bytes_text
 
 
@@ -22,7 +21,7 @@ from carnac.cli.tables import bytes_text
     ],
 )
 def picture(
-    ctx: typer.Context,
+    session: Session,
     *,
     datasource: Datasource,
     out: Annotated[
@@ -41,7 +40,6 @@ def picture(
     """
     from carnac.console.export import write_chart
 
-    session = session_of(ctx)
     with session.open_store() as store:
         chart = make_chart(store, datasource, at=at, interval=interval, title=title)
     write_chart(chart, out)

@@ -8,9 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from carnac.cli.app import TIDY, command, session_of
+from carnac.cli.app import TIDY, command
+from carnac.cli.session import Session
 from carnac.cli.tables import bytes_text
 from carnac.errors import Invalid, Unavailable
 
@@ -30,7 +29,7 @@ LINES = "".join(
 
 
 @command("prepare", panel=TIDY, examples=["carnac prepare", "carnac prepare --json"])
-def prepare(ctx: typer.Context) -> None:
+def prepare(session: Session) -> None:
     """Make Spark start faster on this machine: keep the Java classes that it loads in an archive.
 
     Takes half a minute or more, and some 170 MB in the user's cache directory, once for each Java and each PySpark. The
@@ -40,7 +39,6 @@ def prepare(ctx: typer.Context) -> None:
     from carnac.spark.java import find_java
     from carnac.spark.session import local_master
 
-    session = session_of(ctx)
     settings = session.settings
     elsewhere = str(settings.spark_remote or settings.spark_master)
     if settings.spark_remote or local_master(settings.spark_master) is None:

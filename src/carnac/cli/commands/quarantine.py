@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from carnac.cli.app import LOAD, command, session_of
+from carnac.cli.app import LOAD, command
 from carnac.cli.options import argument, option
 from carnac.cli.session import Session
 from carnac.cli.tables import bytes_text, columns_of, second_ms
@@ -26,7 +24,7 @@ PREFIX = "quarantine"
     examples=["carnac quarantine", "carnac quarantine quarantine/flights --limit 5"],
 )
 def quarantine(
-    ctx: typer.Context,
+    session: Session,
     path: Annotated[
         str | None,
         argument(
@@ -39,7 +37,6 @@ def quarantine(
     ] = 50,
 ) -> None:
     """Show the rows that an ingestion rejected: file, line, raw text and reason."""
-    session = session_of(ctx)
     with session.open_store() as store:
         if path is None:
             _print_folders(session, store.deep_storage)
@@ -49,10 +46,12 @@ def quarantine(
     if session.output.is_json:
         session.output.json({"path": path, "rows": rows})
         return
-    columns = columns_of("file | line# | reason! | raw")
     fields = ("file", "line", "reason", "raw")
     session.output.first_rows(
-        columns, rows, lambda row: [_text(row.get(name)) for name in fields], limit
+        "file | line# | reason! | raw",
+        rows,
+        lambda row: [_text(row.get(name)) for name in fields],
+        limit,
     )
 
 

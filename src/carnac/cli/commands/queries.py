@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO, cast
 import typer
 
 from carnac.cli.answers import print_table
-from carnac.cli.app import ASK, command, session_of
+from carnac.cli.app import ASK, command
 from carnac.cli.completion.values import complete_word
 from carnac.cli.options import At, Parameters, argument, flag, option, parameters_of
 from carnac.cli.output import Output
+from carnac.cli.session import Session
 from carnac.cli.specfiles import read_text
 from carnac.cli.tables import counted, number_text
 from carnac.errors import Invalid
@@ -111,7 +112,7 @@ EngineOption = Annotated[
     ],
 )
 def sql(
-    ctx: typer.Context,
+    session: Session,
     *,
     text: Statement = None,
     file: StatementFile = None,
@@ -133,7 +134,6 @@ def sql(
     Without a statement, at a terminal, it is a prompt: statements end with a semicolon, Tab completes, .help lists its
     commands.
     """
-    session = session_of(ctx)
     timeout_ms = None if timeout is None else ceil(timeout * 1000)
     if text is None and file is None:
         for_one = (param, form, output, overwrite, receipt, engine, session.output.is_json)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from carnac.cli.app import ASK, add_group, command, session_of
+from carnac.cli.app import ASK, add_group, command
 from carnac.cli.completion.values import complete_moment
 from carnac.cli.options import Parameters, argument, option, parameters_of
+from carnac.cli.session import Session
 from carnac.cli.specfiles import read_text
 from carnac.cli.tables import Column, columns_of, second_ms
 from carnac.core.json_form import some_of, to_json
@@ -31,7 +30,7 @@ CHANGES_SHOWN = 200
     examples=["carnac receipt verify answer.receipt.json"],
 )
 def verify(
-    ctx: typer.Context,
+    session: Session,
     file: Annotated[
         str,
         argument(
@@ -45,7 +44,6 @@ def verify(
     A receipt of HTTP (header or trailer X-Carnac-Receipt) is verified with "statement", and "parameters" if there were
     any, added to it. Exit code 5: its revision is not kept any more; 7: it does not hold.
     """
-    session = session_of(ctx)
     text = read_text(file, "receipt")
     with session.open_store() as store:
         found = store.verify_receipt(text, name=file if file != "-" else "standard input")
@@ -80,7 +78,7 @@ def verify(
     ],
 )
 def why(
-    ctx: typer.Context,
+    session: Session,
     *,
     text: Annotated[
         str,
@@ -113,7 +111,6 @@ def why(
     Counts and sums are computed from only the segments that each commit added and dropped; any other number by running
     the statement at each revision that changed what it reads, at most 100.
     """
-    session = session_of(ctx)
     with session.open_store() as store:
         found = store.why(text, first, last, parameters=parameters_of(text, param))
     if session.output.is_json:

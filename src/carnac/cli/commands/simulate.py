@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from carnac.cli.app import SIMULATE, add_group, command, session_of
+from carnac.cli.app import SIMULATE, add_group, command
 from carnac.cli.completion.values import complete_word
 from carnac.cli.options import option
 from carnac.cli.progress import phase_progress
+from carnac.cli.session import Session
 from carnac.cli.tables import Column, number_text
 from carnac.errors import Invalid
 from carnac.named_files import open_named
@@ -43,7 +44,7 @@ add_group("simulate", "The whole system under one seed.", panel=SIMULATE)
     ],
 )
 def simulate_cluster(
-    ctx: typer.Context,
+    session: Session,
     *,
     seed: Seed = 0,
     seeds: Seeds = 1,
@@ -70,7 +71,6 @@ def simulate_cluster(
     from carnac.bootstrap.simulated.run import run
     from carnac.simulation.cluster.faults import parse_kinds
 
-    session = session_of(ctx)
     kinds = parse_kinds(faults)
     if trace is not None and seeds != 1:
         raise Invalid("--trace is for one seed; leave --seeds out")

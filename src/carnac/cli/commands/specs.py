@@ -6,9 +6,7 @@ import json
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from carnac.cli.app import LOAD, add_group, command, session_of
+from carnac.cli.app import LOAD, add_group, command
 from carnac.cli.loading import (
     Into,
     Paths,
@@ -24,6 +22,7 @@ from carnac.cli.loading import (
 from carnac.cli.options import argument, flag
 from carnac.cli.plans import plan_facts, plan_json
 from carnac.cli.progress import job_progress
+from carnac.cli.session import Session
 from carnac.cli.specfiles import load_spec_file
 from carnac.named_files import write_named
 
@@ -36,7 +35,7 @@ add_group("spec", "Ingestion specs, before anything is run.", panel=LOAD)
     examples=["carnac spec check flights.json", "carnac spec check - < wikipedia.json"],
 )
 def check(
-    ctx: typer.Context,
+    session: Session,
     spec: Annotated[str, argument("FILE", "JSON or YAML; - is standard input.")],
     native: Annotated[
         bool, flag("--native", "Print the spec in Carnac's own form, as JSON.")
@@ -52,7 +51,6 @@ def check(
     """
     from carnac.specs.ingest.transforms import find_unchecked
 
-    session = session_of(ctx)
     loaded = load_spec_file(spec)
     unchecked = find_unchecked(loaded)
     if with_spark and loaded.has_expressions:
@@ -81,7 +79,7 @@ def check(
     examples=["carnac spec new trips.csv", "carnac spec new trips.csv --spec-out trips.yaml"],
 )
 def new(
-    ctx: typer.Context,
+    session: Session,
     *,
     paths: Paths,
     datasource: Into = None,
@@ -97,7 +95,6 @@ def new(
     from carnac.specs.ingest.inference import datasource_of
     from carnac.store.writing.loading import infer_files
 
-    session = session_of(ctx)
     name = datasource or datasource_of(paths[0])
     inferred = ask_and_load(
         session,

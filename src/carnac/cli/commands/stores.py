@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
-from carnac.cli.app import START, command, session_of
+from carnac.cli.app import START, command
 from carnac.cli.options import argument, option
+from carnac.cli.session import Session
 from carnac.core.redaction import show_url
 from carnac.errors import Invalid
 
@@ -21,7 +20,7 @@ from carnac.errors import Invalid
     ],
 )
 def init(
-    ctx: typer.Context,
+    session: Session,
     place: Annotated[
         str | None,
         argument("PLACE", "A directory or URL. Default: as --store and the settings say."),
@@ -36,7 +35,6 @@ def init(
     A store is a directory with SQLite metadata and segment files, or the URL of a PostgreSQL database with the segment
     files elsewhere. The store remembers where they are.
     """
-    session = session_of(ctx)
     if place is not None and session.store_name not in {None, place}:
         raise Invalid(
             f"--store says {show_url(session.store_name or '')} and the argument {show_url(place)}; give one"

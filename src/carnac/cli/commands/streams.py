@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from carnac.cli.app import LOAD, add_group, command, session_of
+from carnac.cli.app import LOAD, add_group, command
 from carnac.cli.completion.values import complete_writer
 from carnac.cli.options import Message, argument, flag, option
-from carnac.cli.tables import columns_of, counted, second_ms
+from carnac.cli.session import Session
+from carnac.cli.tables import counted, second_ms
 from carnac.core.json_form import to_json
 from carnac.core.log.positions import NOWHERE, OffsetRange
 from carnac.errors import NotFound
@@ -31,17 +29,15 @@ SOURCE_HELP = "One source, as streams list names it. Default: all."
 
 
 @command("streams list", panel=LOAD, examples=["carnac streams list", "carnac streams list --json"])
-def list_streams(ctx: typer.Context) -> None:
+def list_streams(session: Session) -> None:
     """List the position of each writer in each of its sources, and the commit that moved it last."""
-    session = session_of(ctx)
     with session.open_store() as store:
         found = store.positions()
     if session.output.is_json:
         session.output.json({"streams": to_json(found)})
         return
-    columns = columns_of("writer | source | revision# | moved (UTC)! | offset")
     session.output.table(
-        columns,
+        "writer | source | revision# | moved (UTC)! | offset",
         [
             [one.writer, one.source, str(one.revision), second_ms(one.at_ms), one.offset]
             for one in found
@@ -60,7 +56,7 @@ def list_streams(ctx: typer.Context) -> None:
     examples=["""carnac streams move clicks "0 kafka" '{"clicks":{"0":42}}'"""],
 )
 def move(
-    ctx: typer.Context,
+    session: Session,
     writer: Writer,
     source: Annotated[str, argument("SOURCE", "A source, as streams list names it.")],
     offset: Annotated[str, argument("OFFSET", "Where to go on, as the source writes offsets.")],
@@ -70,7 +66,6 @@ def move(
 
     The command makes one commit, and ends a running stream of that writer.
     """
-    session = session_of(ctx)
     with session.open_store() as store:
         start = _position(store, writer, source)
         published = store.move_position(
@@ -86,7 +81,7 @@ def move(
     "streams forget", panel=LOAD, publishes=True, examples=["carnac streams forget clicks --yes"]
 )
 def forget(
-    ctx: typer.Context,
+    session: Session,
     writer: Writer,
     *,
     source: Annotated[str | None, option("--source NAME", SOURCE_HELP)] = None,
@@ -98,14 +93,10 @@ def forget(
     The command makes one commit, and ends a running stream of that writer. The rows stay, so rows that are read again
     are there twice.
     """
-    session = session_of(ctx)
     with session.open_store() as store:
         start = _position(store, writer, source)
         sources = counted(len(start), "source")
-        is_asked = (
-            not (yes or session.output.is_json) and sys.stdin.isatty() and sys.stderr.isatty()
-        )
-        if is_asked and not typer.confirm(f"forget how far {writer} has read {sources}?", err=True):
+        if not session.allows(f"forget how far {writer} has read {sources}?", yes=yes):
             session.output.note("nothing was forgotten")
             return
         offsets = OffsetRange(writer=writer, start=start, end=dict.fromkeys(start, NOWHERE))

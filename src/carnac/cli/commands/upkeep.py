@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from carnac.cli.app import TIDY, command, session_of
+from carnac.cli.app import TIDY, command
 from carnac.cli.options import DryRun, argument, flag
 from carnac.cli.progress import phase_progress
+from carnac.cli.session import Session
 from carnac.cli.tables import bytes_text, columns_of, counted, number_text
 from carnac.core.json_form import some_of, to_json
 
 if TYPE_CHECKING:
-    from carnac.cli.session import Session
     from carnac.store.upkeep.maintenance import GcReport
 
 FOUND_SOMETHING = 7
@@ -24,7 +24,7 @@ FOUND_SOMETHING = 7
 
 @command("gc", panel=TIDY, examples=["carnac gc --dry-run", "carnac gc"])
 def gc(
-    ctx: typer.Context,
+    session: Session,
     *,
     dry_run: DryRun = False,
     show_kept: Annotated[
@@ -39,7 +39,6 @@ def gc(
     """
     from carnac.bootstrap.tasks import open_tasks
 
-    session = session_of(ctx)
     with session.open_store() as store:
         report = store.gc(dry_run=dry_run)
     with open_tasks(settings=session.settings) as tasks:
@@ -59,9 +58,8 @@ def gc(
 def _show_gc(session: Session, report: GcReport, forgotten: int, *, show_kept: bool) -> None:
     shown = [action for action in report.actions if show_kept or action.action != "keep"]
     if shown:
-        columns = columns_of("action! | size# | file | reason~")
         session.output.table(
-            columns,
+            "action! | size# | file | reason~",
             [[item.action, bytes_text(item.size_bytes), item.path, item.reason] for item in shown],
         )
     counts = {
@@ -87,12 +85,11 @@ def _show_gc(session: Session, report: GcReport, forgotten: int, *, show_kept: b
 
 
 @command("verify", panel=TIDY, examples=["carnac verify"])
-def verify(ctx: typer.Context) -> None:
+def verify(session: Session) -> None:
     """Check every file against its record (existence, size, checksum, rows), and look for orphans.
 
     The versions of segments must show what the log shows. Exits with 7 if something is wrong.
     """
-    session = session_of(ctx)
     with session.open_store() as store, phase_progress(session, unit="files") as tell:
         findings = list(store.verify(on_progress=partial(tell, "verify")))
         head = store.head()
@@ -110,7 +107,7 @@ def verify(ctx: typer.Context) -> None:
 
 @command("backup", panel=TIDY, examples=["carnac backup backup/metadata.db"])
 def backup(
-    ctx: typer.Context,
+    session: Session,
     target: Annotated[Path, argument("FILE", "A file that does not exist yet.")],
 ) -> None:
     """Write the metadata of a store in a directory into a file, as of one moment; writers continue.
@@ -119,7 +116,6 @@ def backup(
     """
     from carnac.bootstrap.backup import back_up
 
-    session = session_of(ctx)
     back_up(session.settings.store.get_secret_value(), target)
     session.output.answer(
         {"file": str(target)}, f"the metadata of {session.shown_store} are in {target}"

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from carnac.cli.app import RUN, add_group, command, session_of
+from carnac.cli.app import RUN, add_group, command
 from carnac.cli.options import argument, flag, option
-from carnac.cli.tables import columns_of, second_ms
+from carnac.cli.session import Session
+from carnac.cli.tables import second_ms
 from carnac.core.access import PASSWORD_MAX, Permission, read_patterns
 from carnac.core.time.intervals import time_text
 from carnac.errors import Invalid
 
 if TYPE_CHECKING:
-    from carnac.cli.session import Session
     from carnac.store.upkeep.users import Users
 
 add_group("users", None, panel=RUN)
@@ -26,14 +26,11 @@ Name = Annotated[str, argument("NAME", "The user.")]
 
 
 @command("users", panel=RUN, examples=["carnac users", "carnac users --json"])
-def users(ctx: typer.Context) -> None:
+def users(session: Session) -> None:
     """List who may ask a store that is served. While there is nobody, everybody may do everything.
 
     All processes that serve the store know of a change within seconds.
     """
-    if ctx.invoked_subcommand is not None:
-        return
-    session = session_of(ctx)
     with _users(session) as known:
         found = known.list()
     if session.output.is_json:
@@ -55,7 +52,7 @@ def users(ctx: typer.Context) -> None:
         )
         return
     session.output.table(
-        columns_of("user! | may | datasources | created (UTC)"),
+        "user! | may | datasources | created (UTC)",
         [
             [
                 one.name,
@@ -79,7 +76,7 @@ def users(ctx: typer.Context) -> None:
     ],
 )
 def set_user(
-    ctx: typer.Context,
+    session: Session,
     name: Name,
     may: Annotated[
         str | None,
@@ -102,7 +99,6 @@ def set_user(
     """Add a user, or change one. The password is asked for at a terminal, else it is a line of standard input."""
     from carnac.store.upkeep.users import check_limits, check_user_name
 
-    session = session_of(ctx)
     permission = None if may is None else _permission(may)
     datasources = read_patterns(datasource) if datasource else None
     check_user_name(name)
@@ -127,9 +123,8 @@ def set_user(
 
 
 @command("users remove", panel=RUN, examples=["carnac users remove ana"])
-def remove_user(ctx: typer.Context, name: Name) -> None:
+def remove_user(session: Session, name: Name) -> None:
     """Remove a user. With the last one the store is open to everybody again."""
-    session = session_of(ctx)
     with _users(session) as known:
         known.remove(name)
         is_open = not known.list()
@@ -141,9 +136,8 @@ def remove_user(ctx: typer.Context, name: Name) -> None:
 
 
 @command("users token", panel=RUN, examples=["carnac users token ana"])
-def show_token(ctx: typer.Context, name: Name) -> None:
+def show_token(session: Session, name: Name) -> None:
     """Print what a client sends as its bearer token in place of a password. It holds until the password changes."""
-    session = session_of(ctx)
     with _users(session) as known:
         token = known.token(name)
     session.output.answer({"user": name, "token": token}, token)
@@ -151,15 +145,11 @@ def show_token(ctx: typer.Context, name: Name) -> None:
 
 @contextmanager
 def _users(session: Session) -> Iterator[Users]:
-    from carnac.bootstrap.store import open_records
     from carnac.clock import new_secret
     from carnac.store.upkeep.users import Users
 
-    records = open_records(settings=session.settings, clock=session.clock)
-    try:
+    with session.open_records() as records:
         yield Users(records, session.clock, new_secret)
-    finally:
-        records.close()
 
 
 def _permission(word: str) -> Permission:

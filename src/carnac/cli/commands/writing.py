@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from shlex import join, quote
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from carnac.cli.app import LOAD, UNDO, command, session_of
+from carnac.cli.app import LOAD, UNDO, command
 from carnac.cli.completion.values import complete_moment
 from carnac.cli.loading import (
     BatchName,
@@ -85,7 +84,7 @@ AllowMissing = Annotated[
     ],
 )
 def ingest(
-    ctx: typer.Context,
+    session: Session,
     *,
     source: Source,
     paths: MorePaths = None,
@@ -109,7 +108,6 @@ def ingest(
     Rows that cannot be read go to quarantine, each with its reason; the report counts them. If anything else goes
     wrong, nothing is published.
     """
-    session = session_of(ctx)
     hints, files = hints_of(time, time_format, time_default), [*(inputs or ()), *(paths or ())]
     allowed: Any = {"allow_type_change": allow_type_change, "allow_missing": allow_missing}
     if not is_spec(source):
@@ -222,7 +220,7 @@ def _print_ingested(
     ],
 )
 def append(
-    ctx: typer.Context,
+    session: Session,
     *,
     datasource: Datasource,
     files: Files = None,
@@ -242,7 +240,6 @@ def append(
     Rows are read, checked, rolled up and cut as by ingest, by the same functions; rows that cannot be read go to
     quarantine. Use ingest for larger inputs, and for transforms and filters that need Spark.
     """
-    session = session_of(ctx)
     paths, block = files_of(datasource, files), None
     if spec is not None:
         loaded = load_spec_file(spec, inputs=paths)
@@ -281,7 +278,7 @@ def append(
     ],
 )
 def delete(
-    ctx: typer.Context,
+    session: Session,
     *,
     datasource: Datasource,
     interval: IntervalText = None,
@@ -296,7 +293,6 @@ def delete(
     Earlier revisions keep the rows until garbage collection takes them; revert brings them back. See erase for rows
     that no revision may keep.
     """
-    session = session_of(ctx)
     if interval is None and where is None:
         raise Invalid("say what to delete: --interval, --where, or both")
     parsed = None if interval is None else parse_interval(interval)
@@ -323,7 +319,7 @@ def delete(
 
 @command("drop", panel=UNDO, publishes=True, examples=["carnac drop flights --yes"])
 def drop(
-    ctx: typer.Context,
+    session: Session,
     datasource: Datasource,
     yes: Annotated[bool, flag("--yes -y", "Do not ask for confirmation.")] = False,
     message: Message = "",
@@ -332,13 +328,9 @@ def drop(
 
     Revert takes it back while the commit before it is retained. Tasks that load it, and its compaction, stay as set.
     """
-    session = session_of(ctx)
     with session.open_store() as store:
         segments = counted(len(store.segments(datasource)), "segment")
-        is_asked = (
-            not (yes or session.output.is_json) and sys.stdin.isatty() and sys.stderr.isatty()
-        )
-        if is_asked and not typer.confirm(f"drop {datasource}, {segments}?", err=True):
+        if not session.allows(f"drop {datasource}, {segments}?", yes=yes):
             session.output.note("nothing was dropped")
             return
         outcome = store.delete(
@@ -357,7 +349,7 @@ def drop(
 
 @command("revert", panel=UNDO, publishes=True, examples=["carnac revert 4"])
 def revert(
-    ctx: typer.Context,
+    session: Session,
     revision: Annotated[
         str,
         argument("REVISION", "The commit to undo: a revision or a tag.", complete=complete_moment),
@@ -367,7 +359,6 @@ def revert(
 
     If a later commit prevents it, the error names that commit, and nothing happens.
     """
-    session = session_of(ctx)
     with session.open_store() as store:
         undone = store.show(revision)
         published = store.revert(revision)

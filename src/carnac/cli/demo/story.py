@@ -18,7 +18,7 @@ from carnac.cli.output import Output
 from carnac.cli.progress import job_progress
 from carnac.cli.reports import print_log
 from carnac.cli.session import Session
-from carnac.cli.tables import Column, bytes_text, columns_of, format_seconds, number_text
+from carnac.cli.tables import Column, bytes_text, format_seconds, number_text
 from carnac.console.export import write_chart
 from carnac.core.words import counted
 from carnac.errors import Invalid
@@ -233,9 +233,8 @@ class Story:
         )
         if self.output.is_json:
             return
-        columns = columns_of("check | in Carnac# | in the source# | ")
         self.output.table(
-            columns,
+            "check | in Carnac# | in the source# | ",
             [
                 [
                     check.name,

@@ -271,7 +271,7 @@ class Prompt:
             [TIME_COLUMN, "TIMESTAMP WITH TIME ZONE"],
             *([name, SQL_TYPE[ColumnType(kind)]] for name, kind in columns.items()),
         ]
-        self._output.table(columns_of("column | type!"), rows)
+        self._output.table("column | type!", rows)
 
 
 def _keys() -> KeyBindings:

@@ -5,16 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
-import typer
-
-from carnac.cli.app import SIMULATE, command, session_of
+from carnac.cli.app import SIMULATE, command
 from carnac.cli.options import argument, option
 from carnac.cli.serving import look_at_cluster
+from carnac.cli.session import Session
 from carnac.cli.tables import bytes_text
 from carnac.core.words import counted
 
 if TYPE_CHECKING:
-    from carnac.cli.session import Session
     from carnac.console.clouds import Cloud
 
 Table: TypeAlias = Annotated[
@@ -48,7 +46,7 @@ Title: TypeAlias = Annotated[
     ],
 )
 def picture(
-    ctx: typer.Context,
+    session: Session,
     *,
     table: Table = None,
     out: Picture,
@@ -65,7 +63,6 @@ def picture(
     from carnac.console.clouds import draw_cloud
     from carnac.console.export import write_chart
 
-    session = session_of(ctx)
     if table is None:
         cloud = _cloud_of_cluster(session)
     else:

@@ -6,18 +6,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
-import typer
-
-from carnac.cli.app import SIMULATE, command, session_of
+from carnac.cli.app import SIMULATE, command
 from carnac.cli.options import argument, option
 from carnac.cli.serving import look_at_cluster
+from carnac.cli.session import Session
 from carnac.cli.tables import bytes_text, columns_of
 from carnac.core.words import counted
 from carnac.errors import Invalid
 
 if TYPE_CHECKING:
     from carnac.cli.output import Output
-    from carnac.cli.session import Session
     from carnac.core.balancing.live.planning import ClusterFacts, ClusterPlan
 
 LINES_DEFAULT = 40
@@ -56,7 +54,7 @@ class Line(NamedTuple):
     ],
 )
 def plan(
-    ctx: typer.Context,
+    session: Session,
     segments: Annotated[
         Path | None,
         argument(
@@ -86,7 +84,6 @@ def plan(
     """
     from carnac.core.balancing.live.planning import plan_ahead
 
-    session = session_of(ctx)
     if segments is None and servers is not None:
         raise Invalid("--servers goes with a table of segments; name one, or leave it out")
     facts = (

@@ -7,14 +7,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-import typer
-
-from carnac.cli.app import SIMULATE, add_group, command, session_of
+from carnac.cli.app import SIMULATE, add_group, command
 from carnac.cli.completion.values import complete_word
 from carnac.cli.options import argument, flag, option
 from carnac.cli.progress import phase_progress
+from carnac.cli.session import Session
 from carnac.cli.specfiles import read_text
-from carnac.cli.tables import bytes_text, columns_of, format_seconds, number_text
+from carnac.cli.tables import bytes_text, format_seconds, number_text
 from carnac.core.words import counted, share_text
 from carnac.errors import Invalid
 from carnac.simulation.presets import PRESETS
@@ -108,7 +107,7 @@ PrintScenario: TypeAlias = Annotated[
     ],
 )
 def simulate(
-    ctx: typer.Context,
+    session: Session,
     *,
     file: ScenarioFile = None,
     preset: Preset = None,
@@ -127,7 +126,6 @@ def simulate(
     Reports and draws how far the queries of a trace are from the ideal, before and after the strategy took over. The
     scenario describes the cluster; `docs/concepts/balancing.md` explains the preset metamarkets.
     """
-    session = session_of(ctx)
     changes: dict[str, Any] = {
         "days": days,
         "movesPerHour": moves_per_hour,
@@ -235,10 +233,8 @@ def _print(output: Output, outcome: Outcome, seconds: float) -> None:
             (f"after {future.strategy}", after, share_text(faster_by(before, after), "+.1%"), moves)
         )
     output.table(
-        columns_of(
-            "queries | makespan# | ideal# | over ideal# | sum over sum# | unused# | faster by# | "
-            "moves#"
-        ),
+        "queries | makespan# | ideal# | over ideal# | sum over sum# | unused# | faster by# | "
+        "moves#",
         [
             [
                 name,

@@ -8,11 +8,10 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
-import typer
-
-from carnac.cli.app import RUN, add_group, command, session_of
+from carnac.cli.app import RUN, add_group, command
 from carnac.cli.completion.values import complete_datasource
 from carnac.cli.options import Message, argument, flag
+from carnac.cli.session import Session
 from carnac.cli.tables import columns_of, second_ms
 from carnac.core.json_form import some_of
 from carnac.core.json_text import parse_json
@@ -50,7 +49,7 @@ Datasource = Annotated[
     examples=["carnac rules show", "carnac rules show flights --history"],
 )
 def show(
-    ctx: typer.Context,
+    session: Session,
     datasource: Annotated[
         str | None,
         argument(
@@ -67,16 +66,13 @@ def show(
 
     A datasource that does not exist yet has rules too: those that will apply to it.
     """
-    output = session_of(ctx).output
-    metadata = _open(ctx)
-    try:
+    output = session.output
+    with session.open_records() as metadata:
         if has_history:
             _show_history(output, metadata.rule_history(datasource, limit=HISTORY_SHOWN + 1))
             return
         rules = _rules_of(output, metadata, datasource)
         _warn_of_unknown(output, metadata, datasource)
-    finally:
-        metadata.close()
     if output.is_json:
         output.json({"rules": rules})
         return
@@ -103,7 +99,7 @@ def _show_history(output: Output, found: Sequence[RuleChange]) -> None:
         [second_ms(one.at_ms), one.datasource, one.author, one.comment, one.rules]
         for one in changes
     ]
-    output.table(columns_of("time (UTC)! | datasource | author | comment | rules~"), rows)
+    output.table("time (UTC)! | datasource | author | comment | rules~", rows)
     if not rows:
         output.note("no rules have been set; carnac rules set sets some")
 
@@ -118,7 +114,7 @@ def _show_history(output: Output, found: Sequence[RuleChange]) -> None:
     ],
 )
 def set_rules(
-    ctx: typer.Context,
+    session: Session,
     datasource: Datasource,
     rules: Annotated[
         str,
@@ -132,16 +128,12 @@ def set_rules(
     """Set the load rules of a datasource, or those for all. A drop rule deletes what it matches, by a commit."""
     from carnac.coordinator.rules import rules_text
 
-    session = session_of(ctx)
     text = rules_text(parse_json(_read(rules), "list of rules"))
-    metadata = _open(ctx)
-    try:
+    with session.open_records() as metadata:
         metadata.put_rules(
             datasource, None if text == "[]" else text, author=_author(), comment=message
         )
         _warn_of_unknown(session.output, metadata, datasource)
-    finally:
-        metadata.close()
     kept = json.loads(text)
     _warn_of_drops(session.output, kept)
     if session.output.is_json:
@@ -159,13 +151,6 @@ def _warn_of_drops(output: Output, rules: Sequence[dict[str, Any]]) -> None:
             "a drop rule deletes the data that it matches, by a commit of the coordinator; carnac revert takes it "
             "back once the rule is gone"
         )
-
-
-def _open(ctx: typer.Context) -> MetadataStore:
-    from carnac.bootstrap.store import open_records
-
-    session = session_of(ctx)
-    return open_records(settings=session.settings, clock=session.clock)
 
 
 def _warn_of_unknown(output: Output, metadata: MetadataStore, datasource: str | None) -> None:

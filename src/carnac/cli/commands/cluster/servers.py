@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from carnac.cli.app import RUN, add_group, command, session_of
+from carnac.cli.app import RUN, add_group, command
 from carnac.cli.options import argument, flag
+from carnac.cli.session import Session
 from carnac.cli.tables import bytes_text, columns_of, format_age, number_text
 from carnac.core.json_form import some_of
 from carnac.core.words import counted
@@ -29,7 +28,7 @@ _COLUMNS = columns_of(
 
 @command("servers", panel=RUN, examples=["carnac servers", "carnac servers --json"])
 def servers(
-    ctx: typer.Context,
+    session: Session,
     is_asking: Annotated[bool, flag("--ask/--no-ask", "Ask historicals what they hold.")] = True,
 ) -> None:
     """Show the living servers: their addresses, what they hold and load, and their problems.
@@ -37,11 +36,8 @@ def servers(
     Servers report every few seconds in the metadata store; historicals are asked what they hold. A broker's state is
     the revision that it plans on.
     """
-    if ctx.invoked_subcommand is not None:
-        return
     from carnac.bootstrap.serving.cluster_status import load_server_status
 
-    session = session_of(ctx)
     found = load_server_status(session.settings, session.clock, asks=is_asking)
     if session.output.is_json:
         session.output.json({"servers": [_as_json(one) for one in found]})
@@ -65,19 +61,13 @@ def servers(
     examples=["carnac servers decommission h1", "carnac servers decommission h1 --undo"],
 )
 def decommission(
-    ctx: typer.Context,
+    session: Session,
     server_id: Annotated[str, argument("SERVER", "Its id, as listed.")],
     is_undone: Annotated[bool, flag("--undo", "Let the server hold segments again.")] = False,
 ) -> None:
     """Have a historical emptied: it serves meanwhile and gets nothing new. This survives restarts, until --undo."""
-    from carnac.bootstrap.store import open_records
-
-    session = session_of(ctx)
-    metadata = open_records(settings=session.settings, clock=session.clock)
-    try:
+    with session.open_records() as metadata:
         metadata.decommission(server_id, wanted=not is_undone)
-    finally:
-        metadata.close()
     if session.output.is_json:
         session.output.json({"server": server_id, "is_decommissioning": not is_undone})
     elif is_undone:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from carnac.cli.app import TIDY, command, session_of
+from carnac.cli.app import TIDY, command
 from carnac.cli.options import DatasourceIfAny, DryRun, IntervalText, flag, option
 from carnac.cli.progress import job_progress
+from carnac.cli.session import Session
 from carnac.cli.signals import Stopped
 from carnac.cli.tables import (
     bytes_text,
@@ -27,7 +28,6 @@ from carnac.errors import Invalid, Unavailable, gravest
 
 if TYPE_CHECKING:
     from carnac.bootstrap.compaction import LocalCompaction
-    from carnac.cli.session import Session
     from carnac.core.compaction.plan.planning import CompactionPlan, Explanation
     from carnac.core.compaction.plan.tasks import CompactionTask
     from carnac.specs.compaction.spec import CompactionSpec
@@ -54,7 +54,7 @@ REASON_COLUMNS = columns_of("chunk! | segments# | size# | score | priority# | ta
     ],
 )
 def compact(
-    ctx: typer.Context,
+    session: Session,
     datasource: DatasourceIfAny = None,
     *,
     interval: IntervalText = None,
@@ -76,7 +76,6 @@ def compact(
     why. Each group of segments is proved and published alone, so finished groups stay; if one fails, so does the
     command. A task's cost is the bytes that it reads, plus some for each segment and group.
     """
-    session = session_of(ctx)
     if auto:
         if dry_run or explain or interval is not None or spec is not None:
             raise Invalid("--auto follows the specs that are set; give no other options")

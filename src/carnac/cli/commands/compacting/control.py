@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from carnac.cli.app import TIDY, add_group, command, session_of
+from carnac.cli.app import TIDY, add_group, command
 from carnac.cli.completion.values import complete_datasource
 from carnac.cli.options import Datasource, argument
+from carnac.cli.session import Session
 from carnac.cli.tables import (
     Column,
     bytes_text,
@@ -23,7 +22,6 @@ from carnac.cli.tables import (
 from carnac.core.json_form import object_to_json, some_of
 
 if TYPE_CHECKING:
-    from carnac.cli.session import Session
     from carnac.core.compaction.control.states import ChunkState
     from carnac.overlord.compactor.service import CompactionService
 
@@ -53,7 +51,7 @@ def open_service(session: Session) -> CompactionService:
     ],
 )
 def put(
-    ctx: typer.Context,
+    session: Session,
     file: Annotated[str, argument("SPEC", "A JSON or YAML file, - for standard input.")],
 ) -> None:
     """Have a datasource compacted automatically, by an overlord or `carnac compact --auto`.
@@ -63,7 +61,6 @@ def put(
     from carnac.cli.specfiles import read_text
     from carnac.specs.compaction.spec import load_compaction
 
-    session = session_of(ctx)
     name = "from standard input" if file == "-" else file
     loaded = load_compaction(read_text(file), name=name)
     with open_service(session) as service:
@@ -85,13 +82,12 @@ def put(
 
 @command("compaction show", panel=TIDY, examples=["carnac compaction show"])
 def show(
-    ctx: typer.Context,
+    session: Session,
     datasource: Annotated[
         str | None, argument("DATASOURCE", "Default: all.", complete=complete_datasource)
     ] = None,
 ) -> None:
     """Print the compaction specs that are set, as JSON."""
-    session = session_of(ctx)
     with open_service(session) as service:
         if datasource is not None:
             service.check_spec(datasource)
@@ -101,9 +97,8 @@ def show(
 
 
 @command("compaction remove", panel=TIDY, examples=["carnac compaction remove flights"])
-def remove(ctx: typer.Context, datasource: Datasource) -> None:
+def remove(session: Session, datasource: Datasource) -> None:
     """Stop the automatic compaction of a datasource; running tasks continue."""
-    session = session_of(ctx)
     with open_service(session) as service:
         service.remove_spec(datasource)
     session.output.answer(
@@ -117,7 +112,7 @@ def remove(ctx: typer.Context, datasource: Datasource) -> None:
     examples=["carnac compaction status", "carnac compaction status --json"],
 )
 def status(
-    ctx: typer.Context,
+    session: Session,
     datasource: Annotated[
         str | None,
         argument("DATASOURCE", "Show its time chunks one by one.", complete=complete_datasource),
@@ -128,7 +123,6 @@ def status(
     Rates are in bytes of cost a second: bytes read, plus a little for each segment and group. The backlog clears if
     less arrives than the slots can do; otherwise it never will, and the work of least benefit is shed.
     """
-    session = session_of(ctx)
     with open_service(session) as service:
         found = service.status(datasource)
     if session.output.is_json:
@@ -190,9 +184,8 @@ def _print_chunks(session: Session, states: Sequence[ChunkState]) -> None:
     if not states:
         session.output.line(f"nothing is known of its time chunks: {UNKNOWN}")
         return
-    columns = columns_of("chunk! | state! | segments# | priority# | cost# | reason~")
     session.output.table(
-        columns,
+        "chunk! | state! | segments# | priority# | cost# | reason~",
         [
             [
                 interval_text(state.chunk),

@@ -7,15 +7,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
-import typer
-
-from carnac.cli.app import TIDY, command, session_of
+from carnac.cli.app import TIDY, command
 from carnac.cli.completion.values import complete_datasource
 from carnac.cli.options import argument, option
 from carnac.cli.progress import phase_progress
+from carnac.cli.session import Session
 from carnac.cli.tables import (
     bytes_text,
-    columns_of,
     counted,
     format_age,
     number_text,
@@ -25,7 +23,6 @@ from carnac.core.json_form import object_to_json, some_of
 from carnac.errors import Invalid
 
 if TYPE_CHECKING:
-    from carnac.cli.session import Session
     from carnac.simulation.folding import Arrival, FoldingMoment, FoldingOutcome
     from carnac.specs.compaction.spec import CompactionSpec
 
@@ -98,7 +95,7 @@ Picture: TypeAlias = Annotated[
     ],
 )
 def simulate(
-    ctx: typer.Context,
+    session: Session,
     datasource: Recorded = None,
     *,
     days: Days = 7.0,
@@ -118,7 +115,6 @@ def simulate(
     The code of a real store judges, plans, dispatches and sheds; only the duration of tasks is a model. Surplus
     segments are those beyond what the size of a time chunk asks for.
     """
-    session = session_of(ctx)
     if out is not None:
         from carnac.console.export import check_picture
 
@@ -288,10 +284,8 @@ def _print(session: Session, outcome: FoldingOutcome, start_ms: int) -> None:
     if shown[-1] is not outcome.moments[-1]:
         shown = (*shown, outcome.moments[-1])
     session.output.table(
-        columns_of(
-            "day# | chunks# | segments# | waiting# | deferred# | too many# | worst# | "
-            "amplification# | until folded#"
-        ),
+        "day# | chunks# | segments# | waiting# | deferred# | too many# | worst# | "
+        "amplification# | until folded#",
         [_row(one, start_ms) for one in shown],
     )
     worst = max(one.surplus_max for one in outcome.moments)

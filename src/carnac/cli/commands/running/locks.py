@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from carnac.cli.app import RUN, add_group, command, session_of
+from carnac.cli.app import RUN, add_group, command
 from carnac.cli.completion.values import complete_datasource
 from carnac.cli.options import argument, option
+from carnac.cli.session import Session
 from carnac.cli.tables import columns_of, counted, format_age, interval_text
 from carnac.core.json_form import to_json
 
@@ -26,7 +25,7 @@ _COLUMNS = columns_of(
 
 @command("locks", panel=RUN, examples=["carnac locks", "carnac locks --json"])
 def locks(
-    ctx: typer.Context,
+    session: Session,
     datasource: Annotated[
         str | None,
         option(
@@ -39,11 +38,8 @@ def locks(
     Partitions are all (a time chunk lock), new (future segments), or the partition ids of segments. A waiting request
     lists the locks it waits for. A lock whose state is overdue is free: the next request gets it.
     """
-    if ctx.invoked_subcommand is not None:
-        return
     from carnac.bootstrap.store import open_lockbox
 
-    session = session_of(ctx)
     with open_lockbox(session.settings) as lockbox:
         if datasource is not None:
             lockbox.check_datasource(datasource)
@@ -62,7 +58,7 @@ def locks(
 
 @command("locks break", panel=RUN, examples=["carnac locks break 17"])
 def break_lock(
-    ctx: typer.Context,
+    session: Session,
     lock_id: Annotated[int, argument("LOCK", "The lock's number, as listed.")],
 ) -> None:
     """Take a lock, or a place in the queue, from its task; the next waiting request gets it.
@@ -72,7 +68,6 @@ def break_lock(
     from carnac.bootstrap.store import open_lockbox
     from carnac.core.locks.model import describe_end
 
-    session = session_of(ctx)
     with open_lockbox(session.settings) as lockbox:
         lock = lockbox.break_lock(lock_id)
     session.output.answer(

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from carnac.cli.app import RUN, command, session_of
+from carnac.cli.app import RUN, command
 from carnac.cli.options import option
 from carnac.cli.serving import (
     LOOPBACK,
@@ -18,6 +16,7 @@ from carnac.cli.serving import (
     Url,
     run_until_told,
 )
+from carnac.cli.session import Session
 from carnac.errors import Invalid
 
 if TYPE_CHECKING:
@@ -35,7 +34,7 @@ RUNNERS = ("process", "spark_submit", "in_process")
     has_json=False,
 )
 def overlord(
-    ctx: typer.Context,
+    session: Session,
     *,
     host: Host = LOOPBACK,
     port: Annotated[int, option("--port PORT", "0: any that is free.", min=0, max=65535)] = PORT,
@@ -59,7 +58,6 @@ def overlord(
     """
     from carnac.ports.serving import Role
 
-    session = session_of(ctx)
     run_until_told(
         session,
         {Role.OVERLORD},

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from carnac.cli.app import RUN, command, session_of
+from carnac.cli.app import RUN, command
 from carnac.cli.options import option
 from carnac.cli.serving import (
     LOOPBACK,
@@ -22,6 +20,7 @@ from carnac.cli.serving import (
     Url,
     run_until_told,
 )
+from carnac.cli.session import Session
 from carnac.errors import Invalid
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ PORTS = {"coordinator": 8081, "broker": 8082, "historical": 8083, "overlord": 80
     has_json=False,
 )
 def serve(
-    ctx: typer.Context,
+    session: Session,
     *,
     roles: Annotated[
         list[str] | None,
@@ -81,7 +80,6 @@ def serve(
 
     One process does it all. On Ctrl-C, SIGTERM and SIGHUP it accepts nothing new, finishes running requests, and ends.
     """
-    session = session_of(ctx)
     chosen = _roles(roles or [])
     settings = _with_historical(
         session.settings,

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-import typer
-
-from carnac.cli.app import RUN, add_group, command, session_of
+from carnac.cli.app import RUN, add_group, command
 from carnac.cli.options import argument, flag
 from carnac.cli.serving import listing, note_without_overlord
+from carnac.cli.session import Session
 from carnac.cli.tables import columns_of, counted
 
 if TYPE_CHECKING:
     from carnac.api.overlord.supervisor_client import SupervisorClient
-    from carnac.cli.session import Session
     from carnac.overlord.supervisors.service import SupervisorService
 
 add_group(
@@ -33,7 +30,7 @@ _COLUMNS = columns_of("supervisor | state! | detail! | healthy")
     examples=["carnac supervisor submit clicks.json"],
 )
 def submit(
-    ctx: typer.Context,
+    session: Session,
     file: Annotated[
         str, argument("FILE", "The spec in JSON or YAML, as Druid has it; - is standard input.")
     ],
@@ -48,7 +45,6 @@ def submit(
     from carnac.specs.load import parse_text
     from carnac.specs.supervisors.kafka import load_supervisor
 
-    session = session_of(ctx)
     value = parse_text(read_text(file))
     if not isinstance(value, dict):
         raise Invalid("a supervisor spec is an object with fields")
@@ -60,9 +56,8 @@ def submit(
 
 
 @command("supervisor list", panel=RUN, examples=["carnac supervisor list --json"])
-def list_supervisors(ctx: typer.Context) -> None:
+def list_supervisors(session: Session) -> None:
     """List supervisors and how they stand."""
-    session = session_of(ctx)
     with _open(session) as supervisors:
         found = supervisors.states()
         if found:
@@ -79,9 +74,8 @@ def list_supervisors(ctx: typer.Context) -> None:
 
 
 @command("supervisor status", panel=RUN, examples=["carnac supervisor status clicks"])
-def status(ctx: typer.Context, supervisor_id: SupervisorId) -> None:
+def status(session: Session, supervisor_id: SupervisorId) -> None:
     """Show how a supervisor stands: its tasks, offsets, lag, what went wrong last."""
-    session = session_of(ctx)
     with _open(session) as supervisors, _found(supervisor_id):
         found = supervisors.status(supervisor_id)
         note_without_overlord(session, supervisors)
@@ -92,33 +86,32 @@ def status(ctx: typer.Context, supervisor_id: SupervisorId) -> None:
 
 
 @command("supervisor show", panel=RUN, examples=["carnac supervisor show clicks --json"])
-def show(ctx: typer.Context, supervisor_id: SupervisorId) -> None:
+def show(session: Session, supervisor_id: SupervisorId) -> None:
     """Print a spec as it was submitted, with secrets hidden."""
     import json
 
     from carnac.core.redaction import show_submitted
 
-    session = session_of(ctx)
     with _open(session) as supervisors, _found(supervisor_id):
         found = show_submitted(supervisors.spec(supervisor_id))
     session.output.answer(found, json.dumps(found, ensure_ascii=False, indent=2))
 
 
 @command("supervisor suspend", panel=RUN, examples=["carnac supervisor suspend clicks"])
-def suspend(ctx: typer.Context, supervisor_id: SupervisorId) -> None:
+def suspend(session: Session, supervisor_id: SupervisorId) -> None:
     """Read nothing until the supervisor is resumed."""
-    _order(ctx, supervisor_id, "suspend", "suspended")
+    _order(session, supervisor_id, "suspend", "suspended")
 
 
 @command("supervisor resume", panel=RUN, examples=["carnac supervisor resume clicks"])
-def resume(ctx: typer.Context, supervisor_id: SupervisorId) -> None:
+def resume(session: Session, supervisor_id: SupervisorId) -> None:
     """Read on from the position."""
-    _order(ctx, supervisor_id, "resume", "resumed")
+    _order(session, supervisor_id, "resume", "resumed")
 
 
 @command("supervisor reset", panel=RUN, examples=["carnac supervisor reset clicks --yes"])
 def reset(
-    ctx: typer.Context,
+    session: Session,
     supervisor_id: SupervisorId,
     yes: Annotated[bool, flag("--yes -y", "Do not ask for confirmation.")] = False,
 ) -> None:
@@ -127,7 +120,7 @@ def reset(
     Messages that are read again are there twice.
     """
     _order(
-        ctx,
+        session,
         supervisor_id,
         "reset",
         "reset",
@@ -137,21 +130,19 @@ def reset(
 
 @command("supervisor terminate", panel=RUN, examples=["carnac supervisor terminate clicks --yes"])
 def terminate(
-    ctx: typer.Context,
+    session: Session,
     supervisor_id: SupervisorId,
     yes: Annotated[bool, flag("--yes -y", "Do not ask for confirmation.")] = False,
 ) -> None:
     """End a supervisor; asks first. One of the same id that is submitted later reads on from its position."""
     question = None if yes else f"terminate {supervisor_id}?"
-    _order(ctx, supervisor_id, "terminate", "terminated", question=question)
+    _order(session, supervisor_id, "terminate", "terminated", question=question)
 
 
 def _order(
-    ctx: typer.Context, supervisor_id: str, name: str, done: str, *, question: str | None = None
+    session: Session, supervisor_id: str, name: str, done: str, *, question: str | None = None
 ) -> None:
-    session = session_of(ctx)
-    is_asked = not session.output.is_json and sys.stdin.isatty() and sys.stderr.isatty()
-    if question is not None and is_asked and not typer.confirm(question, err=True):
+    if question is not None and not session.allows(question):
         session.output.note("nothing was done")
         return
     with _open(session) as supervisors, _found(supervisor_id):

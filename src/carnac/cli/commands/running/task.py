@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from carnac.cli.app import RUN, add_group, command, hidden_command, session_of
+from carnac.cli.app import RUN, add_group, command, hidden_command
 from carnac.cli.completion.values import complete_datasource
 from carnac.cli.options import argument, flag, option
 from carnac.cli.serving import listing, note_without_overlord
+from carnac.cli.session import Session
 from carnac.cli.tables import columns_of, counted, format_age
 from carnac.core.tasks.model import SELECTED, attempt_to_json, task_to_json
 from carnac.core.time.intervals import format_ms
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
     from carnac.api.client import OverlordClient
     from carnac.cli.output import Output
-    from carnac.cli.session import Session
     from carnac.core.tasks.model import Attempt, Task, TaskState
     from carnac.overlord import TaskService
 
@@ -50,7 +50,7 @@ _COLUMNS = columns_of(
     ],
 )
 def submit(
-    ctx: typer.Context,
+    session: Session,
     file: Annotated[
         str,
         argument(
@@ -75,7 +75,6 @@ def submit(
     from carnac.specs.sql.statements import is_load_statement
     from carnac.specs.tasks.spec import QUERY_TYPE, load_task_text
 
-    session = session_of(ctx)
     text = read_text(file)
     value = {"type": QUERY_TYPE, "query": text} if is_load_statement(text) else parse_text(text)
     if not isinstance(value, dict):
@@ -96,7 +95,7 @@ def submit(
     examples=["carnac task list", "carnac task list --state failed --limit 10 --json"],
 )
 def list_tasks(
-    ctx: typer.Context,
+    session: Session,
     *,
     state: Annotated[
         str | None,
@@ -112,7 +111,6 @@ def list_tasks(
     """List tasks, newest first."""
     from carnac.ports import TaskFilter
 
-    session = session_of(ctx)
     states = None if state is None else (_state(state),)
     which = TaskFilter(states=states, datasource=datasource, type=kind)
     with _open(session) as tasks:
@@ -133,9 +131,8 @@ def list_tasks(
 
 
 @command("task show", panel=RUN, examples=[f"carnac task show {EXAMPLE}"])
-def show(ctx: typer.Context, task_id: TaskId) -> None:
+def show(session: Session, task_id: TaskId) -> None:
     """Show a task: its state, its attempts, and the progress of the last one."""
-    session = session_of(ctx)
     with _open(session) as tasks, _found(task_id):
         task, attempts = tasks.get(task_id), tasks.attempts(task_id)
         payload = tasks.payload(task_id)
@@ -162,7 +159,7 @@ def show(ctx: typer.Context, task_id: TaskId) -> None:
     ],
 )
 def log(
-    ctx: typer.Context,
+    session: Session,
     task_id: TaskId,
     attempt: AttemptNumber = None,
     tail_bytes: Annotated[
@@ -170,7 +167,6 @@ def log(
     ] = None,
 ) -> None:
     """Print the log of an attempt. It is kept on the machine of the overlord that ran it."""
-    session = session_of(ctx)
     with _open(session) as tasks, _found(task_id):
         text = tasks.log(task_id, attempt, tail_bytes=tail_bytes)
         has_started = text is not None or bool(tasks.attempts(task_id))
@@ -185,9 +181,8 @@ def log(
 
 
 @command("task report", panel=RUN, examples=[f"carnac task report {EXAMPLE} --json"])
-def report(ctx: typer.Context, task_id: TaskId, attempt: AttemptNumber = None) -> None:
+def report(session: Session, task_id: TaskId, attempt: AttemptNumber = None) -> None:
     """Show what an attempt did: rows read, written and rejected, segments, revision."""
-    session = session_of(ctx)
     with _open(session) as tasks, _found(task_id):
         found = tasks.report(task_id, attempt)
     if session.output.is_json:
@@ -199,18 +194,16 @@ def report(ctx: typer.Context, task_id: TaskId, attempt: AttemptNumber = None) -
 
 
 @command("task cancel", panel=RUN, examples=[f"carnac task cancel {EXAMPLE}"])
-def cancel(ctx: typer.Context, task_id: TaskId) -> None:
+def cancel(session: Session, task_id: TaskId) -> None:
     """Cancel a task: it publishes nothing more, and its locks are free at once."""
-    session = session_of(ctx)
     with _open(session) as tasks, _found(task_id):
         task = tasks.cancel(task_id)
     session.output.answer(task_to_json(task), f"task {task.task_id} is {task.state}")
 
 
 @command("task retry", panel=RUN, examples=[f"carnac task retry {EXAMPLE}"])
-def retry(ctx: typer.Context, task_id: TaskId) -> None:
+def retry(session: Session, task_id: TaskId) -> None:
     """Retry a failed or cancelled task; start a task that waits for its next attempt at once."""
-    session = session_of(ctx)
     with _open(session) as tasks, _found(task_id):
         task = tasks.retry(task_id)
     session.output.answer(task_to_json(task), f"task {task.task_id} is {task.state}")
@@ -218,7 +211,7 @@ def retry(ctx: typer.Context, task_id: TaskId) -> None:
 
 @hidden_command("task attempt")
 def attempt(
-    ctx: typer.Context,
+    session: Session,
     task_id: TaskId,
     number: Annotated[int, typer.Option("--attempt", metavar="N", min=1)],
 ) -> None:
@@ -237,7 +230,7 @@ def attempt(
         run_task_attempt(
             task_id,
             number,
-            settings=session_of(ctx).settings,
+            settings=session.settings,
             on_lost=lambda: os.kill(os.getpid(), signal.SIGTERM),
         )
 

@@ -153,8 +153,7 @@ def opened_in(folder: Path, settings: Settings, clock: Clock) -> Iterator[Opened
     )
     with ExitStack() as steps:
         store = steps.enter_context(open_store(place, create=True, settings=settings))
-        metadata = open_records(settings=settings, clock=clock)
-        steps.callback(metadata.close)
+        metadata = steps.enter_context(open_records(settings=settings, clock=clock))
         servers = Servers(settings=settings, metadata=metadata, clock=clock, folder=folder)
         steps.callback(servers.close)
         yield Opened(store=store, metadata=metadata, servers=servers)
