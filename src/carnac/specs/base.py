@@ -8,8 +8,8 @@ is Druid's, then), the field says so with `serialization_alias`; every spelling 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, ParamSpec, TypeVar
 
 from pydantic import (
     AliasChoices,
@@ -31,6 +31,9 @@ from carnac.core.tasks.model import SELECTED
 from carnac.core.texts import UNFIT, check_name, check_nested, is_fit
 from carnac.core.time.intervals import Interval, parse_instant, parse_interval
 from carnac.errors import Invalid
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 NAMES = frozenset(
     {
@@ -102,6 +105,27 @@ def problem(message: str) -> PydanticCustomError:
     return PydanticCustomError("spec", "{message}", {"message": message})
 
 
+def as_problem(read: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
+    """Return what a function of the core returns; what it refuses is a problem of the field that is validated."""
+    try:
+        return read(*args, **named)
+    except Invalid as error:
+        raise problem(error.message) from None
+
+
+def read_as(kind: type[T], parse: Callable[[str], T], wanted: str) -> Callable[[object], T]:
+    """Return the validator of a field that is written as text, and kept as something else."""
+
+    def read(value: object) -> T:
+        if isinstance(value, kind):
+            return value
+        if not isinstance(value, str):
+            raise problem(wanted)
+        return as_problem(parse, value)
+
+    return read
+
+
 def check_texts(value: Mapping[str, Any], what: str, *, is_json: bool = False) -> None:
     """Check what a spec or task says, before it is read: texts, numbers, depth.
 
@@ -113,10 +137,7 @@ def check_texts(value: Mapping[str, Any], what: str, *, is_json: bool = False) -
 
 def check_datasource(name: str) -> str:
     """Return the name of a datasource as it is; refuse what no datasource can be named."""
-    try:
-        check_name(name, "dataSource")
-    except Invalid as error:
-        raise problem(error.message) from None
+    as_problem(check_name, name, "dataSource")
     if not is_fit(name):
         raise problem(f"dataSource {UNFIT}")
     if name == SELECTED:
@@ -124,23 +145,9 @@ def check_datasource(name: str) -> str:
     return name
 
 
-def _to_interval(value: object) -> Interval:
-    if isinstance(value, Interval):
-        return value
-    if not isinstance(value, str):
-        raise problem("write an interval as text, like 2013-01-01/2013-02-01")
-    try:
-        return parse_interval(value)
-    except Invalid as error:
-        raise problem(error.message) from None
-
-
-def _check_instant(value: str) -> str:
-    try:
-        parse_instant(value)
-    except Invalid as error:
-        raise problem(error.message) from None
-    return value
+def _check_instant(value: object) -> str:
+    as_problem(parse_instant, str(value))
+    return str(value)
 
 
 def _one_or_many(value: object) -> object:
@@ -149,7 +156,9 @@ def _one_or_many(value: object) -> object:
 
 IntervalField = Annotated[
     Interval,
-    PlainValidator(_to_interval),
+    PlainValidator(
+        read_as(Interval, parse_interval, "write an interval as text, like 2013-01-01/2013-02-01")
+    ),
     PlainSerializer(str, return_type=str),
     WithJsonSchema({"type": "string", "format": "interval"}),
 ]
@@ -157,7 +166,7 @@ IntervalField = Annotated[
 
 InstantText = Annotated[
     str,
-    PlainValidator(lambda value: _check_instant(str(value))),
+    PlainValidator(_check_instant),
     WithJsonSchema({"type": "string", "format": "date-time"}),
 ]
 """An ISO 8601 date or time, kept as it was written."""

@@ -29,7 +29,7 @@ from carnac.specs.ingest.schema import MetricSpec
 from carnac.specs.ingest.spec import FrameInput, IngestSpec, QueryInput, TransformSpec
 from carnac.specs.ingest.transforms import check_transforms
 from carnac.specs.lines import with_lines
-from carnac.specs.problems import Problem, explain, raise_problems
+from carnac.specs.problems import Findings, Problem, explain, raise_problems, validated
 from carnac.specs.sql.external import take_externals
 from carnac.specs.sql.statements import is_load_statement, spec_of_statement
 
@@ -109,12 +109,7 @@ def with_input(
     elif source == NO_INPUT and isinstance(spec.input, FrameInput):
         return spec
     check_texts(changed, "the spec")
-    kept = {name: getattr(spec, name) for name in IngestSpec.model_fields}
-    try:
-        return IngestSpec.model_validate(kept | changed)
-    except ValidationError as error:
-        raise_problems([explain(details, IngestSpec) for details in error.errors()])
-        raise
+    return _changed(spec, changed)
 
 
 def as_replacement(spec: IngestSpec, intervals: Sequence[Interval]) -> IngestSpec:
@@ -126,15 +121,16 @@ def as_replacement(spec: IngestSpec, intervals: Sequence[Interval]) -> IngestSpe
     Raises:
         Invalid: They do not go with its granularity.
     """
-    kept = {name: getattr(spec, name) for name in IngestSpec.model_fields}
+    changed: dict[str, object] = {"mode": "replace"}
     if intervals:
-        kept["granularity"] = spec.granularity.model_copy(update={"intervals": tuple(intervals)})
-        kept["replace_scope"] = "intervals"
-    try:
-        return IngestSpec.model_validate(kept | {"mode": "replace"})
-    except ValidationError as error:
-        raise_problems([explain(details, IngestSpec) for details in error.errors()])
-        raise
+        changed["granularity"] = spec.granularity.model_copy(update={"intervals": tuple(intervals)})
+        changed["replace_scope"] = "intervals"
+    return _changed(spec, changed)
+
+
+def _changed(spec: IngestSpec, changed: Mapping[str, object]) -> IngestSpec:
+    kept = {name: getattr(spec, name) for name in IngestSpec.model_fields}
+    return validated(IngestSpec, {**kept, **changed}, Findings())
 
 
 def _load(

@@ -409,31 +409,26 @@ def _origin_of(granularity: Granularity) -> int:
 
 
 ALL = Granularity("all")
-NONE, SECOND, MINUTE, FIVE_MINUTE, TEN_MINUTE, FIFTEEN_MINUTE, THIRTY_MINUTE, HOUR = (
-    _parse_text(name) for name in NAMES[:8]
-)
-SIX_HOUR, EIGHT_HOUR, DAY, WEEK, MONTH, QUARTER, YEAR = (_parse_text(name) for name in NAMES[8:15])
-STANDARD: tuple[Granularity, ...] = (
-    ALL,
-    YEAR,
-    QUARTER,
-    MONTH,
-    WEEK,
-    DAY,
-    EIGHT_HOUR,
-    SIX_HOUR,
-    HOUR,
-    THIRTY_MINUTE,
-    FIFTEEN_MINUTE,
-    TEN_MINUTE,
-    FIVE_MINUTE,
-    MINUTE,
-    SECOND,
-)
+_SIMPLE = (*(_parse_text(name) for name in NAMES[:15]), ALL)
+NONE, SECOND, MINUTE, FIVE_MINUTE, TEN_MINUTE, FIFTEEN_MINUTE, THIRTY_MINUTE, HOUR = _SIMPLE[:8]
+SIX_HOUR, EIGHT_HOUR, DAY, WEEK, MONTH, QUARTER, YEAR = _SIMPLE[8:15]
+STANDARD: tuple[Granularity, ...] = _SIMPLE[:0:-1]
 """Druid's simple granularities, coarse to fine, without NONE."""
-_NAME_OF = {
-    granularity: name for name, granularity in zip(NAMES, (NONE, *reversed(STANDARD)), strict=True)
-}
+_NAME_OF = dict(zip(_SIMPLE, NAMES, strict=True))
+
+
+def check_granularities(segment: Granularity | None, query: Granularity | None) -> None:
+    """Check that time chunks of one granularity can have times of the other.
+
+    Raises:
+        Invalid: They cannot.
+    """
+    if segment == NONE:
+        raise Invalid("segmentGranularity none would make a time chunk of every millisecond")
+    if query == ALL and not segment:
+        raise Invalid("queryGranularity all needs a segmentGranularity")
+    if segment and query and query != ALL and query.nominal_ms > segment.nominal_ms:
+        raise Invalid(f"queryGranularity {query} is coarser than segmentGranularity {segment}")
 
 
 def finer_standards(granularity: Granularity) -> tuple[Granularity, ...]:

@@ -27,18 +27,7 @@ _LOWEST_MS = MIN_MS + 2 * DAY_MS
 _HIGHEST_MS = MAX_MS - 2 * DAY_MS
 _NAIVE_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 - a wall clock has no zone
 _FIXED = re.compile(r"([+-])(\d{2})(?::?(\d{2}))?")
-_FIXED_NAMES = {
-    "GMT",
-    "GMT0",
-    "GMT+0",
-    "GMT-0",
-    "Greenwich",
-    "UCT",
-    "UTC",
-    "Universal",
-    "Zulu",
-    "Z",
-}
+_FIXED_NAMES = frozenset("GMT GMT0 GMT+0 GMT-0 Greenwich UCT UTC Universal Zulu Z".split())
 _UNUSABLE = re.compile(r"localtime|posixrules|Factory|(posix|right)/.*")
 
 

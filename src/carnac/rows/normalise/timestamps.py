@@ -114,16 +114,9 @@ def typed_time(sql: str, out: str, sql_type: str, spec: TimestampSpec) -> TimeCe
     )
 
 
-_INTEGERS = {
-    "TINYINT",
-    "SMALLINT",
-    "INTEGER",
-    "BIGINT",
-    "UTINYINT",
-    "USMALLINT",
-    "UINTEGER",
-    "UBIGINT",
-}
+_INTEGERS = frozenset(
+    f"{sign}{kind}" for sign in ("", "U") for kind in ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
+)
 
 
 def without_nanoseconds(sql: str, sql_type: str) -> str:

@@ -21,12 +21,7 @@ from pydantic import (
     model_validator,
 )
 
-from carnac.core.compaction.plan.groups import (
-    DEFAULT_TARGET_ROWS,
-    CompactionTarget,
-    Partitioning,
-    check_granularities,
-)
+from carnac.core.compaction.plan.groups import DEFAULT_TARGET_ROWS, CompactionTarget, Partitioning
 from carnac.core.compaction.plan.settings import (
     DEFAULT_TARGET_BYTES,
     MIB,
@@ -35,16 +30,18 @@ from carnac.core.compaction.plan.settings import (
 )
 from carnac.core.locks.choice import PRIORITY_LIMIT
 from carnac.core.tasks.context import parse_task_context
-from carnac.core.time.granularity import NONE
+from carnac.core.time.granularity import NONE, check_granularities
 from carnac.core.time.periods import Period, parse_period
 from carnac.errors import Invalid
 from carnac.specs.base import (
     SpecModel,
     Texts,
+    as_problem,
     check_datasource,
     check_texts,
     named,
     problem,
+    read_as,
 )
 from carnac.specs.druid.compaction import convert_compaction
 from carnac.specs.druid.spark_filters import compile_filter, write_filter
@@ -70,7 +67,7 @@ _SQL_WORDS = frozenset(
     numeric on or real regexp rlike second seconds short smallint some string struct substring symmetric text then
     timestamp timestamp_ltz timestamp_ntz tinyint to trailing trim true try_cast unknown varchar week weeks when with
     year years zone
-    """.split()  # noqa: SIM905 - a hundred words are easier to read as text
+    """.split()
 )
 """Words of Spark SQL that stand bare in a condition and are no columns of most people."""
 
@@ -90,15 +87,7 @@ _NOTHING = re.compile(r"P(0[YMWD])*(T(0[HMS])+)?")
 """A period of no time at all."""
 
 
-def _to_period(value: object) -> Period:
-    if isinstance(value, Period):
-        return value
-    if not isinstance(value, str):
-        raise problem("write a period as text, like P1D or PT6H")
-    try:
-        return parse_period(value)
-    except Invalid as error:
-        raise problem(error.message) from None
+_to_period = read_as(Period, parse_period, "write a period as text, like P1D or PT6H")
 
 
 def _to_offset(value: object) -> Period | None:
@@ -140,10 +129,7 @@ class CompactionGranularity(SpecModel):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        try:
-            check_granularities(self.segment_granularity, self.query_granularity)
-        except Invalid as error:
-            raise problem(error.message) from None
+        as_problem(check_granularities, self.segment_granularity, self.query_granularity)
         return self
 
 
@@ -195,10 +181,7 @@ class CompactionTransform(SpecModel):
     @field_validator("filter", mode="before")
     @classmethod
     def _check_filter(cls, value: object) -> object:
-        try:
-            check_filter(value)
-        except Invalid as error:
-            raise problem(error.message) from None
+        as_problem(check_filter, value)
         return value
 
     def to_condition(self) -> str | None:
@@ -260,10 +243,7 @@ class CompactionShape(SpecModel):
             raise problem(
                 f"metric {', '.join(filtered)} has a filter, which is for ingestion: compaction merges what is there"
             )
-        try:
-            self.to_target()
-        except Invalid as error:
-            raise problem(error.message) from None
+        as_problem(self.to_target)
         return self
 
     def to_target(self) -> CompactionTarget:
@@ -362,10 +342,7 @@ class CompactionSpec(CompactionShape):
     @field_validator("task_context")
     @classmethod
     def _check_context(cls, value: dict[str, Any]) -> dict[str, Any]:
-        try:
-            parse_task_context("compact", value, is_append=False)
-        except Invalid as error:
-            raise problem(error.message) from None
+        as_problem(parse_task_context, "compact", value, is_append=False)
         return value
 
     @model_validator(mode="after")

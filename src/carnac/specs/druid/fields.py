@@ -22,35 +22,18 @@ IGNORED_IN_TASK: dict[str, str] = {
 
 IGNORED_IN_TUNING: dict[str, str] = {
     **dict.fromkeys(
-        (
-            "maxNumConcurrentSubTasks",
-            "maxNumSubTasks",
-            "maxRetry",
-            "totalNumMergeTasks",
-            "maxNumSegmentsToMerge",
-            "splitHintSpec",
-            "taskStatusCheckPeriodMs",
-            "chatHandlerTimeout",
-            "chatHandlerNumRetries",
-            "numPersistThreads",
-            "maxColumnsToMerge",
-            "maxAllowedLockCount",
-            "forceExtendableShardSpecs",
-            "numBackgroundPersistThreads",
-        ),
+        """
+        maxNumConcurrentSubTasks maxNumSubTasks maxRetry totalNumMergeTasks maxNumSegmentsToMerge splitHintSpec
+        taskStatusCheckPeriodMs chatHandlerTimeout chatHandlerNumRetries numPersistThreads maxColumnsToMerge
+        maxAllowedLockCount forceExtendableShardSpecs numBackgroundPersistThreads
+        """.split(),
         _SPARK,
     ),
     **dict.fromkeys(
-        (
-            "maxRowsInMemory",
-            "maxBytesInMemory",
-            "maxBytesPerSegment",
-            "skipBytesInMemoryOverheadCheck",
-            "maxPendingPersists",
-            "appendableIndexSpec",
-            "basePersistDirectory",
-            "segmentWriteOutMediumFactory",
-        ),
+        """
+        maxRowsInMemory maxBytesInMemory maxBytesPerSegment skipBytesInMemoryOverheadCheck maxPendingPersists
+        appendableIndexSpec basePersistDirectory segmentWriteOutMediumFactory
+        """.split(),
         _MEMORY,
     ),
     **dict.fromkeys(("indexSpec", "indexSpecForIntermediatePersists"), _FILES),
@@ -107,14 +90,11 @@ _USE_QUANTILES = "use quantilesDoublesSketch"
 METRIC_HINTS: dict[str, str] = {
     "hyperUnique": _USE_HLL,
     "cardinality": _USE_HLL,
-    "approxHistogram": _USE_QUANTILES,
-    "approxHistogramFold": _USE_QUANTILES,
-    "fixedBucketsHistogram": _USE_QUANTILES,
-    "tDigestSketch": _USE_QUANTILES,
-    "momentSketch": _USE_QUANTILES,
-    "momentSketchMerge": _USE_QUANTILES,
-    "KllDoublesSketch": _USE_QUANTILES,
-    "KllFloatsSketch": _USE_QUANTILES,
+    **dict.fromkeys(
+        "approxHistogram approxHistogramFold fixedBucketsHistogram tDigestSketch momentSketch momentSketchMerge"
+        " KllDoublesSketch KllFloatsSketch".split(),
+        _USE_QUANTILES,
+    ),
     "arrayOfDoublesSketch": "use thetaSketch and sums",
     "variance": "keep the count, the sum and the sum of squares",
     "varianceFold": "keep the count, the sum and the sum of squares",

@@ -159,28 +159,27 @@ class TsvFormat(DelimitedFormat):
     )
 
 
-class ParquetFormat(SpecModel):
+class ColumnarFormat(SpecModel):
+    """Files of typed columns."""
+
+    flatten: FlattenSpec | None = named(
+        "flattenSpec flatten", "How nested columns become flat ones.", default=None
+    )
+    binary_as_string: bool = Field(
+        default=False, description="Read byte columns without a text annotation as UTF-8 text."
+    )
+
+
+class ParquetFormat(ColumnarFormat):
     """Parquet files."""
 
     type: Literal["parquet"] = Field(default="parquet", description="`parquet`.")
-    flatten: FlattenSpec | None = named(
-        "flattenSpec flatten", "How nested columns become flat ones.", default=None
-    )
-    binary_as_string: bool = Field(
-        default=False, description="Read byte columns without a text annotation as UTF-8 text."
-    )
 
 
-class OrcFormat(SpecModel):
+class OrcFormat(ColumnarFormat):
     """ORC files."""
 
     type: Literal["orc"] = Field(default="orc", description="`orc`.")
-    flatten: FlattenSpec | None = named(
-        "flattenSpec flatten", "How nested columns become flat ones.", default=None
-    )
-    binary_as_string: bool = Field(
-        default=False, description="Read byte columns without a text annotation as UTF-8 text."
-    )
 
 
 FORMAT_SYNONYMS = {"jsonl": "json", "ndjson": "json", "delimited": "tsv"}

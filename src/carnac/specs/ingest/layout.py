@@ -14,9 +14,14 @@ from pydantic import (
     model_validator,
 )
 
-from carnac.core.time.granularity import ALL, DAY, NONE, Granularity, parse_granularity
-from carnac.errors import Invalid
-from carnac.specs.base import IntervalField, SpecModel, Texts, named, problem
+from carnac.core.time.granularity import (
+    DAY,
+    NONE,
+    Granularity,
+    check_granularities,
+    parse_granularity,
+)
+from carnac.specs.base import IntervalField, SpecModel, Texts, as_problem, named, problem
 
 DEFAULT_ROWS_PER_SEGMENT = 5_000_000
 """Druid's default target of rows in a segment."""
@@ -27,10 +32,7 @@ def _to_granularity(value: object) -> Granularity:
         return value
     if not isinstance(value, str | Mapping):
         raise problem("write a granularity as a name (day), a period (P1D) or an object")
-    try:
-        return parse_granularity(value)
-    except Invalid as error:
-        raise problem(error.message) from None
+    return as_problem(parse_granularity, value)
 
 
 GranularityField = Annotated[
@@ -86,11 +88,7 @@ class GranularitySpec(SpecModel):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        chunk, query = self.segment_granularity, self.query_granularity
-        if chunk == NONE:
-            raise problem("segmentGranularity none would make a time chunk of every millisecond")
-        if query != ALL and query.nominal_ms > chunk.nominal_ms:
-            raise problem(f"queryGranularity {query} is coarser than segmentGranularity {chunk}")
+        as_problem(check_granularities, self.segment_granularity, self.query_granularity)
         return self
 
 

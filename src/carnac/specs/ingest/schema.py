@@ -8,15 +8,14 @@ as `metric.kind` and `metric.value_type`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 from pydantic.alias_generators import to_camel
 
 from carnac.core.segments import segment as segments
 from carnac.core.time.zones import canonical_zone
-from carnac.errors import Invalid
-from carnac.specs.base import TIME_COLUMN, InstantText, SpecModel, named, problem
+from carnac.specs.base import TIME_COLUMN, InstantText, SpecModel, as_problem, named, problem
 from carnac.specs.druid.joda import to_strptime
 
 ColumnType = Literal[
@@ -59,10 +58,7 @@ TIMESTAMP_FORMAT_SYNONYMS = {
 
 
 def _time_zone(value: object) -> str:
-    try:
-        return canonical_zone(str(value))
-    except Invalid as error:
-        raise problem(error.message) from None
+    return as_problem(canonical_zone, str(value))
 
 
 def _timestamp_format(value: object) -> object:
@@ -103,10 +99,7 @@ class TimestampSpec(SpecModel):
     @model_validator(mode="after")
     def _check_pattern(self) -> Self:
         if self.format not in TIMESTAMP_FORMATS:
-            try:
-                to_strptime(self.format)
-            except Invalid as error:
-                raise problem(error.message) from None
+            as_problem(to_strptime, self.format)
         return self
 
 
@@ -266,31 +259,10 @@ MEANING_BY_TYPE: dict[str, MetricMeaning] = {
 }
 """Kind, value type and parameters of every aggregator that can be used while ingesting."""
 
-MetricType = Literal[
-    "count",
-    "longSum",
-    "doubleSum",
-    "floatSum",
-    "longMin",
-    "doubleMin",
-    "floatMin",
-    "longMax",
-    "doubleMax",
-    "floatMax",
-    "longFirst",
-    "doubleFirst",
-    "floatFirst",
-    "stringFirst",
-    "longLast",
-    "doubleLast",
-    "floatLast",
-    "stringLast",
-    "HLLSketchBuild",
-    "HLLSketchMerge",
-    "thetaSketch",
-    "quantilesDoublesSketch",
-    "quantilesDoublesSketchMerge",
-]
+if TYPE_CHECKING:
+    MetricType = str
+else:
+    MetricType = Literal[tuple(MEANING_BY_TYPE)]
 
 
 class MetricSpec(SpecModel):

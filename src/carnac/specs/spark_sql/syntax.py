@@ -104,28 +104,7 @@ _NO_OPERAND = frozenset(["=", "==", "<>", "!=", "<", "<=", ">", ">=", "<=>", "/"
 _COMPARISONS = {"=": "=", "==": "=", "<>": "<>", "!=": "<>", "<": "<", "<=": "<=", ">": ">"}
 _COMPARISONS |= {">=": ">=", "<=>": "<=>"}
 _WORDS = frozenset(
-    (
-        "and",
-        "or",
-        "not",
-        "is",
-        "null",
-        "in",
-        "between",
-        "like",
-        "true",
-        "false",
-        "case",
-        "when",
-        "then",
-        "else",
-        "end",
-        "cast",
-        "as",
-        "div",
-        "rlike",
-        "regexp",
-    )
+    "and or not is null in between like true false case when then else end cast as div rlike regexp".split()
 )
 
 

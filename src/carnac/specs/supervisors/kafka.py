@@ -66,14 +66,7 @@ _TWICE = dict.fromkeys(("dataSchema", "ioConfig", "tuningConfig"), "spec says it
 """Parts that Druid writes beside `spec`, too, when it is asked for a spec."""
 _IGNORED_TUNING = {
     **dict.fromkeys(
-        (
-            "workerThreads",
-            "chatAsync",
-            "chatThreads",
-            "chatRetries",
-            "httpTimeout",
-            "shutdownTimeout",
-        ),
+        "workerThreads chatAsync chatThreads chatRetries httpTimeout shutdownTimeout".split(),
         "tasks and overlord meet in the metadata store",
     ),
     **dict.fromkeys(

@@ -19,7 +19,15 @@ from carnac.core.compaction.plan.groups import CompactionGroup, CompactionTarget
 from carnac.core.tasks.model import SELECTED
 from carnac.core.texts import UNFIT, is_fit
 from carnac.errors import Invalid
-from carnac.specs.base import IntervalField, SpecModel, Texts, check_texts, named, problem
+from carnac.specs.base import (
+    IntervalField,
+    SpecModel,
+    Texts,
+    as_problem,
+    check_texts,
+    named,
+    problem,
+)
 from carnac.specs.compaction.spec import check_filter
 from carnac.specs.druid.fields import INSTEAD
 from carnac.specs.druid.spark_filters import parse_condition
@@ -165,10 +173,7 @@ class SelectTask(TaskSpec):
 
     @model_validator(mode="after")
     def _check_values(self) -> Self:
-        try:
-            parse_parameters(list(self.parameters))
-        except Invalid as error:
-            raise problem(error.message) from None
+        as_problem(parse_parameters, list(self.parameters))
         return self
 
 
@@ -201,13 +206,10 @@ class CompactTask(TaskSpec):
         named = [self.segments is not None, self.groups is not None]
         if sum(named) > 1 or (self.groups is not None and self.interval is not None):
             raise problem("name an interval, segments, or groups, not several of them")
-        try:
-            groups = self.compaction_groups()
-            for target in (self.compaction_target(), *(group.target for group in groups)):
-                if target.filter is not None:
-                    check_filter(parse_condition(target.filter))
-        except Invalid as error:
-            raise problem(error.message) from None
+        groups = as_problem(self.compaction_groups)
+        for target in (as_problem(self.compaction_target), *(group.target for group in groups)):
+            if target.filter is not None:
+                as_problem(check_filter, as_problem(parse_condition, target.filter))
         if len({group.group_id for group in groups}) < len(groups):
             raise problem("two compaction groups share an id; give each its own")
         others = sorted({group.datasource for group in groups} - {self.datasource})
@@ -293,10 +295,7 @@ class KafkaTask(TaskSpec):
 
     @model_validator(mode="after")
     def _check_supervisor(self) -> Self:
-        try:
-            tasks = self.stream.tasks
-        except Invalid as error:
-            raise problem(error.message) from None
+        tasks = as_problem(lambda: self.stream).tasks
         if self.group >= tasks:
             raise problem(f"group {self.group} is none of the {tasks} tasks of the supervisor")
         return self

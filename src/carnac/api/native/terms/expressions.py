@@ -370,7 +370,7 @@ def _at(base: int) -> Callable[[Sequence[Sql]], Sql]:
     return build
 
 
-_OF_ONE = "acos asin atan cbrt cos cosh cot exp sin sinh sqrt tan tanh ceil floor".split()  # noqa: SIM905
+_OF_ONE = "acos asin atan cbrt cos cosh cot exp sin sinh sqrt tan tanh ceil floor".split()
 _OF_LISTS = {
     "length": _plain("a", "CAST(len({0}) AS BIGINT)", "long", is_whole=True),
     "offset": Function(_at(0), 2, 2, is_whole=True),

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from carnac.core.segments.segment import TIME_COLUMN, Metric
 from carnac.core.showing import facts_line, facts_table
-from carnac.core.time.granularity import ALL, NONE, Granularity, parse_granularity
+from carnac.core.time.granularity import check_granularities, parse_granularity
 from carnac.core.time.intervals import Interval, interval_text
 from carnac.core.words import bytes_text, number_text
 from carnac.errors import Invalid
@@ -109,20 +109,6 @@ def _check_target(target: CompactionTarget) -> None:
     if by.buckets is not None and by.kind != "hashed":
         raise Invalid(f"buckets are of hashed partitioning, not of {by.kind}")
     _check_columns(target)
-
-
-def check_granularities(segment: Granularity | None, query: Granularity | None) -> None:
-    """Check that time chunks of one granularity can have times of the other.
-
-    Raises:
-        Invalid: They cannot.
-    """
-    if segment == NONE:
-        raise Invalid("segmentGranularity none would make a time chunk of every millisecond")
-    if query == ALL and not segment:
-        raise Invalid("queryGranularity all needs a segmentGranularity")
-    if segment and query and query != ALL and query.nominal_ms > segment.nominal_ms:
-        raise Invalid(f"queryGranularity {query} is coarser than segmentGranularity {segment}")
 
 
 def _check_columns(target: CompactionTarget) -> None:

@@ -71,7 +71,7 @@ def _two(name: str) -> Callable[[Sequence[Sql]], Sql]:
 
 
 _SAME = tuple(
-    "acos asin atan cbrt cos cosh cot exp expm1 rint signum sin sinh sqrt tan tanh".split()  # noqa: SIM905
+    "acos asin atan cbrt cos cosh cot exp expm1 rint signum sin sinh sqrt tan tanh".split()
 )
 """Functions of a double that have one name in both languages."""
 

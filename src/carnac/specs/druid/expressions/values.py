@@ -22,19 +22,9 @@ CastType = OneOf[
 ]  # fmt: skip
 """Types that a cast has a word for."""
 SqlType = OneOf[
-    "long",
-    "double",
-    "string",
-    "bool",
-    "null",
-    "json",
-    "unknown",
-    "array<string>",
-    "array<long>",
-    "array<double>",
-    "array<json>",
-    "array<unknown>",
-]
+    "long", "double", "string", "bool", "null", "json", "unknown",
+    "array<string>", "array<long>", "array<double>", "array<json>", "array<unknown>",
+]  # fmt: skip
 
 MAX_LONG = 2**63 - 1
 _SHORT_WHOLE = re.compile(r"-?[0-9]{1,18}")
