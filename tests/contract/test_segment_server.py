@@ -255,6 +255,7 @@ def test_draining_refuses_what_is_new_and_ends_what_runs(served: Served) -> None
     assert served.historical.wait_until_idle(10_000)
 
 
+@pytest.mark.slow
 def test_too_many_statements_at_a_time_are_refused(served: Served) -> None:
     segments = write_hours(served.storage, 1)
     served.engine.gate.clear()

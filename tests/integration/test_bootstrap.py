@@ -168,6 +168,7 @@ def test_what_is_made_late_is_made_once_and_closed_once() -> None:
     assert events == ["made", "closed"]
 
 
+@pytest.mark.slow
 def test_opening_and_reading_metadata_imports_no_engine(tmp_path: Path) -> None:
     append_rows(tmp_path / "a", ROWS)
     probe = (

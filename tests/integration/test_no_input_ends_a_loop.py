@@ -220,6 +220,7 @@ def test_no_task_ends_a_loop(world: World, given: list[dict[str, Any]]) -> None:
     world.expect_life()
 
 
+@pytest.mark.slow
 @EXAMPLES
 @given(
     ids=st.lists(hostile.texts.filter(lambda text: not has_no_bytes(text)), min_size=1, max_size=3),

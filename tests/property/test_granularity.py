@@ -6,6 +6,7 @@ import itertools
 from datetime import UTC, date, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -157,6 +158,7 @@ def test_any_boundary_of_equally_long_buckets_is_an_origin(
     assert again == granularity
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=min(150, 3 * settings().max_examples))
 @given(
     zone=st.sampled_from(TRICKY_ZONES),

@@ -219,6 +219,7 @@ def test_an_odd_line_of_json_ends_no_load(
     published(store, spec, path)
 
 
+@pytest.mark.slow
 @given(
     spec=SPECS,
     time=st.none() | WORDS.filter(is_text),
@@ -288,6 +289,7 @@ def values(draw: st.DrawFn) -> pa.Array:
     return pa.array([draw(VALUES[kind])], kind)
 
 
+@pytest.mark.slow
 @example(
     spec=spec_of("auto", ["string"]),
     time=pa.array([2**62], pa.timestamp("s")),

@@ -106,6 +106,7 @@ def test_a_large_file_of_csv_is_cut_where_rows_begin(tmp_path: Path, quoted: str
         assert piece.columns == ("t", "s", "u")
 
 
+@pytest.mark.slow
 def test_what_stays_whole(tmp_path: Path) -> None:
     size = 2 * ranges.MIN_SPLIT_BYTES
     named = CsvFormat(header=True)

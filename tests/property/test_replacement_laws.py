@@ -61,6 +61,7 @@ def test_the_fallback_is_short_where_nothing_is_left_to_fall_back_to(scenario: R
     assert (AnswerKind.SHORT in shown(course)) == has_lost
 
 
+@pytest.mark.slow
 @given(replacements(), DEATHS, st.sampled_from(Way))
 def test_no_row_is_seen_twice_and_all_end_with_the_new_ones(
     scenario: Replacement, death: Death, way: Way

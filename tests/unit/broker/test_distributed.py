@@ -89,6 +89,7 @@ def test_answers_are_those_of_one_engine(kept: tuple[ServedStore, Broker], sql: 
     assert queries.run(statement(sql), if_none_match=facts.etag) is None
 
 
+@pytest.mark.slow
 def test_facts_agree_with_those_of_the_embedded_engine(served: ServedStore) -> None:
     over = served.open_broker().queries.run(statement(STATEMENTS[0]))
     assert over is not None
@@ -105,6 +106,7 @@ def test_facts_agree_with_those_of_the_embedded_engine(served: ServedStore) -> N
     assert alone.facts.etag == over.facts.etag
 
 
+@pytest.mark.slow
 def test_a_process_whose_historicals_have_all_gone_reads_the_files_itself(
     served: ServedStore,
 ) -> None:
@@ -140,6 +142,7 @@ def test_segments_are_asked_of_who_has_them(served: ServedStore) -> None:
         assert segment_id in {one.segment_id for one in line.inventory().holdings}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batches", [None, 0])
 @pytest.mark.parametrize("sql", [STATEMENTS[0], STATEMENTS[3]])
 def test_a_server_that_dies_is_not_noticed(
@@ -187,6 +190,7 @@ def test_a_scan_is_asked_part_by_part(served: ServedStore, monkeypatch: pytest.M
     assert max(len(one.slices) for line in served.lines for one in line.asked) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limit", ["SLICES_AT_ONCE", "COLUMNS_AT_ONCE"])
 @pytest.mark.parametrize("dead", [0, 2])
 def test_no_request_has_more_segments_than_can_be_sent(
@@ -202,6 +206,7 @@ def test_no_request_has_more_segments_than_can_be_sent(
     assert max(len(one.slices) for line in served.lines for one in line.asked) == 1
 
 
+@pytest.mark.slow
 def test_a_server_whose_report_is_not_what_was_asked_does_not_count(served: ServedStore) -> None:
     served.lines[0].lies = True
     answer = served.open_broker().queries.run(statement(STATEMENTS[0]))
@@ -210,6 +215,7 @@ def test_a_server_whose_report_is_not_what_was_asked_does_not_count(served: Serv
     assert served.lines[0].server_id not in answer.facts.servers
 
 
+@pytest.mark.slow
 def test_a_stop_that_comes_late_stops_nothing_else(served: ServedStore) -> None:
     """A server that came back is asked again for the same query; the stop of before is still on its way."""
     queries = served.open_broker().queries
@@ -248,6 +254,7 @@ def test_a_server_that_drains_is_avoided(served: ServedStore) -> None:
     until(is_avoided, "a broker that knows that the server drains")
 
 
+@pytest.mark.slow
 def test_what_nobody_has_loaded_is_read_cold(served: ServedStore) -> None:
     queries = served.open_broker().queries
     append_day(served.store, 9)
@@ -264,6 +271,7 @@ def test_what_nobody_has_loaded_is_read_cold(served: ServedStore) -> None:
     assert 1 <= cold <= answer.facts.segments_read
 
 
+@pytest.mark.slow
 def test_what_was_asked_before_is_kept_at_the_servers(served: ServedStore) -> None:
     queries = served.open_broker().queries
 
@@ -287,6 +295,7 @@ def test_what_was_asked_before_is_kept_at_the_servers(served: ServedStore) -> No
     assert ask(READ_ALL)[1].segments_kept == 0
 
 
+@pytest.mark.slow
 def test_explain_says_what_each_server_would_be_asked_for_and_has_kept(
     served: ServedStore,
 ) -> None:
@@ -370,6 +379,7 @@ def broken(served: ServedStore) -> str:
     return item.segment.segment_id
 
 
+@pytest.mark.slow
 def test_a_segment_that_no_server_can_read(served: ServedStore, broken: str) -> None:
     sql = "SELECT count(*) AS c FROM events"
     queries = served.open_broker().queries
@@ -394,6 +404,7 @@ def test_a_segment_that_no_server_can_read(served: ServedStore, broken: str) -> 
     assert rows_of(queries.run(statement(early))) == [{"c": 58}]
 
 
+@pytest.mark.slow
 def test_a_query_is_cancelled_and_is_late(kept: tuple[ServedStore, Broker]) -> None:
     _, queries = kept
     with pytest.raises(TimedOut):

@@ -62,6 +62,7 @@ def run(queries: Broker, sql: str, **how: object) -> tuple[list[dict[str, object
     return rows, answer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sql", STATEMENTS)
 def test_an_answer_is_taken_as_long_as_its_segments_are_the_same(
     served: ServedStore, queries: Broker, sql: str
@@ -85,6 +86,7 @@ def test_an_answer_is_taken_as_long_as_its_segments_are_the_same(
     assert asked(served) > before
 
 
+@pytest.mark.slow
 def test_another_lookup_or_parameter_is_another_answer(
     served: ServedStore, queries: Broker
 ) -> None:
@@ -134,6 +136,7 @@ def test_an_answer_without_some_segments_is_not_kept(served: ServedStore, querie
     assert run(queries, STATEMENTS[0])[0] == served.store.sql(STATEMENTS[0]).rows() != rows
 
 
+@pytest.mark.slow
 def test_one_server_runs_the_statement_whose_answer_is_kept_here(
     served: ServedStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

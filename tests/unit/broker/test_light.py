@@ -69,6 +69,7 @@ def test_others_are_asked_when_it_dies(served: ServedStore, queries: Broker, sql
     check(queries, sql, expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sql", STATEMENTS)
 def test_others_are_asked_for_what_it_has_lost(
     served: ServedStore, queries: Broker, sql: str

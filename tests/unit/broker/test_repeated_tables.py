@@ -49,6 +49,7 @@ DOUBLING = "".join(
 """Tables that each read the one before twice: as subqueries they would be a million of millions."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("sql", "wanted"),
     [

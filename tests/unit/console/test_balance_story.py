@@ -90,6 +90,7 @@ def test_points_that_leave_the_servers_shown_leave_the_picture() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_the_page_needs_nothing_from_elsewhere(outcome: Outcome) -> None:
     page = render_page(outcome, ["<svg></svg>"])
     assert "{{" not in page

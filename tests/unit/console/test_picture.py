@@ -88,6 +88,7 @@ def test_nothing_and_too_much_are_refused() -> None:
         draw([shown(day, 1) for day in range(CHUNKS_MAX + 1)])
 
 
+@pytest.mark.slow
 def test_a_year_of_days_has_a_column_for_every_day() -> None:
     chart = draw([shown(day, 100 + day) for day in range(365)])
     json.dumps(chart, allow_nan=False)

@@ -50,6 +50,7 @@ def test_what_is_part_of_a_longer_word_stays(texts: tuple[str, ...], text: str, 
     assert not Mentions(texts).is_in(None)
 
 
+@pytest.mark.slow
 def test_texts_that_begin_alike_at_every_letter_can_be_looked_for() -> None:
     mentions = Mentions("a" * length for length in range(1, 1_500))
     assert mentions.without(f"{'a' * 1_499} {'a' * 1_500} ab") == f"{GAP} {'a' * 1_500} ab"

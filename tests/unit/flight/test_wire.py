@@ -139,6 +139,7 @@ def test_a_damaged_table_is_invalid_or_can_be_read(spoiled: list[tuple[int, byte
     table.to_pylist()
 
 
+@pytest.mark.slow
 def test_ten_thousand_segments_are_one_request() -> None:
     slices = [
         LeafSlice(segment=dataclasses.replace(SEGMENT, segment_id=f"s{i}"), clip=None)

@@ -61,6 +61,7 @@ def read(storage: RangedStorage, segment: Segment, columns: list[str]) -> list[t
     return sorted((start, end) for _, start, end in storage.ranges)
 
 
+@pytest.mark.slow
 def test_near_ranges_are_one_request_and_far_ones_two(wide: tuple[RangedStorage, Segment]) -> None:
     storage, segment = wide
     ((_, end),) = read(storage, segment, ["a"])
@@ -133,6 +134,7 @@ def test_a_storage_that_breaks_off_and_a_query_that_is_cancelled() -> None:
     assert isinstance(other.error, Cancelled)
 
 
+@pytest.mark.slow
 def test_a_run_that_is_too_long_is_several_requests() -> None:
     storage, size_bytes = RangedStorage(), 2 * RUN_MAX_BYTES + 12_345
     data = bytes(size_bytes)

@@ -196,6 +196,7 @@ def test_cold_reads_fetch_what_the_query_needs_and_no_more(folder: Path) -> None
     server.close()
 
 
+@pytest.mark.slow
 def test_bits_that_have_turned_in_cold_files_are_noticed(folder: Path) -> None:
     """A part of a file is believed for what is read of it alone: an answer is right, or says which file is damaged."""
     storage, chance = RangedStorage(), random.Random(7)

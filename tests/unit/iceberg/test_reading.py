@@ -156,6 +156,7 @@ def test_a_type_that_iceberg_does_not_widen_is_refused_and_history_ends_there(
     assert_alike(table, store)
 
 
+@pytest.mark.slow
 def test_replaced_compacted_deleted_and_clipped(
     append: Append, store: Store, catalog: Catalog, folder: Path
 ) -> None:
@@ -282,6 +283,7 @@ def test_what_commits_leave_alone_keeps_its_manifests(
     assert len(_manifests(folder) - before) == 1
 
 
+@pytest.mark.slow
 def test_files_that_are_missing_are_written_again(
     append: Append, store: Store, catalog: Catalog, folder: Path
 ) -> None:

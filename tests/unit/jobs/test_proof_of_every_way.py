@@ -358,6 +358,7 @@ def test_no_column_of_rolled_up_rows_is_altered_or_mixed_up(
     assert not list((folder / "store" / "out").glob(".*"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["staged", "shared out"])
 def test_no_mistake_of_the_writer_with_rows_that_it_rolls_up(
     folder: Path, raw: tuple[SegmentInput, ...], way: str

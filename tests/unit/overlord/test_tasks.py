@@ -139,6 +139,7 @@ class TestService:
         assert bench.runner.forgotten == ["a/1"]
         assert bench.tasks.get(alive.task_id).state is TaskState.PENDING
 
+    @pytest.mark.slow
     def test_a_dry_run_tells_all_that_trimming_would_forget(self, bench: Bench) -> None:
         for number in range(TRIM_PAGE + 1):
             bench.tasks.cancel(bench.tasks.submit({**DELETE, "id": f"a{number}"}).task_id)

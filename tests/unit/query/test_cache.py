@@ -124,6 +124,7 @@ def test_two_caches_on_one_folder_keep_the_files_of_each_other(tmp_path: Path) -
     assert files(tmp_path) == []
 
 
+@pytest.mark.slow
 def test_many_queries_at_once_see_whole_files(tmp_path: Path) -> None:
     cache = FileCache(CountingStorage(), tmp_path, 350)
     failures: list[BaseException] = []

@@ -225,6 +225,7 @@ def test_servers_group_by_the_value_whose_distinct_ones_are_wanted(
     assert ("DISTINCT" in plan.final_sql) is is_grouped
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mean", [0, 1_000_000_000])
 def test_moments_keep_their_digits_where_the_mean_is_large(
     engines: list[QueryEngine], catalog: MemoryCatalog, mean: float

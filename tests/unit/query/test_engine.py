@@ -465,6 +465,7 @@ def test_names_differ_by_case_only_where_that_is_clear(
     assert rows(engine, odd, 'SELECT "c""ol" FROM "we""ird.name; DROP"') == [(5,)]
 
 
+@pytest.mark.slow
 def test_the_engine_imports_no_spark_and_sketches_only_when_named(tmp_path: Path) -> None:
     code = (
         "import sys\n"

@@ -74,6 +74,7 @@ def heat(engine: QueryEngine, catalog: MemoryCatalog, sql: str) -> None:
         engine.hot.wait()
 
 
+@pytest.mark.slow
 def test_answers_are_those_of_files(
     storage: LocalDeepStorage, hours: MemoryCatalog, engine: QueryEngine
 ) -> None:
@@ -109,6 +110,7 @@ def test_a_file_that_is_damaged_later_is_still_found(
         rows(engine, hours, STATEMENTS[0])
 
 
+@pytest.mark.slow
 def test_a_closed_engine_starts_anew(hours: MemoryCatalog, engine: QueryEngine) -> None:
     expected = rows(engine, hours, STATEMENTS[1])
     heat(engine, hours, STATEMENTS[1])
@@ -119,6 +121,7 @@ def test_a_closed_engine_starts_anew(hours: MemoryCatalog, engine: QueryEngine) 
     assert rows(engine, hours, STATEMENTS[1]) == expected
 
 
+@pytest.mark.slow
 def test_what_fits_is_kept_and_the_rest_stays_in_files(
     storage: LocalDeepStorage, hours: MemoryCatalog
 ) -> None:

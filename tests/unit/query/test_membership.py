@@ -57,6 +57,7 @@ TESTS = st.tuples(
 )
 
 
+@pytest.mark.slow
 @given(first=TESTS, second=TESTS, word=st.sampled_from(["AND", "OR"]))
 def test_rows_are_those_of_duckdb(
     storage: LocalDeepStorage,

@@ -98,6 +98,7 @@ def whole(engine: QueryEngine, hours: MemoryCatalog) -> Sorted:
     return Sorted(engine, hours)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", ["DESC", "ASC", "DESC NULLS FIRST"])
 @pytest.mark.parametrize("condition", ["true", "a = 2", "b LIKE '3%'", "a IS NULL", "a > 5"])
 @pytest.mark.usefixtures("near")

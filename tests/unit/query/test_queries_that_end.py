@@ -87,6 +87,7 @@ def test_ctrl_c_during_a_query_is_an_interrupt(
     engine.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sql",
     [

@@ -274,6 +274,7 @@ def test_a_day_of_wikipedia() -> None:
     assert sorted(found.column("__time")) == times
 
 
+@pytest.mark.slow
 def test_reading_lines_imports_no_pandas() -> None:
     """It would cost every new Python worker of Spark about half a second."""
     program = (

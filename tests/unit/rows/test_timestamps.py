@@ -281,6 +281,7 @@ def test_zone_of_times_that_name_none(cell: str, zone: str, time: int | str) -> 
 WALLS = st.datetimes(*(dt.datetime.fromisoformat(end) for end in ("1980-01-01", "2030-12-31")))
 
 
+@pytest.mark.slow
 @settings(max_examples=max(3, settings().max_examples // 5))  # of many times each
 @given(
     st.lists(WALLS, min_size=1, max_size=20),

@@ -119,6 +119,7 @@ class Rows:
 LONG = pytest.mark.nightly("lives a hundred histories")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "seed", [*range(6), *(pytest.param(seed, marks=LONG) for seed in range(6, 100))]
 )

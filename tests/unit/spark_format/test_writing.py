@@ -67,6 +67,7 @@ def leases(store: Store) -> list[Lease]:
     return [one for one in store.leases() if "format carnac" in one.holder]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", [None, SPEC, ROLLUP, FILTERED])
 @pytest.mark.parametrize("parts", [1, 3])
 def test_rows_are_those_of_an_append(store: Store, spec: str | None, parts: int) -> None:
@@ -97,6 +98,7 @@ def test_what_was_declared_holds_for_the_next_rows(store: Store) -> None:
     assert {one.interval.duration_ms for one in store.chunks("events")} == {3_600_000}
 
 
+@pytest.mark.slow
 def test_rejected_rows_are_counted_over_all_tasks(store: Store) -> None:
     table = pa.table({"t": ["2024-01-01", "x", "2024-01-02", "y"], "n": [1, 2, 3, 4]})
     write(store, "events", table, parts=4, time="t")
@@ -318,6 +320,7 @@ class Query:
             committing.commit(list(messages), number)
 
 
+@pytest.mark.slow
 def test_a_batch_that_comes_again_is_published_once(
     store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -341,6 +344,7 @@ def test_batches_are_late_by_what_was_there_before_them(
     assert store.late("events").total.rows == 1
 
 
+@pytest.mark.slow
 def test_a_new_checkpoint_needs_a_new_writer(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     Query(store, monkeypatch, "one").run(0, table_of(10))
     with pytest.raises(Invalid, match="writer 'w' is that of the query with id one"):
@@ -351,6 +355,7 @@ def test_a_new_checkpoint_needs_a_new_writer(store: Store, monkeypatch: pytest.M
     assert files_of(store) == {one.segment.path for one in store.segments("events")}
 
 
+@pytest.mark.slow
 def test_an_aborted_batch_leaves_nothing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     query = Query(store, monkeypatch, "one")
     query.run(0, table_of(10, seed=1), is_aborted=True)

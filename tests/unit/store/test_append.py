@@ -112,6 +112,7 @@ def test_a_path_is_one_file_whatever_its_characters_mean_to_an_engine(
     ]
 
 
+@pytest.mark.slow
 def test_appends_of_one_process_know_nothing_of_each_other(store: Store) -> None:
     other = {
         **SPEC,

@@ -41,6 +41,7 @@ def working(open_store: OpenStore, folder: Path) -> Store:
 
 
 class TestABackup:
+    @pytest.mark.slow
     def test_has_all_that_was_published_before_it_and_can_be_written_to(
         self, working: Store, open_store: OpenStore, folder: Path, clock: FakeClock
     ) -> None:
@@ -67,6 +68,7 @@ class TestABackup:
             assert ids(restored) == [1, 2, 3, 4]
         assert ids(working) == [2, 9]
 
+    @pytest.mark.slow
     def test_of_files_first_would_lack_what_is_published_between_the_two(
         self, working: Store, open_store: OpenStore, folder: Path
     ) -> None:

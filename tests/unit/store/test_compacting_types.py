@@ -52,6 +52,7 @@ def shown(store: Store) -> list[dict[str, Any]]:
     return store.sql(text).rows()
 
 
+@pytest.mark.slow
 @settings(max_examples=min(25, max(5, settings().max_examples // 3)))  # one takes some 200 ms
 @given(
     kinds=st.lists(

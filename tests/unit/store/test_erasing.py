@@ -96,6 +96,7 @@ def write_history(store: Store) -> None:
 
 
 class TestWhatGoes:
+    @pytest.mark.slow
     def test_no_byte_of_them_stays_and_every_other_row_of_every_revision_does(
         self, store: Store, folder: Path
     ) -> None:

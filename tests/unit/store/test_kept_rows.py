@@ -111,6 +111,7 @@ def test_an_attempt_that_is_not_wanted_any_more_ends(store: Store) -> None:
     assert not list(store.deep_storage.list_files("results/ended"))
 
 
+@pytest.mark.slow
 def test_a_statement_that_nobody_wants_any_more_is_stopped_before_it_has_rows(
     tmp_path: Path,
 ) -> None:

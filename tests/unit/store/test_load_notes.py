@@ -164,6 +164,7 @@ KNOWN = {"n": 5, "d": 0.5, "j": {"a": 1}, "s": "x", "l": [1, 2]}
 DISCOVERY = {"useSchemaDiscovery": True}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["rows", "file", "auto", "transform", "no spec"])
 @pytest.mark.parametrize("empty", [None, []])
 def test_a_field_without_values_keeps_the_type_of_its_column_and_makes_none(

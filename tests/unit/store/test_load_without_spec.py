@@ -130,6 +130,7 @@ def test_arrays_one_after_the_other_are_rows_with_their_places(
     assert (bad["line"], bad["reason"]) == ("4", "missing timestamp")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [2, 11_000])
 @pytest.mark.parametrize(
     ("end", "place"),
@@ -301,6 +302,7 @@ def test_tabs_are_found_beside_quotes_that_are_none(store: Store, tmp_path: Path
     assert types(store)["'n'"] == "BIGINT"
 
 
+@pytest.mark.slow
 def test_headers_that_repeat_and_files_without_one_are_read(store: Store, tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text(f"time,a,a\n{AT},1,2\n")
@@ -332,6 +334,7 @@ def test_a_header_that_repeats_holds_for_files_with_that_header_only(
     assert rows(store, "price, price_1") == [(1, 2), (1, 2)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", ["NA,x", "NA,NA", "a b,x"])
 def test_a_first_row_with_a_time_for_a_name_is_a_row(
     store: Store, tmp_path: Path, text: str

@@ -60,6 +60,7 @@ def test_a_part_without_rows_moves_the_position_all_the_same(store: Store) -> No
     assert store.check() == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "bad", [BAD, {"time": "", "page": "Menhir"}], ids=["no-instant", "no-time"]
 )
