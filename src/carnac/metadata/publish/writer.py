@@ -16,16 +16,16 @@ from carnac.core.log.commits import (
     Reserved,
 )
 from carnac.core.log.entries import ENTRY_BITS
+from carnac.core.log.positions import NOWHERE, decide_replay, require_writer
 from carnac.core.log.publishing import plan_any
 from carnac.core.log.records import dump_texts
 from carnac.core.time.leases import is_over
 from carnac.metadata.publish.chunk_writing import write_chunks
-from carnac.metadata.publish.position_writing import find_range, write_positions
 from carnac.metadata.publish.settling import Newest, settle
 from carnac.metadata.publish.view import SqlPublishView
 from carnac.metadata.read import rows as r
 from carnac.metadata.read.chunk_rows import ChunkRow, keep_reserved
-from carnac.metadata.read.reader import load_newest
+from carnac.metadata.read.reader import load_newest, load_positions
 from carnac.metadata.read.retention import (
     cannot_come_back,
     no_writer_lease,
@@ -89,7 +89,7 @@ def write_publication(
     if done is not None:
         return Published(revision=done[0], at_ms=done[1], is_replay=True, commit=None)
     if publication.offsets or publication.after:
-        found = find_range(session, publication)
+        found = _find_range(session, publication)
         if found is not None:
             return Published(revision=found[0], at_ms=found[1], is_replay=True, commit=None)
     newest: Newest = session.memo.get("newest") or Newest(*load_newest(session))
@@ -196,6 +196,23 @@ def _find_batch(session: Session, publication: Publication) -> Row | None:
     return known or None
 
 
+def _find_range(session: Session, publication: Publication) -> tuple[int, int] | None:
+    """Return revision and time at which the offset range was published before; None: it may be published.
+
+    Raises:
+        Conflict: The writer's position is not where the range starts.
+        Invalid: The offset range names no writer.
+    """
+    start, end = publication.after, publication.offsets
+    require_writer(publication.writer, start, end)
+    writer = publication.writer or ""
+    held = load_positions(session, writer)
+    revision = decide_replay(writer, start, end, held)
+    if revision is None:
+        return None
+    return next((one.revision, one.at_ms) for one in held.values() if one.revision == revision)
+
+
 def check_lease(session: Session, lease_id: str | None, now_ms: int) -> None:
     """Refuse a writer whose lease has ended; raises Revoked."""
     if lease_id is None:
@@ -236,7 +253,7 @@ def write_commit(
         changed = [(one, commit.revision) for one in datasource_ids]
         session.defer(s.INSERT_COMMIT_DATASOURCE, changed)
     if commit.offsets:
-        write_positions(session, commit)
+        _write_positions(session, commit)
     if commit.batch is not None:
         batch = (commit.writer, commit.batch, commit.revision, commit.at_ms)
         session.defer(s.INSERT_BATCH, [batch])
@@ -246,6 +263,17 @@ def write_commit(
         session.looked_up["lease", lease_id] = ABSENT
     if commit.lookups:
         _write_lookups(session, commit.lookups, commit.revision)
+
+
+def _write_positions(session: Session, commit: Commit) -> None:
+    """Move the position of a commit's writer."""
+    for source, offset in commit.offsets.items():
+        if offset == NOWHERE:
+            session.run(s.FORGET_POSITION, writer=commit.writer, source=source)
+        else:
+            before = commit.after.get(source, NOWHERE)
+            row = (commit.writer, source, offset, before, commit.revision, commit.at_ms)
+            session.defer_merged(s.PUT_POSITION, row[:2], row)
 
 
 def _write_lookups(session: Session, changes: Sequence[LookupChange], revision: int) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from carnac.core.log.entries import ENTRY_BITS, VisibleSegment
+from carnac.core.log.positions import SourcePosition
 from carnac.core.log.records import load_ids
 from carnac.core.segments.record import load_schema, load_stored_segment
 from carnac.core.segments.schema import unite_columns
@@ -14,6 +15,7 @@ from carnac.core.segments.segment import Column, ColumnType, Segment
 from carnac.core.time.intervals import ETERNITY, Interval, IntervalSet, interval_set
 from carnac.metadata.read.chunk_rows import ChunkRow
 from carnac.metadata.read.rows import chunk_row_of, entry_of, schema_of
+from carnac.metadata.row_forms import RowForm
 from carnac.metadata.session import Row, Session
 from carnac.metadata.sql import queries as q
 from carnac.metadata.sql import statements as s
@@ -23,6 +25,7 @@ from carnac.ports import DatasourceInfo, Head
 PIECES_LIMIT = 64
 """Above so many pieces an interval set is read as its hull and filtered afterwards."""
 CACHED_SEGMENTS = 10_000
+POSITIONS = RowForm(SourcePosition)
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +251,23 @@ def count_entries(session: Session, datasource_id: int, revision: int | None) ->
 def _since(datasource_id: int, revision: int) -> dict[str, int]:
     """Return what says which entries are younger than a revision."""
     return {"datasource_id": datasource_id, "first_id": (revision + 1) << ENTRY_BITS}
+
+
+def load_positions(session: Session, writer: str) -> Mapping[str, SourcePosition]:
+    """Return the positions of a writer, by source."""
+    found = sorted(
+        map(POSITIONS.value, session.rows(s.FIND_POSITIONS, writer=writer)), key=_by_name
+    )
+    return {one.source: one for one in found}
+
+
+def load_all_positions(session: Session) -> tuple[SourcePosition, ...]:
+    """Return the positions of all writers, by writer and source."""
+    return tuple(sorted(map(POSITIONS.value, session.rows(s.POSITIONS)), key=_by_name))
+
+
+def _by_name(position: SourcePosition) -> tuple[str, str]:
+    return position.writer, position.source
 
 
 def load_infos(session: Session, head: int) -> list[DatasourceInfo]:

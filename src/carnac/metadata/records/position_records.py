@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from carnac.metadata.read.reader import load_all_positions, load_positions
 from carnac.metadata.transactions import SqlTransactions
 
 if TYPE_CHECKING:
@@ -16,14 +17,10 @@ class PositionRecords(SqlTransactions):
 
     def position(self, writer: str) -> Mapping[str, SourcePosition]:
         """Return how far a writer has read each of its sources; empty if it has read none."""
-        from carnac.metadata.read.position_rows import load_positions
-
         with self._read() as session:
             return load_positions(session, writer)
 
     def positions(self) -> tuple[SourcePosition, ...]:
         """Return how far all writers have read their sources, by writer and source."""
-        from carnac.metadata.read.position_rows import load_all_positions
-
         with self._read() as session:
             return load_all_positions(session)

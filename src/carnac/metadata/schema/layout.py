@@ -14,33 +14,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from carnac.metadata.session import SQLITE
-from carnac.metadata.sql.columns import TABLES
+from carnac.metadata.sql.columns import KEYS, TABLES
 
 VERSION_TABLE = "carnac_version"
 
-_KEYS = {
-    "commit_datasources": "datasource_id, revision",
-    "covers": "datasource_id, revision, start_ms",
-    "batches": "writer, batch",
-    "positions": "writer, source",
-    "schemas": "datasource_id, digest",
-    "chunks": "datasource_id, start_ms, end_ms",
-    "key_frames": "datasource_id, chunk_start, chunk_end, revision",
-    "lookups": "name, added_revision",
-    "task_waits": "waits_for, task_id",
-    "task_attempts": "task_id, number",
-    "task_reports": "task_id, number",
-    "pending_chunks": "datasource, start_ms, end_ms",
-    "compaction_chunks": "datasource, start_ms, end_ms",
-}
-"""Keys of several columns."""
 _UNIQUE = {
     "datasources": "datasources_by_name UNIQUE (name)",
     "segments": "segments_by_id UNIQUE (segment_id)",
     "tasks": "tasks_by_number UNIQUE (number)",
     "pending_segments": "pending_segments_by_id UNIQUE (pending_id)",
 }
-_WITHOUT_ROWID = _KEYS.keys() - {"key_frames", "lookups", "task_attempts", "task_reports"} | {
+_WITHOUT_ROWID = KEYS.keys() - {"key_frames", "lookups", "task_attempts", "task_reports"} | {
     "pending_segments"
 }
 """Tables that SQLite keeps in the order of their key."""
@@ -76,8 +60,8 @@ def layout(kind: str) -> str:
 
 def _table(name: str, kind: str) -> str:
     lines = [*_columns(TABLES[name], kind)]
-    if name in _KEYS:
-        lines.append(f"CONSTRAINT {name}_key PRIMARY KEY ({_KEYS[name]})")
+    if name in KEYS:
+        lines.append(f"CONSTRAINT {name}_key PRIMARY KEY ({KEYS[name]})")
     if name in _UNIQUE:
         lines.append(f"CONSTRAINT {_UNIQUE[name]}")
     options = ""

@@ -56,7 +56,7 @@ def migrate_if_needed(
             raise NotFound("the database holds no metadata store; make one with: carnac init")
         _upgrade(session, None if row is None else str(row[0]))
         if session.row(s.ORIGIN) is None:
-            session.run(s.INSERT_ORIGIN, at_ms=now_ms, store_id=new_id())
+            session.run(s.INSERT_ORIGIN, id=1, created_at_ms=now_ms, store_id=new_id())
 
 
 def _upgrade(session: Session, version: str | None) -> None:

@@ -39,14 +39,7 @@ SIGNS_AFTER = statement(
     """
 )
 """Later signs of life of leaders, attempts, tasks with locks, servers, readers and writers that have not ended."""
-LIVE_OF = statement(
-    f"""
-    SELECT {c.ENTRY}
-    FROM entries
-    WHERE datasource_id = :datasource_id
-      AND dropped_revision IS NULL
-    """
-)
+LIVE_OF = c.select("entries", "datasource_id = :datasource_id AND dropped_revision IS NULL")
 MOVES = statement(
     "SELECT revision, writer, details FROM commits WHERE writer IS NOT NULL ORDER BY revision"
 )
@@ -55,13 +48,9 @@ LEFT_OUT = statement(
     f"SELECT entry_id FROM entries WHERE is_indexed = 0 AND entry_id < {c.FIRST_UNSETTLED_KEY}"
 )
 """Entries that no reader finds."""
-CHUNKS_OF = statement(f"SELECT {c.CHUNK} FROM chunks WHERE datasource_id = :datasource_id")
+CHUNKS_OF = c.find("chunks", "datasource_id")
 SCHEMAS_OF = statement(
-    """
-    SELECT digest, segments, rows, size_bytes
-    FROM schemas
-    WHERE datasource_id = :datasource_id
-    """
+    "SELECT digest, segments, rows, size_bytes FROM schemas WHERE datasource_id = :datasource_id"
 )
 SEGMENTS_OF = statement(
     """

@@ -5,6 +5,8 @@ A column is a whole number, or a text (`:text`). `?` may be null; `*` is the key
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from carnac.core.log.entries import ENTRY_BITS
 from carnac.metadata.sql.dialects import Statement, row_of, statement
 
@@ -130,27 +132,86 @@ TABLES = {
         "priority_millionths cost failures retry_at_ms arrived_bytes rewritten_bytes"
     ),
 }
+KEYS = {
+    "commit_datasources": "datasource_id, revision",
+    "covers": "datasource_id, revision, start_ms",
+    "batches": "writer, batch",
+    "positions": "writer, source",
+    "schemas": "datasource_id, digest",
+    "chunks": "datasource_id, start_ms, end_ms",
+    "key_frames": "datasource_id, chunk_start, chunk_end, revision",
+    "lookups": "name, added_revision",
+    "task_waits": "waits_for, task_id",
+    "task_attempts": "task_id, number",
+    "task_reports": "task_id, number",
+    "pending_chunks": "datasource, start_ms, end_ms",
+    "compaction_chunks": "datasource, start_ms, end_ms",
+}
+"""Keys of several columns."""
 
 
 def _names(table: str) -> str:
     return ", ".join(word.split(":")[0].rstrip("?*") for word in TABLES[table].split())
 
 
-def put(table: str, *keys: str, keeps: tuple[str, ...] = ()) -> Statement:
+def _key(table: str) -> str:
+    return KEYS.get(table) or next(
+        word.split(":")[0].rstrip("*") for word in TABLES[table].split() if "*" in word
+    )
+
+
+def _of(table: str, columns: Sequence[str]) -> str:
+    """Return the condition for rows by columns, or by their key; the parameters have the same names."""
+    return " AND ".join(f"{name} = :{name}" for name in columns or _key(table).split(", "))
+
+
+def select(table: str, where: str = "", *, order: str = "") -> Statement:
+    """Return the query for whole rows."""
+    condition = f" WHERE {where}" if where else ""
+    ordered = f" ORDER BY {order}" if order else ""
+    return statement(f"SELECT {_names(table)} FROM {table}{condition}{ordered}")
+
+
+def find(table: str, *by: str, order: str = "") -> Statement:
+    """Return the query for whole rows by some columns (none: by the key)."""
+    return select(table, _of(table, by), order=order)
+
+
+def insert(table: str) -> Statement:
+    """Return the statement that inserts a row; the parameters are all columns, in order."""
+    return statement(f"INSERT INTO {table} {row_of(_names(table))}")
+
+
+def put(table: str, keeps: tuple[str, ...] = ()) -> Statement:
     """Return the statement that inserts a row, or replaces the one of the same key.
 
     Args:
-        keys: The columns of the key; none: the one that is marked.
-        keeps: Columns of a row that is there which stay as they are.
+        keeps: Columns that stay as they are when a row is replaced.
     """
-    columns = _names(table)
-    keys = keys or tuple(
-        word.split(":")[0].rstrip("*") for word in TABLES[table].split() if "*" in word
+    columns, key = _names(table).split(", "), _key(table)
+    new = (
+        f"{name} = excluded.{name}" for name in columns if name not in (*key.split(", "), *keeps)
     )
-    new = (f"{name} = excluded.{name}" for name in columns.split(", ") if name not in keys + keeps)
     return statement(
-        f"INSERT INTO {table} {row_of(columns)} "
-        f"ON CONFLICT ({', '.join(keys)}) DO UPDATE SET {', '.join(new)}"
+        f"INSERT INTO {table} {row_of(_names(table))} "
+        f"ON CONFLICT ({key}) DO UPDATE SET {', '.join(new)}"
+    )
+
+
+def delete(table: str, *by: str) -> Statement:
+    """Return the statement that deletes the rows that `find` finds."""
+    return statement(f"DELETE FROM {table} WHERE {_of(table, by)}")
+
+
+def forget(table: str, of: str) -> Statement:
+    """Return the statement that deletes numbered rows of something, all but so many of the newest."""
+    return statement(
+        f"""
+        DELETE FROM {table}
+        WHERE {of} = :{of} AND number <= (
+          SELECT number FROM {table} WHERE {of} = :{of} ORDER BY number DESC LIMIT 1 OFFSET :kept
+        )
+        """
     )
 
 
@@ -168,6 +229,9 @@ def entries_of(keys: str) -> str:
     )
 
 
+OVERLAPS = "start_ms < :end_ms AND end_ms > :start_ms"
+IS_OVER = "(expires_at_ms <= :now_ms OR expires_at_ms - ttl_ms - ttl_ms >= :now_ms)"
+"""Of a lease: it has expired, or the clock was set back since."""
 _SETTLED = "(SELECT settled_revision FROM commits ORDER BY revision DESC LIMIT 1)"
 FIRST_UNSETTLED_KEY = f"({_SETTLED} + 1) * {1 << ENTRY_BITS}"
 """Segments from this key on are live, and not counted by their schemas yet."""
@@ -199,21 +263,11 @@ UNSETTLED_ENTRIES = f"""
 """
 """Entries that the rows of their chunks do not count yet: live ones, added after the chunk's revision."""
 
-ATTEMPT = _names("task_attempts")
 CHUNK = _names("chunks")
 COMMIT = _names("commits")
 COMPACTION_CHUNK = _names("compaction_chunks")
 ENTRY = _names("entries")
-KEY_FRAME = _names("key_frames")
-LEADER = _names("leaders")
-LEASE = _names("leases")
 LOCK = _names("locks")
 PENDING = _names("pending_segments")
-POSITION = _names("positions")
-RULE_CHANGE = _names("rule_changes")
 SCHEMA = _names("schemas")
-SEGMENT = _names("segments")
-SERVER = _names("servers")
-SUPERVISOR_SPEC = _names("supervisor_specs")
-USER = _names("users")
 TASK = _names("tasks")

@@ -7,7 +7,7 @@ from carnac.metadata.sql.dialects import statement
 
 SPECS = statement("SELECT datasource, spec FROM compaction_specs ORDER BY datasource")
 PUT_SPEC = c.put("compaction_specs")
-REMOVE_SPEC = statement("DELETE FROM compaction_specs WHERE datasource = :datasource")
+REMOVE_SPEC = c.delete("compaction_specs")
 STATES = statement(
     f"""
     SELECT {c.COMPACTION_CHUNK.partition(", ")[2]}
@@ -16,13 +16,6 @@ STATES = statement(
     ORDER BY start_ms, end_ms
     """
 )
-PUT_STATE = c.put("compaction_chunks", "datasource", "start_ms", "end_ms")
-REMOVE_STATE = statement(
-    """
-    DELETE FROM compaction_chunks
-    WHERE datasource = :datasource
-      AND start_ms = :start_ms
-      AND end_ms = :end_ms
-    """
-)
-REMOVE_STATES = statement("DELETE FROM compaction_chunks WHERE datasource = :datasource")
+PUT_STATE = c.put("compaction_chunks")
+REMOVE_STATE = c.delete("compaction_chunks")
+REMOVE_STATES = c.delete("compaction_chunks", "datasource")

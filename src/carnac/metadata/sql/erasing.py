@@ -97,9 +97,7 @@ RANGE_RECORDS = statement(
 SET_RECORD = statement(
     "UPDATE segments SET record = :record, digest = :digest WHERE segment_key = :k_segment_key"
 )
-INSERT_FILE = statement(
-    "INSERT INTO erased_files (path, revision, at_ms) VALUES (:path, :revision, :at_ms)"
-)
+INSERT_FILE = c.insert("erased_files")
 FILES = statement("SELECT path, revision, at_ms FROM erased_files ORDER BY revision, path")
 FORGET_FILES = statement("DELETE FROM erased_files WHERE path IN :paths[]")
 MENTIONS = {

@@ -18,37 +18,19 @@ FOR_REQUEST = statement(
     """
 )
 """All that deciding a request nearly always needs, in one journey to the database; no row before the first lock."""
-OVERLAPPING = statement(
-    f"""
-    SELECT {c.LOCK}
-    FROM locks
-    WHERE datasource = :datasource
-      AND start_ms < :end_ms
-      AND end_ms > :start_ms
-    """
+OVERLAPPING = c.select("locks", f"datasource = :datasource AND {c.OVERLAPS}")
+OF_TASK = c.find("locks", "task_id")
+OF_TASKS = c.select("locks", "task_id IN :task_ids[]")
+FIND = c.select("locks", "lock_id IN :lock_ids[]")
+DUE = c.select(
+    "locks",
+    "heartbeat_at_ms + lease_ms <= :at_ms OR heartbeat_at_ms - lease_ms >= :at_ms OR state = 'revoked' "
+    "OR state = 'waiting' AND waits_until_ms <= :at_ms",
 )
-OF_TASK = statement(f"SELECT {c.LOCK} FROM locks WHERE task_id = :task_id")
-OF_TASKS = statement(f"SELECT {c.LOCK} FROM locks WHERE task_id IN :task_ids[]")
-FIND = statement(f"SELECT {c.LOCK} FROM locks WHERE lock_id IN :lock_ids[]")
-DUE = statement(
-    f"""
-    SELECT {c.LOCK}
-    FROM locks
-    WHERE heartbeat_at_ms + lease_ms <= :at_ms
-      OR heartbeat_at_ms - lease_ms >= :at_ms
-      OR state = 'revoked'
-      OR state = 'waiting'
-      AND waits_until_ms <= :at_ms
-    """
-)
-ALL = statement(f"SELECT {c.LOCK} FROM locks ORDER BY lock_id")
-ALL_OF = statement(f"SELECT {c.LOCK} FROM locks WHERE datasource = :datasource ORDER BY lock_id")
+ALL = c.select("locks", order="lock_id")
+ALL_OF = c.find("locks", "datasource", order="lock_id")
 PUT = c.put("locks")
 REMOVE = statement("DELETE FROM locks WHERE lock_id IN :lock_ids[]")
 BEAT = statement(
-    """
-    UPDATE locks SET heartbeat_at_ms = :at_ms
-    WHERE task_id = :k_task_id
-      AND state != 'revoked'
-    """
+    "UPDATE locks SET heartbeat_at_ms = :at_ms WHERE task_id = :k_task_id AND state != 'revoked'"
 )

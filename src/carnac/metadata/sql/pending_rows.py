@@ -18,8 +18,8 @@ PUT = statement(
     """
 )
 REMOVE = statement("DELETE FROM pending_segments WHERE pending_id IN :pending_ids[]")
-REMOVE_OF_OWNER = statement("DELETE FROM pending_segments WHERE owner = :owner")
-REMOVE_OF_LEASE = statement("DELETE FROM pending_segments WHERE lease_id = :lease_id")
+REMOVE_OF_OWNER = c.delete("pending_segments", "owner")
+REMOVE_OF_LEASE = c.delete("pending_segments", "lease_id")
 SWEEP = statement(
     """
     DELETE FROM pending_segments
@@ -43,15 +43,8 @@ CHUNKS = statement(
       AND end_ms > :start_ms
     """
 )
-PUT_CHUNK = c.put("pending_chunks", "datasource", "start_ms", "end_ms")
-REMOVE_CHUNK = statement(
-    """
-    DELETE FROM pending_chunks
-    WHERE datasource = :datasource
-      AND start_ms = :start_ms
-      AND end_ms = :end_ms
-    """
-)
+PUT_CHUNK = c.put("pending_chunks")
+REMOVE_CHUNK = c.delete("pending_chunks")
 SWEEP_CHUNKS = statement(
     """
     DELETE FROM pending_chunks

@@ -92,14 +92,8 @@ FIRST_CHUNK_START = statement(
       AND start_ms <= :start_ms
     """
 )
-LIVE_CHUNKS = statement(
-    f"""
-    SELECT {c.CHUNK}
-    FROM chunks
-    WHERE datasource_id = :datasource_id
-      AND shown_start IS NOT NULL
-    ORDER BY start_ms
-    """
+LIVE_CHUNKS = c.select(
+    "chunks", "datasource_id = :datasource_id AND shown_start IS NOT NULL", order="start_ms"
 )
 COUNT_LIVE = statement(
     f"""
@@ -223,21 +217,9 @@ SEGMENTS_AFTER = statement(
     LIMIT :limit
     """
 )
-FIND_COMMIT = statement(f"SELECT {c.COMMIT} FROM commits WHERE revision = :revision")
-COMMITS_AFTER = statement(
-    f"""
-    SELECT {c.COMMIT} FROM commits WHERE revision > :after ORDER BY revision LIMIT :limit
-    """
-)
-NEWEST_COMMITS = statement(
-    f"""
-    SELECT {c.COMMIT}
-    FROM commits
-    WHERE revision < :before
-    ORDER BY revision DESC
-    LIMIT :limit
-    """
-)
+FIND_COMMIT = c.find("commits")
+COMMITS_AFTER = c.select("commits", "revision > :after", order="revision LIMIT :limit")
+NEWEST_COMMITS = c.select("commits", "revision < :before", order="revision DESC LIMIT :limit")
 NEWEST_COMMITS_OF = statement(
     f"""
     SELECT {of("commits", c.COMMIT)}
@@ -260,23 +242,11 @@ NEWEST_COMMITS_OF = statement(
     LIMIT :limit
     """
 )
-ENTRIES_ADDED = statement(
-    f"""
-    SELECT {c.ENTRY}
-    FROM entries
-    WHERE entry_id >= :first_id
-      AND entry_id < :end_id
-    ORDER BY entry_id
-    """
+ENTRIES_ADDED = c.select(
+    "entries", "entry_id >= :first_id AND entry_id < :end_id", order="entry_id"
 )
-ENTRIES_DROPPED = statement(
-    f"""
-    SELECT {c.ENTRY}
-    FROM entries
-    WHERE dropped_revision >= :first
-      AND dropped_revision <= :last
-    ORDER BY entry_id
-    """
+ENTRIES_DROPPED = c.select(
+    "entries", "dropped_revision >= :first AND dropped_revision <= :last", order="entry_id"
 )
 SEGMENTS_ADDED = statement(
     """

@@ -12,24 +12,18 @@ HEAD = statement(
 STORE_VERSION = statement("SELECT version_num FROM carnac_version")
 ORIGIN = statement("SELECT created_at_ms FROM origin")
 SET_ORIGIN = statement("UPDATE origin SET created_at_ms = :at_ms, store_id = :store_id")
-INSERT_ORIGIN = statement(
-    "INSERT INTO origin (id, created_at_ms, store_id) VALUES (1, :at_ms, :store_id)"
-)
+INSERT_ORIGIN = c.insert("origin")
 STORE_ID = statement("SELECT store_id FROM origin")
 FIND_BATCH = statement(
     "SELECT revision, at_ms FROM batches WHERE writer = :writer AND batch = :batch"
 )
 FIND_BATCHES = statement(
-    """
-    SELECT writer, batch, revision, at_ms
-    FROM batches
-    WHERE (writer, batch) IN :pairs[][]
-    """
+    "SELECT writer, batch, revision, at_ms FROM batches WHERE (writer, batch) IN :pairs[][]"
 )
-FIND_POSITIONS = statement(f"SELECT {c.POSITION} FROM positions WHERE writer = :writer")
-POSITIONS = statement(f"SELECT {c.POSITION} FROM positions ORDER BY writer, source")
-PUT_POSITION = c.put("positions", "writer", "source")
-FORGET_POSITION = statement("DELETE FROM positions WHERE writer = :writer AND source = :source")
+FIND_POSITIONS = c.find("positions", "writer")
+POSITIONS = c.select("positions")
+PUT_POSITION = c.put("positions")
+FORGET_POSITION = c.delete("positions")
 FIND_DATASOURCE = statement("SELECT datasource_id FROM datasources WHERE name = :name")
 DATASOURCES = statement("SELECT datasource_id, name FROM datasources")
 NAMES_OF = statement(
@@ -49,24 +43,8 @@ CHUNKS_LIVE_OVER = statement(
     ORDER BY chunks.start_ms
     """
 )
-CHUNKS_EVER_OVER = statement(
-    f"""
-    SELECT {c.CHUNK}
-    FROM chunks
-    WHERE datasource_id = :datasource_id
-      AND start_ms < :end_ms
-      AND end_ms > :start_ms
-    """
-)
-FIND_CHUNK = statement(
-    f"""
-    SELECT {c.CHUNK}
-    FROM chunks
-    WHERE datasource_id = :datasource_id
-      AND start_ms = :start_ms
-      AND end_ms = :end_ms
-    """
-)
+CHUNKS_EVER_OVER = c.select("chunks", f"datasource_id = :datasource_id AND {c.OVERLAPS}")
+FIND_CHUNK = c.find("chunks")
 _OF_CHUNK = "datasource_id = :datasource_id AND chunk_start = :start_ms AND chunk_end = :end_ms"
 LIVE_ENTRIES_OF_CHUNK = statement(c.live_entries(f"SELECT {c.ENTRY} FROM entries", _OF_CHUNK))
 # `+ 0`: not by an index of all entries of the datasource, which a planner takes for the shorter way
@@ -143,17 +121,11 @@ COVERING_AFTER = statement(
     """
 )
 LOOKUP_SET_BY = statement(
-    """
-    SELECT added_revision FROM lookups WHERE name = :name AND dropped_revision IS NULL
-    """
+    "SELECT added_revision FROM lookups WHERE name = :name AND dropped_revision IS NULL"
 )
-INSERT_DATASOURCE = statement(
-    "INSERT INTO datasources (datasource_id, name) VALUES (:datasource_id, :name)"
-)
-INSERT_COMMIT = statement(f"INSERT INTO commits {row_of(c.COMMIT)}")
-INSERT_COMMIT_DATASOURCE = statement(
-    "INSERT INTO commit_datasources (datasource_id, revision) VALUES (:datasource_id, :revision)"
-)
+INSERT_DATASOURCE = c.insert("datasources")
+INSERT_COMMIT = c.insert("commits")
+INSERT_COMMIT_DATASOURCE = c.insert("commit_datasources")
 SETTLE_DATASOURCES = statement(
     f"INSERT INTO commit_datasources (datasource_id, revision) {c.UNSETTLED_CHANGES}"
 )
@@ -180,28 +152,13 @@ SETTLE_ENTRIES = statement(
       AND is_indexed = 0
     """
 )
-INSERT_COVER = statement(
-    """
-    INSERT INTO covers (datasource_id, revision, start_ms, end_ms)
-    VALUES (:datasource_id, :revision, :start_ms, :end_ms)
-    """
-)
-INSERT_BATCH = statement(
-    """
-    INSERT INTO batches (writer, batch, revision, at_ms)
-    VALUES (:writer, :batch, :revision, :at_ms)
-    """
-)
-INSERT_SEGMENT = statement(f"INSERT INTO segments {row_of(c.SEGMENT)}")
-INSERT_ENTRY = statement(f"INSERT INTO entries {row_of(c.ENTRY)}")
-INSERT_KEY_FRAME = statement(f"INSERT INTO key_frames {row_of(c.KEY_FRAME)}")
-INSERT_LOOKUP = statement(
-    """
-    INSERT INTO lookups (name, added_revision, dropped_revision, mapping)
-    VALUES (:name, :added_revision, :dropped_revision, :mapping)
-    """
-)
-PUT_CHUNK = c.put("chunks", "datasource_id", "start_ms", "end_ms")
+INSERT_COVER = c.insert("covers")
+INSERT_BATCH = c.insert("batches")
+INSERT_SEGMENT = c.insert("segments")
+INSERT_ENTRY = c.insert("entries")
+INSERT_KEY_FRAME = c.insert("key_frames")
+INSERT_LOOKUP = c.insert("lookups")
+PUT_CHUNK = c.put("chunks")
 GROW_CHUNK = statement(
     """
     UPDATE chunks
@@ -271,38 +228,16 @@ PUT_SETTING = c.put("settings")
 TAGS = statement("SELECT name, revision, created_at_ms FROM tags")
 FIND_TAG = statement("SELECT revision FROM tags WHERE name = :name")
 PUT_TAG = c.put("tags")
-REMOVE_TAG = statement("DELETE FROM tags WHERE name = :name RETURNING name")
-INSERT_LEASE = statement(f"INSERT INTO leases {row_of(c.LEASE)}")
-LEASES = statement(
-    f"""
-    SELECT {c.LEASE}
-    FROM leases
-    WHERE NOT (expires_at_ms <= :now_ms
-      OR expires_at_ms - ttl_ms - ttl_ms >= :now_ms)
-    ORDER BY acquired_at_ms, lease_id
-    """
-)
-FIND_LEASE = statement(
-    f"""
-    SELECT {c.LEASE}
-    FROM leases
-    WHERE lease_id = :lease_id
-      AND NOT (expires_at_ms <= :now_ms
-        OR expires_at_ms - ttl_ms - ttl_ms >= :now_ms)
-    """
-)
-FIND_LEASES = statement(f"SELECT {c.LEASE} FROM leases WHERE lease_id IN :lease_ids[]")
+REMOVE_TAG = c.delete("tags")
+INSERT_LEASE = c.insert("leases")
+LEASES = c.select("leases", f"NOT {c.IS_OVER}", order="acquired_at_ms, lease_id")
+FIND_LEASE = c.select("leases", f"lease_id = :lease_id AND NOT {c.IS_OVER}")
+FIND_LEASES = c.select("leases", "lease_id IN :lease_ids[]")
 MOVE_LEASE = statement(
     """
     UPDATE leases SET revision = :revision, expires_at_ms = :expires_at_ms, ttl_ms = :ttl_ms
     WHERE lease_id = :k_lease_id
     """
 )
-RELEASE_LEASE = statement("DELETE FROM leases WHERE lease_id = :lease_id")
-SWEEP_LEASES = statement(
-    """
-    DELETE FROM leases
-    WHERE expires_at_ms <= :now_ms
-      OR expires_at_ms - ttl_ms - ttl_ms >= :now_ms
-    """
-)
+RELEASE_LEASE = c.delete("leases")
+SWEEP_LEASES = statement(f"DELETE FROM leases WHERE {c.IS_OVER}")

@@ -10,7 +10,7 @@ from carnac.metadata.sql.dialects import Statement, of, statement
 
 LAST_NUMBER = statement("SELECT last_number FROM task_numbers")
 PUT_NUMBER = c.put("task_numbers")
-FIND = statement(f"SELECT {c.TASK} FROM tasks WHERE task_id = :task_id")
+FIND = c.find("tasks")
 DEPENDENTS = statement(
     f"""
     SELECT {of("tasks", c.TASK)}
@@ -20,70 +20,37 @@ DEPENDENTS = statement(
     ORDER BY tasks.number
     """
 )
-SLEEPING = statement(
-    f"""
-    SELECT {c.TASK}
-    FROM tasks
-    WHERE state = 'waiting'
-      AND wakes_at_ms IS NOT NULL
-      AND (wakes_at_ms <= :at_ms OR changed_at_ms - {CLOCKS_AGREE_MS} > :at_ms)
-    ORDER BY number
-    """
+SLEEPING = c.select(
+    "tasks",
+    "state = 'waiting' AND wakes_at_ms IS NOT NULL "
+    f"AND (wakes_at_ms <= :at_ms OR changed_at_ms - {CLOCKS_AGREE_MS} > :at_ms)",
+    order="number",
 )
-READY = statement(
-    f"""
-    SELECT {c.TASK}
-    FROM tasks
-    WHERE state = 'pending'
-    ORDER BY priority DESC, number
-    LIMIT :limit
-    """
-)
+READY = c.select("tasks", "state = 'pending'", order="priority DESC, number LIMIT :limit")
 PAYLOAD = statement("SELECT payload FROM task_payloads WHERE task_id = :task_id")
 REPORT = statement("SELECT report FROM task_reports WHERE task_id = :task_id AND number = :number")
 LAST_REPORT = statement(
-    """
-    SELECT report
-    FROM task_reports
-    WHERE task_id = :task_id
-    ORDER BY number DESC
-    LIMIT 1
-    """
+    "SELECT report FROM task_reports WHERE task_id = :task_id ORDER BY number DESC LIMIT 1"
 )
-FIND_ATTEMPT = statement(
-    f"""
-    SELECT {c.ATTEMPT} FROM task_attempts WHERE task_id = :task_id AND number = :number
-    """
-)
+FIND_ATTEMPT = c.find("task_attempts")
 ATTEMPT_STATE = statement(
     "SELECT state FROM task_attempts WHERE task_id = :task_id AND number = :number"
 )
-ATTEMPTS = statement(
-    f"SELECT {c.ATTEMPT} FROM task_attempts WHERE task_id = :task_id ORDER BY number"
-)
-ALL_TASKS = statement(f"SELECT {c.TASK} FROM tasks ORDER BY number")
-ALL_ATTEMPTS = statement(f"SELECT {c.ATTEMPT} FROM task_attempts ORDER BY task_id, number")
-LIVE_ATTEMPTS = statement(
-    f"""
-    SELECT {c.ATTEMPT} FROM task_attempts WHERE is_settled = 0 ORDER BY task_id, number
-    """
-)
-LEADER = statement(f"SELECT {c.LEADER} FROM leaders WHERE role = :role")
+ATTEMPTS = c.find("task_attempts", "task_id", order="number")
+ALL_TASKS = c.select("tasks", order="number")
+ALL_ATTEMPTS = c.select("task_attempts", order="task_id, number")
+LIVE_ATTEMPTS = c.select("task_attempts", "is_settled = 0", order="task_id, number")
+LEADER = c.find("leaders")
 PUT_LEADER = c.put("leaders")
 PUT_TASK = c.put("tasks")
-PUT_ATTEMPT = c.put("task_attempts", "task_id", "number")
-PUT_REPORT = c.put("task_reports", "task_id", "number")
-INSERT_PAYLOAD = statement(
-    "INSERT INTO task_payloads (task_id, payload) VALUES (:task_id, :payload)"
-)
-INSERT_WAIT = statement("INSERT INTO task_waits (waits_for, task_id) VALUES (:waits_for, :task_id)")
-REMOVE_WAITS = statement("DELETE FROM task_waits WHERE task_id = :task_id")
+PUT_ATTEMPT = c.put("task_attempts")
+PUT_REPORT = c.put("task_reports")
+INSERT_PAYLOAD = c.insert("task_payloads")
+INSERT_WAIT = c.insert("task_waits")
+REMOVE_WAITS = c.delete("task_waits", "task_id")
 REMOVALS = [
-    REMOVE_WAITS,
-    statement("DELETE FROM task_reports WHERE task_id = :task_id"),
-    statement("DELETE FROM task_attempts WHERE task_id = :task_id"),
-    statement("DELETE FROM task_payloads WHERE task_id = :task_id"),
-    statement("DELETE FROM tasks WHERE task_id = :task_id"),
+    c.delete(table, "task_id")
+    for table in ("task_waits", "task_reports", "task_attempts", "task_payloads", "tasks")
 ]
 
 _CONDITIONS = {
@@ -102,5 +69,4 @@ _CONDITIONS = {
 def listing(names: tuple[str, ...]) -> Statement:
     """Return the statement that lists tasks by these conditions, newest first."""
     where = " AND ".join(_CONDITIONS[name] for name in names)
-    found = f"SELECT {c.TASK} FROM tasks {f'WHERE {where}' if where else ''}"
-    return statement(f"{found} ORDER BY number DESC LIMIT :limit")
+    return c.select("tasks", where, order="number DESC LIMIT :limit")

@@ -6,13 +6,7 @@ from carnac.metadata.sql import columns as c
 from carnac.metadata.sql.dialects import statement
 
 OLDEST_READER = statement(
-    """
-    SELECT min(revision)
-    FROM leases
-    WHERE kind = 'reader'
-      AND NOT (expires_at_ms <= :now_ms
-        OR expires_at_ms - ttl_ms - ttl_ms >= :now_ms)
-    """
+    f"SELECT min(revision) FROM leases WHERE kind = 'reader' AND NOT {c.IS_OVER}"
 )
 DROPPED_IN = statement(
     """
@@ -68,15 +62,9 @@ DELETE_COMMIT_DATASOURCES = statement(
 DELETE_ENTRIES = statement("DELETE FROM entries WHERE entry_id IN :ids[]")
 TRASH = statement("UPDATE segments SET trashed_at_ms = :at_ms WHERE segment_key IN :segment_keys[]")
 GONE_LOOKUPS = statement(
-    """
-    SELECT name, added_revision, dropped_revision
-    FROM lookups
-    WHERE dropped_revision IS NOT NULL
-    """
+    "SELECT name, added_revision, dropped_revision FROM lookups WHERE dropped_revision IS NOT NULL"
 )
-DELETE_LOOKUP = statement(
-    "DELETE FROM lookups WHERE name = :name AND added_revision = :added_revision"
-)
+DELETE_LOOKUP = c.delete("lookups")
 COVERS_IN = statement(
     """
     SELECT datasource_id, revision, start_ms, end_ms
@@ -85,12 +73,7 @@ COVERS_IN = statement(
     """
 )
 REVERTS_IN = statement(
-    """
-    SELECT revision
-    FROM commits
-    WHERE revision BETWEEN :first AND :last
-      AND kind = 'revert'
-    """
+    "SELECT revision FROM commits WHERE revision BETWEEN :first AND :last AND kind = 'revert'"
 )
 DELETE_COVERS = statement("DELETE FROM covers WHERE revision BETWEEN :first AND :last")
 FRAMES = statement(
@@ -100,15 +83,7 @@ FRAMES = statement(
     ORDER BY datasource_id, chunk_start, chunk_end, revision
     """
 )
-DELETE_FRAME = statement(
-    """
-    DELETE FROM key_frames
-    WHERE datasource_id = :datasource_id
-      AND chunk_start = :chunk_start
-      AND chunk_end = :chunk_end
-      AND revision = :revision
-    """
-)
+DELETE_FRAME = c.delete("key_frames")
 DELETE_DEAD_CHUNKS = statement(
     """
     DELETE FROM chunks
@@ -120,23 +95,11 @@ DELETE_DEAD_CHUNKS = statement(
         AND entries.chunk_end = chunks.end_ms AND entries.dropped_revision IS NOT NULL))
     """
 )
-COUNT_OLD_BATCHES = statement(
-    """
-    SELECT count(*)
-    FROM batches
-    WHERE batches.at_ms < :before_ms
-      AND (batches.revision NOT IN (SELECT max(batches.revision)
-        FROM batches GROUP BY batches.writer))
-    """
-)
-DELETE_OLD_BATCHES = statement(
-    """
-    DELETE FROM batches
-    WHERE batches.at_ms < :before_ms
-      AND (batches.revision NOT IN (SELECT max(batches.revision)
-        FROM batches GROUP BY batches.writer))
-    """
-)
+_OLD_BATCHES = """
+    batches WHERE at_ms < :before_ms AND revision NOT IN (SELECT max(revision) FROM batches GROUP BY writer)
+"""
+COUNT_OLD_BATCHES = statement(f"SELECT count(*) FROM {_OLD_BATCHES}")
+DELETE_OLD_BATCHES = statement(f"DELETE FROM {_OLD_BATCHES}")
 TRASHED = statement(
     """
     SELECT record, trashed_at_ms
@@ -146,11 +109,7 @@ TRASHED = statement(
     """
 )
 FORGET_SEGMENTS = statement(
-    """
-    DELETE FROM segments
-    WHERE segment_id IN :segment_ids[]
-      AND trashed_at_ms IS NOT NULL
-    """
+    "DELETE FROM segments WHERE segment_id IN :segment_ids[] AND trashed_at_ms IS NOT NULL"
 )
 DELETE_EMPTY_SCHEMAS = statement(
     """

@@ -17,8 +17,7 @@ from carnac.core.time.intervals import Interval, interval_text
 from carnac.errors import CarnacError
 from carnac.metadata.locking.locks import load_locks
 from carnac.metadata.read.chunk_rows import ChunkRow, summarise
-from carnac.metadata.read.position_rows import load_all_positions
-from carnac.metadata.read.reader import load_chunk_rows
+from carnac.metadata.read.reader import load_all_positions, load_chunk_rows
 from carnac.metadata.read.rows import entry_of
 from carnac.metadata.records.tasks import load_all_tasks
 from carnac.metadata.session import Session
