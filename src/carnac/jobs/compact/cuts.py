@@ -17,12 +17,13 @@ import pyarrow.compute as pc
 
 from carnac.core.segments.segment import NUMBER_TYPES, TEXT_TYPES, TIME_COLUMN, ColumnType
 from carnac.core.time.intervals import Interval
-from carnac.jobs.compact.read import micros, read_tables, within
+from carnac.jobs.compact.read import micros, read_tables
 from carnac.jobs.compact.task import MEMORY_COPIES, GroupTask, bytes_in_memory
 from carnac.ports import SegmentInput
 from carnac.rows.cutting import bucket_sql
 from carnac.rows.normalise.shape import RowShape
 from carnac.rows.packed_sort import as_uint64
+from carnac.rows.read.direct import are_within
 from carnac.rows.sorting import sort_order
 from carnac.rows.value_codes import one_array
 
@@ -251,6 +252,6 @@ def _bucket_of(
             numbers = one_array(buckets.column("b")).to_numpy()
             for chunk, wanted in zip(chunks, cuts.buckets, strict=True):
                 if wanted == count:
-                    inside = within(times, [chunk])
+                    inside = are_within(times, [chunk])
                     found[inside] = numbers[inside]
     return found

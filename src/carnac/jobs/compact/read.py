@@ -37,6 +37,7 @@ from carnac.ports.segment_files import (
     require_storage,
 )
 from carnac.rows.output import NO_SPACE, NO_TEMPORARY_ROOM, local_root
+from carnac.rows.read.direct import are_within
 from carnac.rows.segment_writer import ARROW_TYPE, TIME_TYPE
 
 if TYPE_CHECKING:
@@ -113,7 +114,7 @@ def read_tables(
                 if table.num_rows:
                     yield conformed(plan, table, own)
                 continue
-            shown = within(micros(table), source.visible)
+            shown = are_within(micros(table), source.visible)
             if on_hidden is None:  # hidden rows take time to conform, and may fail to
                 if shown.any():
                     yield conformed(plan, _where(table, shown), own)
@@ -260,14 +261,6 @@ def micros(table: pa.Table | pa.RecordBatch) -> NDArray[np.int64]:
     column = table.column(TIME_COLUMN).cast(pa.int64())
     times: NDArray[np.int64] = column.to_numpy()
     return times
-
-
-def within(times_us: NDArray[np.int64], intervals: IntervalSet | Sequence[Interval]) -> Any:
-    """Return for each time whether one of the intervals holds it."""
-    mask = np.zeros(len(times_us), bool)
-    for piece in intervals:
-        mask |= (times_us >= piece.start_ms * 1000) & (times_us < piece.end_ms * 1000)
-    return mask
 
 
 def chunk_numbers(times_us: NDArray[np.int64], chunks: Sequence[Interval]) -> NDArray[np.int64]:

@@ -76,9 +76,7 @@ def _read_table(job: IngestJob, table: pa.Table) -> Sequence[SplitResult]:
         within=job.within,
     )
     job.timer.lap("plan")
-    return job.context.run(
-        lambda one, attempt: read_rows(one, table, attempt), [task], phase=job.phase("read", 1)
-    )
+    return job.run_tasks("read", lambda one, attempt: read_rows(one, table, attempt), [task])
 
 
 def _counted(results: Sequence[SplitResult]) -> Sequence[SplitResult]:

@@ -27,13 +27,11 @@ from carnac.jobs.ingest.parsing import (
 from carnac.jobs.ingest.read_pass import SplitResult, SplitTask, widen, widening
 from carnac.jobs.ingest.readers import discover_in_table, plan_parsing, split_tasks
 from carnac.jobs.ingest.second_half import joined
-from carnac.rows.duck import connect
 from carnac.rows.normalise.projection import field_names
 from carnac.rows.normalise.shape import ORDER_PREFIX, RowShape
 from carnac.rows.read.columnar import describe
 from carnac.rows.read.discover import SeenFields, needs_discovery, unite_seen
 from carnac.rows.read.far_times import held_rows
-from carnac.rows.read.reading import load_rows_from_arrow
 from carnac.spark.progress import Tally
 from carnac.spark.tasks import Attempt
 from carnac.specs.ingest.transforms import Transforms, compile_transforms
@@ -211,16 +209,9 @@ def read_files_here(job: IngestJob) -> Sequence[SplitResult]:
             united = unite_seen([SeenFields(of_input), discover_in_table(job, _made_schema(plan))])
             job.settle(united)
         tasks = split_tasks(job, reads)
-        return job.context.run(
-            partial(
-                _read_split,
-                shape=shape,
-                plan=plan,
-                made=load_parsed_shape(job.shape, transforms),
-            ),
-            tasks,
-            phase=job.phase("read and transform", len(tasks)),
-        )
+        made = load_parsed_shape(job.shape, transforms)
+        both = partial(_read_split, shape=shape, plan=plan, made=made)
+        return job.run_tasks("read and transform", both, tasks)
 
     return widening(shape, read)
 
@@ -253,25 +244,19 @@ def _read_split(
 ) -> SplitResult:
     """Do both halves of one task."""
     common = task.common
-    with connect(
-        temp_dir=common.scratch_dir(), memory_bytes=common.memory_bytes, threads=common.threads
-    ) as con:
+    with common.connect() as con:
         parsed, relation = parsed_rows(con, task, shape, f"{task.index}-parsed")
         attempt.count(rows=parsed.counts.rows_read, rejected=parsed.rejections.count)
         wanted = field_names(filtered_shape(made, plan.transforms), PARSED_TIME)
         table = plan.run(con, relation, made, wanted)
     shape = filtered_shape(made, plan.transforms)
-    result = common.run(
+    result = common.run_arrow(
         f"{task.index}-made",
-        lambda con, one: load_rows_from_arrow(
-            con,
-            table,
-            one,
-            origin=f"rows of task {task.index}",
-            timestamp=PARSED_TIME,
-            within=task.read.within,
-        ),
+        table,
         Attempt(attempt.number, Tally(None)),
+        origin=f"rows of task {task.index}",
+        timestamp=PARSED_TIME,
+        within=task.read.within,
         shape=shape,
     )
     return joined(parsed, result)
@@ -291,7 +276,7 @@ def read_table_here(job: IngestJob, table: pa.Table) -> Sequence[SplitResult]:
     if TIME_COLUMN in compile_transforms(job.spec, {}).inputs:
         batches = list(add_time(common, timestamp)(iter(table.combine_chunks().to_batches())))
         table = pa.Table.from_batches(batches) if batches else table
-    with connect(temp_dir=common.scratch_dir(), memory_bytes=common.memory_bytes) as con:
+    with common.connect() as con:
         con.register(_FRAME, table)
         kinds = {
             name: _KIND_OF_DUCK.get(str(kind), "other")
@@ -313,31 +298,16 @@ def read_table_here(job: IngestJob, table: pa.Table) -> Sequence[SplitResult]:
         result = plan.run(con, _FRAME, job.shape, field_names(shape, timestamp))
         con.unregister(_FRAME)
     job.timer.lap("plan")
-    common = job.common(tasks=1)
-    cut = job.context.run(
-        partial(_read_made, table=result, shape=shape, timestamp=timestamp, job=job),
-        [0],
-        phase=job.phase("read and transform", 1),
-    )
+    common = job.common(tasks=1)  # of the settled shape
+
+    def read(number: int, attempt: Attempt) -> SplitResult:
+        name = f"{number}-{attempt.number}"
+        within = job.within
+        return common.run_arrow(
+            name, result, attempt, timestamp=timestamp, within=within, shape=shape
+        )
+
+    [cut] = job.run_tasks("read and transform", read, [0])
     filtered = table.num_rows - result.num_rows
-    counts = replace(cut[0].counts, rows_read=table.num_rows)
-    return [replace(cut[0], counts=counts, filtered=filtered)]
-
-
-def _read_made(
-    number: int,
-    attempt: Attempt,
-    *,
-    table: pa.Table,
-    shape: RowShape,
-    timestamp: TimestampSpec,
-    job: IngestJob,
-) -> SplitResult:
-    return job.common(tasks=1).run(
-        f"{number}-{attempt.number}",
-        lambda con, one: load_rows_from_arrow(
-            con, table, one, origin="rows in memory", timestamp=timestamp, within=job.within
-        ),
-        attempt,
-        shape=shape,
-    )
+    counts = replace(cut.counts, rows_read=table.num_rows)
+    return [replace(cut, counts=counts, filtered=filtered)]

@@ -54,6 +54,7 @@ from carnac.rows.read.inputs import ResolvedInput
 from carnac.rows.read.rejections import gather
 from carnac.spark.failures import of_task
 from carnac.spark.progress import OnProgress, Phase, Tally
+from carnac.spark.tasks import R, T, Work
 
 if TYPE_CHECKING:
     from carnac.specs.ingest.spec import IngestSpec
@@ -233,6 +234,12 @@ class IngestJob:
         """Return a phase that stops when too many rows are rejected."""
         return Phase(name=name, total=total, stop_when=self._too_many)
 
+    def run_tasks(self, name: str, work: Work[T, R], tasks: Sequence[T]) -> list[R]:
+        """Run tasks of one phase, and tell of their progress."""
+        return self.context.run(
+            work, tasks, phase=self.phase(name, len(tasks)), on_progress=self.on_progress
+        )
+
     def _too_many(self, tally: Tally) -> CarnacError | None:
         limit = self.spec.tuning.max_parse_exceptions
         if limit is None or tally.rejected <= limit:
@@ -290,12 +297,7 @@ class IngestJob:
             merges, self.places, job_id=self.job_id, is_perfect=spec.rollup == "perfect"
         )
         tasks = pack(merges, cores=cores)
-        written = self.context.run(
-            merge_all,
-            tasks,
-            phase=Phase(name="write segments", total=len(tasks)),
-            on_progress=self.on_progress,
-        )
+        written = self.run_tasks("write segments", merge_all, tasks)
         found = (segment for one in written for segment in one.segments)
         places = tuple(place for one in written for place in one.places)
         return tuple(sorted(found, key=lambda segment: (segment.chunk, segment.segment_id))), places

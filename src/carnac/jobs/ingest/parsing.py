@@ -11,7 +11,7 @@ import msgspec
 from carnac.core.quoting import quote
 from carnac.core.segments.segment import TIME_COLUMN, ColumnType
 from carnac.jobs.ingest.read_pass import PassOne, SplitTask
-from carnac.rows.duck import connect, translated
+from carnac.rows.duck import translated
 from carnac.rows.normalise.coerce import Field
 from carnac.rows.normalise.projection import prepare, time_cell
 from carnac.rows.normalise.shape import (
@@ -103,9 +103,7 @@ def parse_split(shape: RowShape, tally: Tally) -> Callable[[SplitTask], Iterator
 
     def run(task: SplitTask) -> Iterator[pa.RecordBatch]:
         common, number = task.common, attempt_number()
-        with connect(
-            temp_dir=common.scratch_dir(), memory_bytes=common.memory_bytes, threads=common.threads
-        ) as con:
+        with common.connect() as con:
             parsed, relation = parsed_rows(con, task, shape, f"{task.index}-{number}")
             tally.add(rows=parsed.counts.rows_read, rejected=parsed.rejections.count)
             save_parsed(common, number, parsed)
@@ -158,7 +156,7 @@ def add_time(
     """Return the function for `mapInArrow` that adds `__time` to typed rows, null where it cannot be read."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        with connect(temp_dir=common.scratch_dir(), memory_bytes=common.memory_bytes) as con:
+        with common.connect(threads=1) as con:
             prepare(con, _EMPTY_SHAPE)
             con.execute("SET preserve_insertion_order = true").complete()
             for batch in batches:

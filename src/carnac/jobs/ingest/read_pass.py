@@ -5,22 +5,25 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from carnac.core.segments.lateness import NONE_LATE, LateCounts, add_counts
 from carnac.core.segments.segment import ColumnType
-from carnac.core.time.intervals import Interval
+from carnac.core.time.intervals import Interval, IntervalSet
 from carnac.errors import Invalid
 from carnac.rows.duck import connect
 from carnac.rows.merge_task import Part
 from carnac.rows.normalise.coerce import SeveralValues
 from carnac.rows.normalise.shape import RowShape
 from carnac.rows.parts import ChunkPartitioner
-from carnac.rows.read.reading import ReadCounts, ReadTask, load_rows
+from carnac.rows.read.reading import ReadCounts, ReadTask, load_rows, load_rows_from_arrow
 from carnac.rows.read.rejections import Rejections, keep_rejected
 from carnac.spark.tasks import Attempt
+from carnac.specs.ingest.schema import TimestampSpec
 
 if TYPE_CHECKING:
     import duckdb
@@ -56,6 +59,16 @@ class PassOne:
         """Return a folder of this process, on the machine that runs the task."""
         return str(Path(tempfile.gettempdir()) / f"carnac-{self.job_id}-{os.getpid()}")
 
+    def connect(
+        self, *, threads: int | None = None
+    ) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
+        """Open the engine for one task, with the threads that a task may have unless fewer are asked for."""
+        return connect(
+            temp_dir=self.scratch_dir(),
+            memory_bytes=self.memory_bytes,
+            threads=self.threads if threads is None else threads,
+        )
+
     def run(
         self, name: str, load: Load, attempt: Attempt, *, shape: RowShape | None = None
     ) -> SplitResult:
@@ -65,9 +78,7 @@ class PassOne:
             name: Name of this attempt at this task, unique in the job.
             shape: Shape to load by, if the inputs of metrics have other names than in the job's shape.
         """
-        with connect(
-            temp_dir=self.scratch_dir(), memory_bytes=self.memory_bytes, threads=self.threads
-        ) as con:
+        with self.connect() as con:
             shape, counts = widening(shape or self.shape, lambda wide: (wide, load(con, wide)))
             attempt.count(rows=counts.rows_read, rejected=counts.rows_rejected)
             cut = self.cut.rows(con, "rows", shape, name=name, count=counts.rows_parsed)
@@ -75,6 +86,28 @@ class PassOne:
         return SplitResult(
             shape=shape, counts=counts, parts=cut.parts, late=cut.late, rejections=rejections
         )
+
+    def run_arrow(
+        self,
+        name: str,
+        data: pa.Table | pa.RecordBatchReader,
+        attempt: Attempt,
+        *,
+        timestamp: TimestampSpec,
+        within: IntervalSet | None,
+        origin: str = "rows in memory",
+        first_row: int = 1,
+        shape: RowShape | None = None,
+    ) -> SplitResult:
+        """Do what `run` does with rows of Arrow; the other arguments are those of `load_rows_from_arrow`."""
+        load = partial(
+            load_rows_from_arrow,
+            origin=origin,
+            timestamp=timestamp,
+            within=within,
+            first_row=first_row,
+        )
+        return self.run(name, lambda con, one: load(con, data, one), attempt, shape=shape)
 
     def run_direct(
         self,

@@ -13,7 +13,6 @@ from carnac.jobs.ingest.ingest import IngestJob
 from carnac.jobs.ingest.parsing import parse_shape
 from carnac.jobs.ingest.read_pass import PassOne, SplitResult, SplitTask, read_split, united_shape
 from carnac.ports.jobs import APPEND_BYTES_MAX
-from carnac.rows.duck import connect
 from carnac.rows.normalise.changes import Change, mark
 from carnac.rows.normalise.shape import RowShape
 from carnac.rows.parts import open_staged
@@ -25,8 +24,7 @@ from carnac.rows.read.discover import (
     unite_seen,
 )
 from carnac.rows.read.inputs import InputFile, ResolvedInput, resolve_input
-from carnac.rows.read.reading import ReadTask, load_rows_from_arrow
-from carnac.spark.progress import Phase
+from carnac.rows.read.reading import ReadTask
 from carnac.spark.tasks import Attempt
 from carnac.specs.ingest.transforms import compile_transforms, declared_types
 
@@ -53,12 +51,7 @@ def read_files(job: IngestJob) -> Sequence[SplitResult]:
     while todo:
         common = job.common(tasks=len(todo))
         tasks = [SplitTask(common=common, read=reads[index], index=index) for index in todo]
-        found = job.context.run(
-            read_split,
-            tasks,
-            phase=job.phase("read", len(tasks)),
-            on_progress=job.on_progress,
-        )
+        found = job.run_tasks("read", read_split, tasks)
         results.update(zip(todo, found, strict=True))
         job.shape = united_shape(job.shape, (result.shape for result in found))
         # A dimension that had several values elsewhere only: read again, as arrays. Rare, so no look ahead.
@@ -114,12 +107,7 @@ def plan_parsing(job: IngestJob) -> tuple[list[ReadTask], SeenFields, RowShape]:
 
 def discover(job: IngestJob, reads: Sequence[ReadTask]) -> SeenFields:
     """Return the fields that the input has, of all its rows."""
-    seen = job.context.run(
-        _discover,
-        split_tasks(job, reads),
-        phase=Phase(name="discover fields", total=len(reads)),
-        on_progress=job.on_progress,
-    )
+    seen = job.run_tasks("discover fields", _discover, split_tasks(job, reads))
     # Tasks come largest first; fields come as the files do, sorted by name.
     order = sorted(range(len(reads)), key=lambda index: _first(reads[index].files))
     return unite_seen(seen[index] for index in order)
@@ -132,9 +120,7 @@ def _first(files: Sequence[InputFile]) -> tuple[str, int]:
 def _discover(task: SplitTask, _attempt: Attempt) -> SeenFields:
     common = task.common
     read = replace(task.read, scratch_dir=common.scratch_dir())
-    with connect(
-        temp_dir=common.scratch_dir(), memory_bytes=common.memory_bytes, threads=common.threads
-    ) as con:
+    with common.connect() as con:
         return discover_fields(con, read)
 
 
@@ -195,18 +181,12 @@ def read_table(job: IngestJob, table: pa.Table) -> Sequence[SplitResult]:
             )
         )
     job.timer.lap("plan")
-    return job.context.run(
-        _read_slice,
-        tasks,
-        phase=job.phase("read", len(tasks)),
-        on_progress=job.on_progress,
-    )
+    return job.run_tasks("read", _read_slice, tasks)
 
 
 def discover_in_table(job: IngestJob, schema: pa.Schema) -> SeenFields:
     """Return the fields of Arrow data, from its schema alone."""
-    common = job.common(tasks=1)
-    with connect(temp_dir=common.scratch_dir(), memory_bytes=common.memory_bytes) as con:
+    with job.common(tasks=1).connect() as con:
         return discover_in_arrow(con, schema)
 
 
@@ -237,16 +217,11 @@ def read_rows(task: SliceTask, table: pa.Table, attempt: Attempt) -> SplitResult
         return task.common.run_direct(
             direct.rows, name, attempt, count=table.num_rows, changed=marks
         )
-    return task.common.run(
+    return task.common.run_arrow(
         name,
-        lambda con, shape: load_rows_from_arrow(
-            con,
-            table,
-            shape,
-            origin="rows in memory",
-            timestamp=task.timestamp,
-            within=task.within,
-            first_row=task.first_row,
-        ),
+        table,
         attempt,
+        timestamp=task.timestamp,
+        within=task.within,
+        first_row=task.first_row,
     )

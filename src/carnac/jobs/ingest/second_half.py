@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from carnac.jobs.ingest.parsing import Parsed, load_parsed
 from carnac.jobs.ingest.read_pass import PassOne, SplitResult
 from carnac.rows.normalise.shape import RowShape
-from carnac.rows.read.reading import load_rows_from_arrow
 from carnac.rows.read.rejections import Rejections
 from carnac.spark.progress import Tally
 from carnac.spark.tasks import Attempt, attempt_number, guarded, result_batch
@@ -41,18 +40,13 @@ class SecondHalf:
 
     def read(self, batches: pa.RecordBatchReader, attempt: Attempt) -> SplitResult:
         """Cut the rows of one task."""
-        name = f"t{attempt.number}"
-        result = self.common.run(
-            name,
-            lambda con, shape: load_rows_from_arrow(
-                con,
-                batches,
-                shape,
-                origin=f"rows of Spark task {attempt.number}",
-                timestamp=self.timestamp,
-                within=self.within,
-            ),
+        result = self.common.run_arrow(
+            f"t{attempt.number}",
+            batches,
             attempt if not self.is_parsed else Attempt(attempt.number, Tally(None)),
+            origin=f"rows of Spark task {attempt.number}",
+            timestamp=self.timestamp,
+            within=self.within,
             shape=self.shape,
         )
         if not self.is_parsed:

@@ -24,7 +24,7 @@ from carnac.errors import Invalid, Unavailable
 from carnac.jobs.ingest.ingest import IngestJob
 from carnac.jobs.ingest.parsing import BATCH_ROWS, Parsed, parsed_rows
 from carnac.jobs.ingest.read_pass import PassOne, SplitResult, SplitTask, widen
-from carnac.jobs.ingest.readers import reads_of
+from carnac.jobs.ingest.readers import reads_of, split_tasks
 from carnac.jobs.ingest.second_half import Batches
 from carnac.jobs.ingest.spark_rows import (
     arrays_of,
@@ -39,7 +39,7 @@ from carnac.jobs.ingest.spark_rows import (
 from carnac.jobs.read_back import frame_of
 from carnac.jobs.statements import STATEMENT_SETTINGS, inputs_of, is_of_statement
 from carnac.ports.distributed import SOURCE_ROWS, SparkLoad, SparkRows
-from carnac.rows.duck import connect, translated
+from carnac.rows.duck import translated
 from carnac.rows.normalise.coerce import SeveralValues
 from carnac.rows.normalise.shape import DimensionShape, RowShape
 from carnac.rows.parts import open_staged, staged_files
@@ -181,13 +181,11 @@ def _external_frame(
     reads = reads_of(
         found, _NO_TIME if time is None else _OWN_TIME, None, cores=job.context.cores()
     )
-    common = job.common(tasks=len(reads))
-    tasks = [SplitTask(common=common, read=read, index=index) for index, read in enumerate(reads)]
     values = [*map(quote, kinds)]
     if time is not None:
         values.append(f"{_TIME_AS[time]} AS {quote(TIME_COLUMN)}")
     work = _External(rows.view, shape, f"SELECT {', '.join(values)} FROM", rows.sql, tally)
-    return batches_of(session, tasks, work.read, rows.schema)
+    return batches_of(session, split_tasks(job, reads), work.read, rows.schema)
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,9 +206,7 @@ class _External:
     def read(self, task: SplitTask) -> Iterator[pa.RecordBatch]:
         """Yield the rows of the view."""
         common, name = task.common, f"{self.view}-{task.index}"
-        with connect(
-            temp_dir=common.scratch_dir(), memory_bytes=common.memory_bytes, threads=common.threads
-        ) as con:
+        with common.connect() as con:
             try:
                 parsed, relation = parsed_rows(con, task, self.shape, f"{name}-{attempt_number()}")
             except SeveralValues as error:
@@ -232,7 +228,7 @@ def _computing(common: PassOne, sql: str) -> Callable[[Batches], Batches]:
     def run(batches: Batches) -> Batches:
         import pyarrow as pa
 
-        with connect(temp_dir=common.scratch_dir(), memory_bytes=common.memory_bytes) as con:
+        with common.connect(threads=1) as con:
             for batch in batches:
                 con.register(SOURCE_ROWS, pa.Table.from_batches([batch]))
                 yield from _selected(con, sql)

@@ -27,6 +27,7 @@ from carnac.rows.normalise.projection import make_macros
 from carnac.rows.normalise.shape import is_reserved
 from carnac.rows.normalise.timestamps import text_time, typed_time
 from carnac.rows.read.columnar import describe
+from carnac.rows.read.discover import kind_of, type_of
 from carnac.rows.read.far_times import held_rows
 from carnac.specs.ingest.inference import SeenColumn
 from carnac.specs.ingest.schema import TimestampSpec
@@ -128,7 +129,7 @@ def look_at(
     table = held_rows(table)
     places = table.rename_columns([f"c{place}" for place in range(table.num_columns)])
     with _registered(con, places.slice(0, 0)):
-        kinds = [str(kind) for kind in describe(con, TABLE).values()]
+        kinds = describe(con, TABLE).values()
     known = types or {}
     columns = [
         _Column(name, f"c{place}", kind, known.get(name))
@@ -195,13 +196,13 @@ class _Column:
         stray: One that is no ISO 8601 time, of a column whose values look like times in no format.
     """
 
-    def __init__(self, name: str, place: str, sql_type: str, known: ColumnType | None) -> None:
+    def __init__(self, name: str, place: str, engine_type: Any, known: ColumnType | None) -> None:
         self._name = name
         self.place = place
-        self._sql_type = sql_type
+        self._sql_type = str(engine_type)
         self._becomes: str | None = None
-        self._type = known or self._of_type()
-        self.is_text = known in {None, ColumnType.STRING} and sql_type == "VARCHAR"
+        self._type = known or self._of_type(engine_type)
+        self.is_text = known in {None, ColumnType.STRING} and self._sql_type == "VARCHAR"
         self.nulls: tuple[str, ...] = ()
         self.has_nulls = False
         self.values: Sequence[str] = ()
@@ -274,15 +275,8 @@ class _Column:
         strange = (one for one in self.values if not _may_be_time(one))
         return self.stray or next(strange, self.values[0] if self.values else "")
 
-    def _of_type(self) -> ColumnType:
+    def _of_type(self, engine_type: Any) -> ColumnType:
         kind = self._sql_type
-        if kind.endswith("[]"):
-            return {
-                "long": ColumnType.LONG_ARRAY,
-                "double": ColumnType.DOUBLE_ARRAY,
-                "string": ColumnType.STRING_ARRAY,
-                "json": ColumnType.JSON,
-            }[_family(kind.removesuffix("[]"))]
         if kind == "BOOLEAN":
             return ColumnType.BOOLEAN
         if kind == "FLOAT":
@@ -297,9 +291,9 @@ class _Column:
             if digits > _EXACT_DECIMAL:
                 self._becomes = f"{kind} kept as double, about 16 digits"
             return ColumnType.DOUBLE
-        if "HUGEINT" in kind:
+        if kind.endswith("HUGEINT"):
             self._becomes = "kept as double, about 16 digits"
-        return ColumnType(_family(kind))
+        return ColumnType.JSON if engine_type.id == "array" else type_of({kind_of(engine_type)})
 
 
 def _look(con: duckdb.DuckDBPyConnection, columns: Sequence[_Column], *, is_text: bool) -> None:
@@ -442,18 +436,6 @@ def _looks_like(chosen: str) -> Callable[[str], bool]:
     )
     fits = re.compile(rf"\s*{shape}\s*")
     return lambda text: fits.fullmatch(text) is not None
-
-
-def _family(kind: str) -> str:
-    if re.fullmatch(r"U?(TINY|SMALL|BIG)INT|U?INTEGER", kind):
-        return "long"
-    if re.fullmatch(r"U?HUGEINT|DOUBLE|FLOAT|DECIMAL.*", kind):
-        return "double"
-    if kind == "BOOLEAN":
-        return "long"
-    if kind.startswith(("STRUCT", "MAP", "UNION", "JSON")) or kind.endswith("]"):
-        return "json"
-    return "string"
 
 
 def _numbers(values: Sequence[str]) -> list[float]:

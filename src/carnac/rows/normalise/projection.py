@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary, WeakSet
@@ -236,7 +236,9 @@ def prepare(con: duckdb.DuckDBPyConnection, shape: RowShape) -> None:
     check_names(shape)
     make_macros(con)
     _make_sketch_functions(con, shape)
-    columns = ", ".join(f"{quote(name)} {SQL_TYPE[kind]}" for name, kind in _columns(shape))
+    columns = ", ".join(
+        f"{quote(name)} {SQL_TYPE[kind]}" for name, kind in shape.normalised_columns
+    )
     table = (
         f"CREATE OR REPLACE TEMP TABLE {LOADED} ({FILE} INTEGER, {LINE} BIGINT, {OFFSET} BIGINT,"
         f" {REASON} VARCHAR, {RAW} VARCHAR, {quote(TIME_COLUMN)} TIMESTAMPTZ"
@@ -249,7 +251,7 @@ def prepare(con: duckdb.DuckDBPyConnection, shape: RowShape) -> None:
 
 def make_view(con: duckdb.DuckDBPyConnection, shape: RowShape, condition: str) -> None:
     """Make the view `rows`: those of the table that are good and for which the condition holds."""
-    names = ", ".join(map(quote, (TIME_COLUMN, *(name for name, _ in _columns(shape)))))
+    names = ", ".join(map(quote, (TIME_COLUMN, *(name for name, _ in shape.normalised_columns))))
     view = f"CREATE OR REPLACE TEMP VIEW rows AS SELECT {names} FROM {LOADED} WHERE {condition}"
     table, before = _MADE[con]
     if view != before:
@@ -272,13 +274,9 @@ def make_macros(con: duckdb.DuckDBPyConnection) -> None:
 
 def _make_sketch_functions(con: duckdb.DuckDBPyConnection, shape: RowShape) -> None:
     known = _SKETCHES.setdefault(con, set())
-    for kind in {kind for _, kind in _columns(shape) if kind.is_sketch} - known:
+    for kind in {kind for _, kind in shape.normalised_columns if kind.is_sketch} - known:
         coerce.make_sketch_functions(con, kind)
         known.add(kind)
-
-
-def _columns(shape: RowShape) -> Sequence[tuple[str, ColumnType]]:
-    return shape.normalised_columns
 
 
 def insert_sql(projection: Projection, source: str, *, raw: str = RAW) -> str:

@@ -9,7 +9,7 @@ A property test holds both to the same rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,7 +29,7 @@ from carnac.rows.segment_writer import ARROW_TYPE, TIME_TYPE
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from carnac.core.time.intervals import IntervalSet
+    from carnac.core.time.intervals import Interval, IntervalSet
     from carnac.rows.normalise.shape import RowShape
     from carnac.specs.ingest.schema import TimestampSpec
 
@@ -76,7 +76,7 @@ def direct_rows(
         return None
     found = pa.RecordBatch.from_arrays([*columns.values()], names=[*columns])
     if within is not None:
-        taken = _is_within(times, within)
+        taken = are_within(times, within)
         found, is_finer = found.filter(pa.array(taken)), is_finer & taken
     return DirectRows(found, int(is_finer.sum()))
 
@@ -148,11 +148,12 @@ def _times(
     return whole * 1_000, rest > 0
 
 
-def _is_within(times: NDArray[np.int64], within: IntervalSet) -> NDArray[np.bool_]:
-    is_in = np.zeros(len(times), np.bool_)
-    for one in within:
-        is_in |= (times >= one.start_ms * 1000) & (times < one.end_ms * 1000)
-    return is_in
+def are_within(times_us: NDArray[np.int64], intervals: Iterable[Interval]) -> NDArray[np.bool_]:
+    """Return for each time whether one of the intervals holds it."""
+    found = np.zeros(len(times_us), np.bool_)
+    for one in intervals:
+        found |= (times_us >= one.start_ms * 1000) & (times_us < one.end_ms * 1000)
+    return found
 
 
 # ------------------------------------------------------------------------------------- columns

@@ -17,7 +17,7 @@ has an object).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -57,25 +57,11 @@ _JSON_KINDS = {
 }
 _TYPED_KINDS = {
     "boolean": "boolean",
-    "tinyint": "whole",
-    "smallint": "whole",
-    "integer": "whole",
-    "bigint": "whole",
-    "utinyint": "whole",
-    "usmallint": "whole",
-    "uinteger": "whole",
-    "ubigint": "whole",
-    "hugeint": "number",
-    "uhugeint": "number",
-    "float": "number",
-    "double": "number",
-    "decimal": "number",
-    "struct": "object",
-    "map": "object",
-    "union": "object",
-    "json": "object",
-    '"null"': "null",
-    "null": "null",
+    **dict.fromkeys("tinyint smallint integer bigint".split(), "whole"),
+    **dict.fromkeys("utinyint usmallint uinteger ubigint".split(), "whole"),
+    **dict.fromkeys("hugeint uhugeint float double decimal".split(), "number"),
+    **dict.fromkeys("struct map union json".split(), "object"),
+    **dict.fromkeys(('"null"', "null"), "null"),
 }
 _LISTS = {element: of_lists for of_lists, element in ELEMENT_TYPES.items()}
 
@@ -166,7 +152,7 @@ def reserved_fields(seen: SeenFields, spec: IngestSpec) -> tuple[str, ...]:
     return tuple(name for name in seen.kinds if is_reserved(name) and name not in left_out)
 
 
-def type_of(kinds: frozenset[Kind]) -> ColumnType:
+def type_of(kinds: Set[Kind]) -> ColumnType:
     """Return the narrowest type that takes values of all these kinds."""
     elements = {kind.removesuffix("[]") for kind in kinds} - {"", "null"}
     is_array = any(kind.endswith("[]") for kind in kinds)
@@ -293,13 +279,14 @@ def _typed(types: dict[str, Any], paths: FieldPaths) -> SeenFields:
     for name, steps in places.items():
         found = locate(types, steps)
         if found is not None:
-            kinds[name] = frozenset({_kind_of(found[1])})
+            kinds[name] = frozenset({kind_of(found[1])})
     return SeenFields(kinds)
 
 
-def _kind_of(kind: Any) -> Kind:
+def kind_of(kind: Any) -> Kind:
+    """Return the kind of the values that have a type of the engine."""
     if kind.id in {"list", "array"}:
-        element = _kind_of(kind.children[0][1])
+        element = kind_of(kind.children[0][1])
         return ("object" if element.endswith("[]") else element) + "[]"
     if str(kind) == "JSON":
         return "object"
