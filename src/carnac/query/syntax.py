@@ -93,14 +93,10 @@ def parse(cursor: duckdb.DuckDBPyConnection, sql: str) -> tuple[str, Node]:
     except RecursionError:
         raise Invalid("the statement is nested too deeply") from None
     if tree["error"]:
-        from carnac.specs.sql.statements import is_load_statement  # specs take long to load
+        from carnac.specs.sql.statements import refusal_of  # specs take long to load
 
-        if is_load_statement(body):
-            raise Invalid(
-                "INSERT and REPLACE load rows, which takes Spark: write the statement into a file and run carnac ingest"
-                " FILE.sql, or send it to POST /druid/v2/sql/task"
-            )
-        raise syntax_error(tree, body)
+        refusal = refusal_of(body)
+        raise Invalid(refusal) if refusal else syntax_error(tree, body)
     statements = tree["statements"]
     if len(statements) != 1:
         count = "is empty" if not statements else f"has {len(statements)} statements"

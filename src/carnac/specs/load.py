@@ -31,7 +31,7 @@ from carnac.specs.ingest.transforms import check_transforms
 from carnac.specs.lines import with_lines
 from carnac.specs.problems import Findings, Problem, explain, raise_problems, validated
 from carnac.specs.sql.external import take_externals
-from carnac.specs.sql.statements import is_load_statement, spec_of_statement
+from carnac.specs.sql.statements import check_loads, is_load_statement, spec_of_statement
 
 YAML_LENGTH_MAX = 1 << 18
 """Characters; so many take some seconds."""
@@ -68,6 +68,7 @@ def load_spec(
         return _load(source, has_rows=has_rows, datasource=datasource)
     if is_load_statement(source):
         return _load_statement(source, has_rows=has_rows)
+    check_loads(source)
     try:
         return _load(parse_text(source), has_rows=has_rows, datasource=datasource, name=name)
     except Invalid as error:

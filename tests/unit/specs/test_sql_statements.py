@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import carnac
 from carnac.core.segments.segment import ColumnType
 from carnac.core.time.intervals import ETERNITY, IntervalSet, parse_interval
 from carnac.errors import Invalid
@@ -125,8 +126,32 @@ def test_types_of_columns() -> None:
 @pytest.mark.parametrize(
     ("statement", "said"),
     [
+        (f"SELECT a FROM {INLINE} {COLUMNS}", "only INSERT and REPLACE read"),
+        ("INSERT INTO e SELECT 1", "carnac ingest"),
+        ("insert into extern (local(exportPath => '/x')) as csv select 1", "carnac sql -o FILE"),
+        ("SELECT 'TABLE(EXTERN(' AS a", None),
+    ],
+)
+def test_what_is_no_query_is_told_with_what_does_it(statement: str, said: str | None) -> None:
+    with carnac.open("memory://statements", create=True) as store:
+        if said is None:
+            assert len(store.sql(statement).rows()) == 1
+            return
+        with pytest.raises(Invalid, match=said):
+            store.sql(statement)
+
+
+def test_a_select_alone_is_told_that_it_loads_nothing() -> None:
+    with pytest.raises(Invalid, match="a SELECT alone loads nothing"):
+        load_spec(f"-- rows\n{SELECT}")
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
         ("INSERT INTO e SELECT 1", "needs PARTITIONED BY"),
         ("INSERT INTO e", "needs a SELECT"),
+        ("INSERT INTO EXTERN(local(exportPath => '/x')) AS CSV SELECT 1", "carnac sql -o FILE"),
         ("INSERT INTO a.b.c SELECT 1 PARTITIONED BY DAY", "names one datasource"),
         ("INSERT INTO e (a) SELECT 1 PARTITIONED BY DAY", "columns go by their names"),
         ("INSERT INTO e SELECT 1 ORDER BY 1 PARTITIONED BY DAY", "CLUSTERED BY"),

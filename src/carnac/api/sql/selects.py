@@ -13,7 +13,6 @@ from carnac.api.sql.requests import SqlRequest, read_request, whole
 from carnac.api.sql.runs import names_of
 from carnac.errors import CarnacError, Invalid, NotFound
 from carnac.query.schema.outline import check_select, outline
-from carnac.specs.sql.external import take_externals
 from carnac.specs.tasks.spec import PAGE_ROWS_MAX, QUERY_TYPE
 
 if TYPE_CHECKING:
@@ -38,10 +37,6 @@ def select_task(body: Mapping[str, object], describe: Describe) -> dict[str, obj
         del context["engine"]
     request = read_request({**body, "context": context})
     statement, listed = request.statement, body.get("parameters")
-    if "extern" in statement.sql.lower() and take_externals(statement.sql)[1]:
-        raise Invalid(
-            "a SELECT reads datasources, and only INSERT and REPLACE read TABLE(EXTERN(…)): load it INTO one first"
-        )
     check_select(statement.sql)
     shown = outline(statement.sql)
     if shown is not None and isinstance(listed, list):  # Druid passes over values that nothing asks

@@ -24,6 +24,9 @@ _BLANKS = r"(?>\s+|--[^\n]*(?:\n|$)|/\*.*?\*/)"
 _HEAD = re.compile(
     rf"\ufeff?{_BLANKS}*+(?:insert|replace){_BLANKS}++into\b", re.IGNORECASE | re.DOTALL
 )
+_QUERY = re.compile(rf"\ufeff?{_BLANKS}*+(?:select|with)\b(?!\s*:)", re.IGNORECASE | re.DOTALL)
+_EXPORT = re.compile(rf"{_HEAD.pattern}{_BLANKS}*+extern{_BLANKS}*+\(", re.IGNORECASE | re.DOTALL)
+_FILES = re.compile(rf"\btable{_BLANKS}*+\({_BLANKS}*+extern\b", re.IGNORECASE | re.DOTALL)
 _BEGINS = frozenset({"SELECT", "WITH"})
 _NO_TIME = "1970-01-01T00:00:00Z"
 """The time of rows without one, where all of time is one chunk, as Druid has it."""
@@ -32,6 +35,36 @@ _NO_TIME = "1970-01-01T00:00:00Z"
 def is_load_statement(text: str) -> bool:
     """Whether a text begins as an INSERT or a REPLACE."""
     return _HEAD.match(text) is not None
+
+
+def check_loads(text: str) -> None:
+    """Check that a text that is to load rows is no query.
+
+    Raises:
+        Invalid: It is.
+    """
+    if _QUERY.match(text):
+        raise Invalid(
+            "a SELECT alone loads nothing; write INSERT INTO name, or REPLACE INTO name OVERWRITE ALL, before it, and"
+            " PARTITIONED BY DAY after it"
+        )
+
+
+def refusal_of(text: str) -> str | None:
+    """Return what does what a statement asks for that is no query; None: nothing is known to do it."""
+    if _EXPORT.match(text):
+        return (
+            "INSERT INTO EXTERN writes an answer into files: run the SELECT alone with carnac sql -o FILE or"
+            " store.export, or send it to POST /druid/v2/sql with a resultFormat such as csv"
+        )
+    if is_load_statement(text):
+        return (
+            "INSERT and REPLACE load rows, which takes Spark: write the statement into a file and run carnac ingest"
+            " FILE.sql, or send it to POST /druid/v2/sql/task"
+        )
+    if _FILES.search(text):
+        return "a SELECT reads datasources, and only INSERT and REPLACE read TABLE(EXTERN(…)): load it INTO one first"
+    return None
 
 
 def spec_of_statement(sql: str, *, rows_per_segment: object = None) -> dict[str, Any]:
@@ -53,6 +86,8 @@ def spec_of_statement(sql: str, *, rows_per_segment: object = None) -> dict[str,
         raise Invalid(
             "write INSERT INTO name SELECT …, or REPLACE INTO name OVERWRITE ALL SELECT …"
         )
+    if _EXPORT.match(sql):
+        raise Invalid(str(refusal_of(sql)))
     datasource, at = _datasource(tokens, 2)
     begin = next(
         (i for i in range(at, len(tokens)) if _is(tokens[i], *_BEGINS)),
