@@ -320,8 +320,8 @@ BUGS = (
     Bug(
         "commit-forgotten",
         "some transactions are acknowledged and never committed",
-        "carnac.metadata.backends.sqlite",
-        "SqliteWriting.commit",
+        "carnac.metadata.session",
+        "Session.commit",
         _mostly,
     ),
     Bug(

@@ -189,14 +189,14 @@ class Storm:
 
     def _interrupted(self, database: SqliteDatabase, rng: random.Random) -> None:
         """Begin a write that is interrupted in the middle of its changes."""
-        with suppress(apsw.InterruptError), database.write() as writing:
+        with suppress(apsw.InterruptError), database.write() as session:
             writer = database._writer
             assert writer is not None
             writer.set_progress_handler(lambda: rng.random() < 0.2, 20)
             try:
-                writing.session.run(s.PUT_SETTING, name="lost", value="x" * 20_000)
+                session.run(s.PUT_SETTING, name="lost", value="x" * 20_000)
                 for name in range(20):
-                    writing.session.run(s.PUT_SETTING, name=f"name {name}", value="lost")
+                    session.run(s.PUT_SETTING, name=f"name {name}", value="lost")
             finally:
                 writer.set_progress_handler(None)
 

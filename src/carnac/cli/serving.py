@@ -6,7 +6,7 @@ import logging
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 from urllib.parse import urlsplit
 
 from carnac.cli.options import flag, option
@@ -164,17 +164,9 @@ OPEN = (
 )
 
 
-class Led(Protocol):
-    """Something that an overlord works on."""
-
-    def leader(self) -> Leadership | None:
-        """Return the overlord that leads; None: none does."""
-        ...
-
-
-def note_without_overlord(session: Session, led: Led) -> None:
+def note_without_overlord(session: Session, leader: Leadership | None) -> None:
     """Say so if no overlord leads: submitted tasks and specs are kept then, and nobody works on them."""
-    if led.leader() is None:
+    if leader is None:
         session.output.note(NO_OVERLORD)
 
 

@@ -36,7 +36,7 @@ class Database(Protocol):
         """Open a transaction that sees one state of the database."""
         ...
 
-    def write(self, *, is_durable: bool = True) -> AbstractContextManager[Writing]:
+    def write(self, *, is_durable: bool = True) -> AbstractContextManager[Session]:
         """Open a transaction that nobody else writes during, in a fair order; rolls back unless committed.
 
         Args:
@@ -54,19 +54,6 @@ class Database(Protocol):
 
     def translate(self, error: Exception) -> CarnacError | None:
         """Return what a driver's error means to a caller; None if it is not the driver's."""
-        ...
-
-
-class Writing(Protocol):
-    """A write transaction."""
-
-    @property
-    def session(self) -> Session:
-        """Runs statements."""
-        ...
-
-    def commit(self) -> None:
-        """Make it durable. If this raises, it may or may not have been."""
         ...
 
 

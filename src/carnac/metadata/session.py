@@ -31,6 +31,7 @@ class Session:
 
     Args:
         kind: Kind of the database: `SQLITE` or `POSTGRESQL`.
+        check: Called before a commit; raises what keeps it from being one.
 
     Attributes:
         writes: Number of writing calls. A job that failed without one has left nothing behind.
@@ -45,7 +46,10 @@ class Session:
         connection: Any,
         kind: str,
         on_statement: Callable[[str], None] | None = None,
+        check: Callable[[], None] | None = None,
     ) -> None:
+        self._check = check
+        self.is_committed = False
         self._connection = connection
         self._by_name = kind == POSTGRESQL
         self._on_statement = on_statement
@@ -200,6 +204,13 @@ class Session:
         done = self._connection.execute(text)
         if not self._by_name:
             done.fetchall()  # APSW goes on to the next statement when the one before has no more rows
+
+    def commit(self) -> None:
+        """Make it durable. If this raises, it may or may not have been."""
+        if self._check is not None:
+            self._check()
+        self.control("COMMIT")
+        self.is_committed = True
 
     def pipelined(self) -> AbstractContextManager[object]:
         """Let statements travel together where the driver can; a fetch waits for those before it."""

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from carnac.core.quoting import quote
 from carnac.core.segments.segment import TIME_COLUMN
 from carnac.core.segments.sql_columns import SQL_TYPE
 from carnac.query.planning import Scan
-from carnac.query.results import arrow_table
+from carnac.query.results import arrow_tables
 from carnac.query.scans import TIME_SQL_TYPE, scan_sql
 
 if TYPE_CHECKING:
@@ -81,8 +82,8 @@ def show_empty(
         cursor.execute(
             f"CREATE OR REPLACE TEMP VIEW {scan.view} AS {scan_sql(scan.columns, [], {})}"
         )
-    for name, table in tables.items():
-        cursor.register(name, arrow_table(table))
+    for name, table in arrow_tables(tables).items():
+        cursor.register(name, table)
 
 
 def scan_types(scan: Scan) -> dict[str, str]:
@@ -92,7 +93,18 @@ def scan_types(scan: Scan) -> dict[str, str]:
     }
 
 
+def show_types(cursor: duckdb.DuckDBPyConnection, name: str, types: Mapping[str, str]) -> None:
+    """Let a view be there without rows, with columns of these types."""
+    listed = ", ".join(f"CAST(NULL AS {kind}) AS {quote(one)}" for one, kind in types.items())
+    cursor.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS SELECT {listed} WHERE false")
+
+
 def empty_rows(types: Sequence[str]) -> str:
     """Return the SELECT of no rows with columns `p_0`, `p_1`, … of these types."""
     columns = (f"CAST(NULL AS {kind}) AS p_{place}" for place, kind in enumerate(types))
     return f"SELECT {', '.join(columns)} WHERE false"
+
+
+def cast_all(types: Sequence[str]) -> str:
+    """Return the select list of columns `p_0`, `p_1`, … cast to these types."""
+    return ", ".join(f"CAST(p_{place} AS {kind}) AS p_{place}" for place, kind in enumerate(types))

@@ -46,6 +46,11 @@ def arrow_table(columns: Mapping[str, Sequence[Any]]) -> pa.Table:
     )
 
 
+def arrow_tables(tables: Mapping[str, Mapping[str, Sequence[Any]]]) -> dict[str, pa.Table]:
+    """Return tables of texts and whole numbers, by name."""
+    return {name: arrow_table(columns) for name, columns in tables.items()}
+
+
 def plan_table(texts: Iterable[str], gives: pa.Schema | None = None) -> pa.Table:
     """Return what EXPLAIN says, line by line; its schema carries that of the statement's rows (`GIVES`).
 

@@ -15,10 +15,10 @@ def test_a_reader_sees_what_was_committed_before_it_began() -> None:
         with database.read() as first, database.read() as second:
             assert first is second
             before = first.rows(s.SETTINGS)
-            with database.write() as writing:
-                writing.session.run_many(s.PUT_SETTING, [{"name": "a", "value": "b"}])
+            with database.write() as session:
+                session.run_many(s.PUT_SETTING, [{"name": "a", "value": "b"}])
                 database.forget()
-                writing.commit()
+                session.commit()
             with database.read() as third:
                 assert ("a", "b") in third.rows(s.SETTINGS)
             assert first.rows(s.SETTINGS) == before

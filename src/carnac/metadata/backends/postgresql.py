@@ -12,7 +12,6 @@ import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from carnac.core.redaction import hide_secrets, show_url
@@ -47,17 +46,6 @@ _UNREADABLE = """
 """
 _WRITTEN = ["commits", "leases", "settings"]
 """Tables that tell whether a role is meant to write."""
-
-
-@dataclass
-class PostgresqlWriting:
-    """A write transaction."""
-
-    session: Session
-
-    def commit(self) -> None:
-        """Make it durable."""
-        self.session.control("COMMIT")
 
 
 class PostgresqlDatabase:
@@ -112,7 +100,7 @@ class PostgresqlDatabase:
             yield Session(connection, POSTGRESQL)
 
     @contextmanager
-    def write(self, *, is_durable: bool = True) -> Iterator[PostgresqlWriting]:  # noqa: ARG002 - the protocol's
+    def write(self, *, is_durable: bool = True) -> Iterator[Session]:  # noqa: ARG002 - the protocol's
         """Wait for the lock in a new transaction; rolls back unless committed.
 
         Args:
@@ -126,7 +114,7 @@ class PostgresqlDatabase:
                 with session.pipelined():
                     session.control("BEGIN")
                     session.control(_LOCK)
-                    yield PostgresqlWriting(session)
+                    yield session
             except CarnacError:
                 self._roll_back(connection)
                 raise

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Self
 
 import apsw
 
@@ -49,30 +48,6 @@ WRITER_PRAGMAS = (
 )
 EMPTYING_MS = 1_000
 """Time that writers wait while a reader keeps the log from being emptied: less than any lease."""
-
-
-class SqliteWriting:
-    """A write transaction; changes that are not committed at its end are rolled back."""
-
-    def __init__(self, connection: apsw.Connection, session: Session, path: Path) -> None:
-        self.session = session
-        self.is_committed = False
-        self._connection = connection
-        self._path = path
-
-    def __enter__(self) -> Self:
-        self.session.control("BEGIN IMMEDIATE")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._connection.in_transaction:
-            self._connection.execute("ROLLBACK")
-
-    def commit(self) -> None:
-        """Make it durable."""
-        require_checksums(self._connection, self._path)
-        self.session.control("COMMIT")
-        self.is_committed = True
 
 
 class SqliteDatabase:
@@ -145,22 +120,37 @@ class SqliteDatabase:
             yield session
 
     @contextmanager
-    def write(self, *, is_durable: bool = True) -> Iterator[SqliteWriting]:
+    def write(self, *, is_durable: bool = True) -> Iterator[Session]:
         """Wait in the queue, then open a write transaction; rolls back unless committed.
 
         Args:
             is_durable: Else the disk is not waited for: a power cut may take the transaction back, but no earlier one.
         """
-        with self._turn():
-            connection = self._writer_connection(is_durable=is_durable)
-            session = Session(connection, SQLITE, self._on_statement)
-            with SqliteWriting(connection, session, self._path) as writing:
-                if connection.data_version() == self._known_at:
-                    session.memo = self._known
-                self._known_at = None
-                yield writing
-                if writing.is_committed:
-                    self._known_at, self._known = connection.data_version(), session.lasting()
+        with (
+            self._turn(),
+            self._begun(is_durable=is_durable, told=self._on_statement) as (session, connection),
+        ):
+            if connection.data_version() == self._known_at:
+                session.memo = self._known
+            self._known_at = None
+            yield session
+            if session.is_committed:
+                self._known_at, self._known = connection.data_version(), session.lasting()
+
+    @contextmanager
+    def _begun(
+        self, *, is_durable: bool, told: OnStatement | None = None
+    ) -> Iterator[tuple[Session, apsw.Connection]]:
+        """Open a write transaction; changes that are not committed at its end are rolled back."""
+        connection = self._writer_connection(is_durable=is_durable)
+        check = partial(require_checksums, connection, self._path)
+        session = Session(connection, SQLITE, told, check)
+        session.control("BEGIN IMMEDIATE")
+        try:
+            yield session, connection
+        finally:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
@@ -179,11 +169,9 @@ class SqliteDatabase:
         """Keep other processes from writing, in a transaction that is committed unless something is raised."""
         with self._turn():
             prepare_file(self._path)
-            connection = self._writer_connection(is_durable=True)
-            session = Session(connection, SQLITE)
-            with SqliteWriting(connection, session, self._path) as writing:
+            with self._begun(is_durable=True) as (session, _):
                 yield session
-                writing.commit()
+                session.commit()
 
     def purge(self) -> bool:
         """Write the file anew, without what was deleted from it, and empty the log, unless a reader is at an old state.

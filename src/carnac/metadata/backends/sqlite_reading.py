@@ -16,7 +16,7 @@ from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn
 
 import apsw
 
@@ -30,10 +30,6 @@ from carnac.metadata.backends.sqlite_driver import (
     translate,
 )
 from carnac.metadata.session import SQLITE, Session
-
-if TYPE_CHECKING:
-    from carnac.metadata.database import Writing
-
 
 INDEX_BYTES_MIN = 32_768
 """Smallest size of a log's index; a shorter one was left by a process without room to make it."""
@@ -154,7 +150,7 @@ class ReadOnlySqliteDatabase:
         """Refuse."""
         self._refuse()
 
-    def write(self, *, is_durable: bool = True) -> AbstractContextManager[Writing]:
+    def write(self, *, is_durable: bool = True) -> AbstractContextManager[Session]:
         """Refuse, durable or not."""
         del is_durable
         self._refuse()

@@ -10,10 +10,11 @@ from pathlib import Path
 
 import apsw
 
-from carnac.metadata.backends.sqlite import SqliteDatabase, SqliteWriting
+from carnac.metadata.backends.sqlite import SqliteDatabase
 from carnac.metadata.backends.sqlite_driver import connect
 from carnac.metadata.database import OnStatement
 from carnac.metadata.schema.migrate import migrate_if_needed
+from carnac.metadata.session import Session
 from carnac.metadata.sql import statements as s
 
 _NAME = "metadata.db"
@@ -34,16 +35,16 @@ class TemporarySqliteDatabase(SqliteDatabase):
         path = Path(self._folder.name) / _NAME
         path.write_bytes(empty_file())
         super().__init__(path, now_ms=lambda: created_at_ms, on_statement=on_statement)
-        with self.write() as writing:
-            writing.session.run(s.SET_ORIGIN, at_ms=created_at_ms, store_id=store_id)
-            writing.commit()
+        with self.write() as session:
+            session.run(s.SET_ORIGIN, at_ms=created_at_ms, store_id=store_id)
+            session.commit()
 
     @contextmanager
-    def write(self, *, is_durable: bool = True) -> Iterator[SqliteWriting]:
+    def write(self, *, is_durable: bool = True) -> Iterator[Session]:
         """Open a write transaction; a power cut takes the store with it, so none is durable."""
         del is_durable
-        with super().write(is_durable=False) as writing:
-            yield writing
+        with super().write(is_durable=False) as session:
+            yield session
 
     @contextmanager
     def _turn(self) -> Iterator[None]:

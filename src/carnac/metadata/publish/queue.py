@@ -238,13 +238,13 @@ def _commit_group(database: Database, jobs: Sequence[Job], from_here: Callable[[
     is_committing = is_committed = False
     is_durable = any(job.is_durable for job in jobs)
     try:
-        with database.write(is_durable=is_durable) as writing:
+        with database.write(is_durable=is_durable) as session:
             from_here()
-            _run_jobs(jobs, writing.session)
-            if writing.session.writes:
-                writing.session.flush()
+            _run_jobs(jobs, session)
+            if session.writes:
+                session.flush()
                 is_committing = True
-                writing.commit()
+                session.commit()
         is_committed = is_committing  # not before the block ends: PostgreSQL answers what is in its pipeline by then
     except BaseException as raised:
         error = meaning_of(database, raised) if isinstance(raised, Exception) else raised

@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from carnac.core.quoting import quote
 from carnac.errors import Invalid
 from carnac.ports import Catalog
 from carnac.ports.distributed import Along, Distribution, GatherLimit, Stand, Way, said_of_slices
 from carnac.ports.queries import LeafRequest, QueryBasis
-from carnac.query.binding import Bound, bind, scan_types, show_empty
+from carnac.query.binding import Bound, bind, cast_all, scan_types, show_empty, show_types
 from carnac.query.distributed.aggregates import is_aggregate
 from carnac.query.distributed.explaining import said_of_segments
 from carnac.query.distributed.gathering import condition_of, leaf_of, stand_select
@@ -33,7 +32,7 @@ from carnac.query.messages import first_sentence
 from carnac.query.parameters import Parameters
 from carnac.query.planning import Plan, Planner, Scan
 from carnac.query.relations import Scope, used_columns, used_types
-from carnac.query.results import arrow_table
+from carnac.query.results import arrow_tables
 from carnac.query.scans import rows_in, with_views
 from carnac.query.streams.basis import basis_of
 from carnac.query.syntax import Node, base_table, cast, select_of, unparse, walk
@@ -163,7 +162,7 @@ class Distributor:
             query_id=self.asked.query_id,
             is_union=is_union,
             stands=stands,
-            tables=_arrow(plan.tables) if whole is None else {},
+            tables=arrow_tables(plan.tables) if whole is None else {},
             names=result.names,
             limit=None if is_union else self.limit,
             whole_sql=whole_sql,
@@ -225,7 +224,7 @@ class Distributor:
         self._used.add(table)
         along.append(Along(table=table, plan=replace(found, names=names)))
         types = dict(zip(names, result.types, strict=True))
-        self._show_empty(table, types)
+        show_types(self.cursor, table, types)
         told = [cast(column(name), types[name]) for name in names]
         node: Node = select_of(told)["node"]
         return node | {"from_table": base_table(table, "")}
@@ -275,15 +274,9 @@ class Distributor:
         )
         table = f"{ALONG}{len(self._used)}"
         self._used.add(table)
-        self._show_empty(table, kept)
+        show_types(self.cursor, table, kept)
         along.append(Along(table=table, plan=first))
         return sent
-
-    def _show_empty(self, table: str, types: Mapping[str, str]) -> None:
-        columns = ", ".join(
-            f"CAST(NULL AS {kind}) AS {quote(name)}" for name, kind in types.items()
-        )
-        self.cursor.execute(f"CREATE OR REPLACE TEMP VIEW {table} AS SELECT {columns} WHERE false")
 
     def _own(self, scan: Scan) -> str:
         """Return a name for a request over a scan that no other one has."""
@@ -312,7 +305,7 @@ class Distributor:
         sent = self._bound(leaf, [])
         if not sent.can_send:
             raise NotOneRound("it has values of a type that is not sent")
-        stand = Stand(leaf=own.view, view=view, types=sent.types, select=_cast_all(sent.types))
+        stand = Stand(leaf=own.view, view=view, types=sent.types, select=cast_all(sent.types))
         if self._bound(final, [stand]).types != result.types:
             raise NotOneRound("its parts would give other types")
         return _Part(select, request, stand, final["node"])
@@ -359,7 +352,7 @@ class Distributor:
             final_sql=self._printed(plan.statement),
             query_id=self.asked.query_id,
             stands=stands,
-            tables=_arrow(plan.tables),
+            tables=arrow_tables(plan.tables),
             names=result.names,
             limit=self.limit,
             basis=basis,
@@ -384,7 +377,7 @@ class Distributor:
             final_sql=self._printed(plan.statement),
             query_id=self.asked.query_id,
             stands=[],
-            tables=_arrow(plan.tables),
+            tables=arrow_tables(plan.tables),
             names=result.names,
             limit=None,
             basis=basis,
@@ -401,7 +394,7 @@ class Distributor:
             view=scan.view,
             columns=used_types(statement, scan.columns),
             slices=tuple(scan.slices),
-            tables=_arrow(tables),
+            tables=arrow_tables(tables),
             timeout_ms=self.asked.timeout_ms,
         )
 
@@ -425,18 +418,10 @@ def _reason(select: Select | None) -> str:
     return "each server gives its rows, and the broker unites them"
 
 
-def _arrow(tables: Mapping[str, Mapping[str, Sequence[Any]]]) -> dict[str, object]:
-    return {name: arrow_table(columns) for name, columns in tables.items()}
-
-
 def _only_describes(statement: Node) -> bool:
     """Whether a statement asks for columns, not for rows."""
     source = statement["node"].get("from_table") or {}
     return source.get("type") == "SHOW_REF" and source["show_type"] == "DESCRIBE"
-
-
-def _cast_all(types: Sequence[str]) -> str:
-    return ", ".join(f"CAST(p_{place} AS {kind}) AS p_{place}" for place, kind in enumerate(types))
 
 
 def _explained(plan: Distribution, planned: Plan) -> Distribution:

@@ -6,17 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from carnac.core.quoting import quote, quote_for_spark
+from carnac.core.quoting import quote_for_spark
 from carnac.core.segments.segment import TIME_COLUMN
 from carnac.core.segments.sql_columns import SQL_TYPE
 from carnac.core.words import first_of
 from carnac.errors import Invalid
 from carnac.ports import Catalog
 from carnac.ports.distributed import LoadAsked, SparkLoad, SparkTable
-from carnac.query.binding import bind, scan_types, show_empty
+from carnac.query.binding import bind, scan_types, show_empty, show_types
 from carnac.query.distributed.settling import settle
 from carnac.query.planning import Planner
-from carnac.query.results import arrow_table
+from carnac.query.results import arrow_tables
 from carnac.query.spark_sql.kinds import (
     BOOLEAN,
     FLOAT,
@@ -74,7 +74,7 @@ class LoadPlanner:
             raise Invalid("EXPLAIN gives no rows to load; write a SELECT")
         show_empty(self.cursor, plan.scans, plan.tables)
         for name, table in tables.items():
-            self._show(name, table)
+            show_types(self.cursor, name, table)
         result = bind(self.cursor, unparse(self.cursor, plan.statement))
         _check(result.names, result.types, self.asked)
         settle(self.cursor, plan.statement, plan.selects, ())
@@ -93,12 +93,8 @@ class LoadPlanner:
             sql=f"SELECT {listed} FROM ({printed.sql})",
             rows=[replace(one, of=scans.get(str(one.of), one.of)) for one in pushed],
             externals=externals,
-            tables={name: arrow_table(table) for name, table in plan.tables.items()},
+            tables=arrow_tables(plan.tables),
         )
-
-    def _show(self, name: str, columns: Mapping[str, Kind]) -> None:
-        listed = ", ".join(f"CAST(NULL AS {kind}) AS {quote(one)}" for one, kind in columns.items())
-        self.cursor.execute(f"CREATE OR REPLACE TEMP VIEW {name} AS SELECT {listed} WHERE false")
 
 
 def _check(names: Sequence[str], types: Sequence[Kind], asked: LoadAsked) -> None:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 from carnac.ports import Catalog
 from carnac.ports.distributed import Distribution, SparkAsked, SparkPlan, SparkTable, Stand, Way
-from carnac.query.binding import bind, show_empty
+from carnac.query.binding import bind, cast_all, show_empty
 from carnac.query.distributed.settling import settle
 from carnac.query.planning import Plan, Planner
-from carnac.query.results import arrow_table
+from carnac.query.results import arrow_tables
 from carnac.query.spark_sql.kinds import refuse, spark_type
 from carnac.query.spark_sql.selects import Selects
 from carnac.query.spark_sql.typing import Oracle
@@ -64,7 +64,7 @@ class SparkPlanner:
                 SparkTable(view=one.view, columns=one.columns, slices=one.slices)
                 for one in plan.scans
             ],
-            tables={name: arrow_table(table) for name, table in plan.tables.items()},
+            tables=arrow_tables(plan.tables),
             rows=ROWS,
             merge=self._merge(sql, plan, result.names, result.types, printed.sql),
         )
@@ -73,10 +73,7 @@ class SparkPlanner:
         self, sql: str, plan: Plan, names: Sequence[str], types: Sequence[str], spark_sql: str
     ) -> Distribution:
         """Return how Spark's rows are cast to the types that the embedded engine gives."""
-        listed = ", ".join(
-            f"CAST(p_{place} AS {kind}) AS p_{place}" for place, kind in enumerate(types)
-        )
-        stand = Stand(leaf=ROWS, view=f"{ROWS}_rows", types=types, select=listed)
+        stand = Stand(leaf=ROWS, view=f"{ROWS}_rows", types=types, select=cast_all(types))
         basis = basis_of(self.cursor, sql, plan)
         told: Sequence[str] = ()
         if plan.is_explain:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from carnac.errors import CarnacError, Unavailable
@@ -13,17 +14,6 @@ if TYPE_CHECKING:
     from carnac.metadata.session import Session
     from carnac.simulation.cluster.faults import Faults
     from carnac.simulation.cluster.kernel import Kernel
-
-
-class _Writing:
-    """A write transaction whose commit may break, or go unanswered."""
-
-    def __init__(self, inner: Any, commit: Callable[[Any], None]) -> None:
-        self._inner, self._commit = inner, commit
-        self.session = inner.session
-
-    def commit(self) -> None:
-        self._commit(self._inner)
 
 
 class _Reading:
@@ -127,16 +117,18 @@ class SimulatedDatabase:
             self._kernel.note("database: another process keeps all writers waiting")
             self._kernel.sleep(3_000)
             raise Unavailable("process 1 on elsewhere has kept all other writers waiting; retry")
-        with self._shared.write(is_durable=is_durable) as inner:
-            yield _Writing(inner, self._commit)
+        with self._shared.write(is_durable=is_durable) as session:
+            session.commit = partial(self._commit, session.commit)  # type: ignore[method-assign]
+            yield session
         self._kernel.pause(0, 3)
 
-    def _commit(self, inner: Any) -> None:
+    def _commit(self, commit: Callable[[], None]) -> None:
+        """Commit, or break, or leave it unanswered."""
         if self._faults.happens("database", "broken"):
             self._kernel.note("database: a transaction is rolled back")
             raise Unavailable("the metadata store could not serialise the transaction; retry")
         self._shared.forget()
-        inner.commit()
+        commit()
         self._kernel.note("database: commit")
         self._on_commit()
         if self._faults.happens("database", "unknown"):

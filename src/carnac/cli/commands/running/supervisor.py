@@ -51,7 +51,7 @@ def submit(
     load_supervisor(value)
     with _open(session) as supervisors:
         supervisor_id = supervisors.submit_spec(value)
-        note_without_overlord(session, supervisors)
+        note_without_overlord(session, supervisors.leader())
     session.output.answer({"id": supervisor_id}, supervisor_id)
 
 
@@ -61,7 +61,7 @@ def list_supervisors(session: Session) -> None:
     with _open(session) as supervisors:
         found = supervisors.states()
         if found:
-            note_without_overlord(session, supervisors)
+            note_without_overlord(session, supervisors.leader())
     if session.output.is_json:
         session.output.json({"supervisors": list(found)})
         return
@@ -78,7 +78,7 @@ def status(session: Session, supervisor_id: SupervisorId) -> None:
     """Show how a supervisor stands: its tasks, offsets, lag, what went wrong last."""
     with _open(session) as supervisors, _found(supervisor_id):
         found = supervisors.status(supervisor_id)
-        note_without_overlord(session, supervisors)
+        note_without_overlord(session, supervisors.leader())
     if session.output.is_json:
         session.output.json(found)
     else:

@@ -83,7 +83,7 @@ def submit(
     with _open(session) as tasks:
         task = tasks.submit(value)
         if not task.state.is_over:
-            note_without_overlord(session, tasks)
+            note_without_overlord(session, tasks.leader())
         if wait:
             task = _wait(session.output, tasks, task, timeout_ms)
         _show_end(session.output, tasks, task, waited=wait)
@@ -118,7 +118,7 @@ def list_tasks(
             tasks.check_datasource(datasource)
         found = tasks.list(which, limit=limit)
         if not all(one.state.is_over for one in found):
-            note_without_overlord(session, tasks)
+            note_without_overlord(session, tasks.leader())
     if session.output.is_json:
         session.output.json({"tasks": [task_to_json(task) for task in found]})
         return
@@ -137,7 +137,7 @@ def show(session: Session, task_id: TaskId) -> None:
         task, attempts = tasks.get(task_id), tasks.attempts(task_id)
         payload = tasks.payload(task_id)
         if not task.state.is_over:
-            note_without_overlord(session, tasks)
+            note_without_overlord(session, tasks.leader())
     if session.output.is_json:
         session.output.json(
             {
