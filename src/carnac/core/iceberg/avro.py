@@ -17,9 +17,16 @@ Record: TypeAlias = Mapping[str, object]
 _MAGIC = b"Obj\x01"
 
 
-def record_type(name: str, *fields: Mapping[str, object]) -> dict[str, object]:
-    """Return the schema of a record."""
-    return {"type": "record", "name": name, "fields": list(fields)}
+def record_type(name: str, *fields: Record | str) -> dict[str, object]:
+    """Return the schema of a record; fields in words are `number name type`, with commas; `?` ends an optional type."""
+    stated: list[Record] = []
+    for one in fields:
+        for words in one.split(", ") if isinstance(one, str) else ():
+            number, title, kind = words.split()
+            stated.append(field(int(number), title, kind.rstrip("?"), optional=kind.endswith("?")))
+        if not isinstance(one, str):
+            stated.append(one)
+    return {"type": "record", "name": name, "fields": stated}
 
 
 def field(number: int, name: str, kind: object, *, optional: bool = False) -> dict[str, object]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from carnac.core.iceberg.avro import Record, by_number, encode_file, field, record_type, to_text
-from carnac.core.iceberg.groups import DataFile, Group, Spec
+from carnac.core.iceberg.groups import SPECS, DataFile, Group, Spec
 from carnac.core.iceberg.schema import PRIMITIVE, TableSchema, table_schema
 from carnac.core.segments.segment import TIME_COLUMN, Column, ColumnType, Scalar
 from carnac.core.segments.sql_columns import HIDDEN_PREFIX
@@ -109,9 +109,9 @@ def location_of(root: str, path: str) -> str:
     return f"{root}/{path}"
 
 
-def partition_specs(time_id: int, specs: Sequence[Spec]) -> list[dict[str, object]]:
+def partition_specs(time_id: int) -> list[dict[str, object]]:
     """Return the specs as Iceberg writes them."""
-    return [{"spec-id": one.number, "fields": _spec_fields(time_id, one)} for one in specs]
+    return [{"spec-id": one.number, "fields": _spec_fields(time_id, one)} for one in SPECS]
 
 
 def _spec_fields(time_id: int, spec: Spec) -> list[dict[str, object]]:
@@ -213,6 +213,11 @@ def _number(form: str, value: Scalar) -> bytes:
     return struct.pack(form, value)
 
 
+_NO_CHANGES = {
+    f"{how}_{what}_count": 0 for how in ("added", "deleted") for what in ("files", "rows")
+}
+
+
 def _listed(manifest: Manifest) -> Record:
     group = manifest.group
     if manifest.positions is None:
@@ -232,12 +237,9 @@ def _listed(manifest: Manifest) -> Record:
         "sequence_number": max(revisions),
         "min_sequence_number": min(revisions),
         "added_snapshot_id": max(revisions),
-        "added_files_count": 0,
         "existing_files_count": len(files),
-        "deleted_files_count": 0,
-        "added_rows_count": 0,
         "existing_rows_count": rows,
-        "deleted_rows_count": 0,
+        **_NO_CHANGES,
         "partitions": partitions,
     }
 
@@ -263,54 +265,33 @@ def _entry_type(spec: Spec) -> dict[str, object]:
     ]
     data_file = record_type(
         "r2",
-        field(134, "content", "int"),
-        field(100, "file_path", "string"),
-        field(101, "file_format", "string"),
+        "134 content int, 100 file_path string, 101 file_format string",
         field(102, "partition", record_type("r102", *fields)),
-        field(103, "record_count", "long"),
-        field(104, "file_size_in_bytes", "long"),
+        "103 record_count long, 104 file_size_in_bytes long",
         *(
             field(number, name, by_number(f"k{key}_v{key + 1}", key, key + 1, kind), optional=True)
             for name, number, key, kind in counts
         ),
-        field(143, "referenced_data_file", "string", optional=True),
+        "143 referenced_data_file string?",
     )
     return record_type(
         "manifest_entry",
-        field(0, "status", "int"),
-        field(1, "snapshot_id", "long", optional=True),
-        field(3, "sequence_number", "long", optional=True),
-        field(4, "file_sequence_number", "long", optional=True),
+        "0 status int, 1 snapshot_id long?, 3 sequence_number long?, 4 file_sequence_number long?",
         field(2, "data_file", data_file),
     )
 
 
 _PARTITION = record_type(
     "r508",
-    field(509, "contains_null", "boolean"),
-    field(518, "contains_nan", "boolean", optional=True),
-    field(510, "lower_bound", "bytes", optional=True),
-    field(511, "upper_bound", "bytes", optional=True),
+    "509 contains_null boolean, 518 contains_nan boolean?, 510 lower_bound bytes?, 511 upper_bound bytes?",
 )
 _LIST = record_type(
     "manifest_file",
-    field(500, "manifest_path", "string"),
-    field(501, "manifest_length", "long"),
-    field(502, "partition_spec_id", "int"),
-    field(517, "content", "int"),
-    field(515, "sequence_number", "long"),
-    field(516, "min_sequence_number", "long"),
-    field(503, "added_snapshot_id", "long"),
-    field(504, "added_files_count", "int"),
-    field(505, "existing_files_count", "int"),
-    field(506, "deleted_files_count", "int"),
-    field(512, "added_rows_count", "long"),
-    field(513, "existing_rows_count", "long"),
-    field(514, "deleted_rows_count", "long"),
+    "500 manifest_path string, 501 manifest_length long, 502 partition_spec_id int, 517 content int",
+    "515 sequence_number long, 516 min_sequence_number long, 503 added_snapshot_id long",
+    "504 added_files_count int, 505 existing_files_count int, 506 deleted_files_count int",
+    "512 added_rows_count long, 513 existing_rows_count long, 514 deleted_rows_count long",
     field(
-        507,
-        "partitions",
-        {"type": "array", "items": _PARTITION, "element-id": 508},
-        optional=True,
+        507, "partitions", {"type": "array", "items": _PARTITION, "element-id": 508}, optional=True
     ),
 )

@@ -71,7 +71,7 @@ def table_metadata(
         "current-schema-id": numbers[to_text(current.schema.to_json())],
         "schemas": [by_number[number].to_json(number) for number in sorted(by_number)],
         "default-spec-id": 0,
-        "partition-specs": partition_specs(time_id, SPECS),
+        "partition-specs": partition_specs(time_id),
         "last-partition-id": max(one.field_id for one in SPECS),
         "default-sort-order-id": 0,
         "sort-orders": [{"order-id": 0, "fields": []}],

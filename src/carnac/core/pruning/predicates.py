@@ -83,22 +83,21 @@ NOTHING = AnyOf(())
 
 def all_of(parts: Iterable[Predicate]) -> Predicate:
     """Return the conjunction, flat."""
-    flat: list[Predicate] = []
-    for part in parts:
-        if part == NOTHING:
-            return NOTHING
-        flat.extend(part.parts if isinstance(part, All) else (part,))
-    return flat[0] if len(flat) == 1 else All(tuple(flat))
+    return _joined(parts, All, NOTHING)
 
 
 def any_of(parts: Iterable[Predicate]) -> Predicate:
     """Return the disjunction, flat; `ANYTHING` if a part is."""
+    return _joined(parts, AnyOf, ANYTHING)
+
+
+def _joined(parts: Iterable[Predicate], kind: type[All | AnyOf], decisive: Predicate) -> Predicate:
     flat: list[Predicate] = []
     for part in parts:
-        if part == ANYTHING:
-            return ANYTHING
-        flat.extend(part.parts if isinstance(part, AnyOf) else (part,))
-    return flat[0] if len(flat) == 1 else AnyOf(tuple(flat))
+        if part == decisive:
+            return decisive
+        flat.extend(part.parts if isinstance(part, kind) else (part,))
+    return flat[0] if len(flat) == 1 else kind(tuple(flat))
 
 
 EVERYTHING = IntervalSet((ETERNITY,))

@@ -67,7 +67,7 @@ def offset_ms(zone: str, at_ms: int) -> int:
     if fixed is not None:
         return fixed
     inside_ms = min(max(at_ms, _LOWEST_MS), _HIGHEST_MS)
-    offset = (EPOCH + timedelta(milliseconds=inside_ms)).astimezone(_rules(zone)).utcoffset()
+    offset = (EPOCH + timedelta(milliseconds=inside_ms)).astimezone(ZoneInfo(zone)).utcoffset()
     return _to_ms(offset)
 
 
@@ -80,7 +80,7 @@ def first_instant(zone: str, wall_ms: int) -> int:
     fixed = fixed_offset_ms(zone)
     if fixed is not None:
         return wall_ms - fixed
-    rules = _rules(zone)
+    rules = ZoneInfo(zone)
     wall = _NAIVE_EPOCH + timedelta(milliseconds=min(max(wall_ms, _LOWEST_MS), _HIGHEST_MS))
     before = _to_ms(rules.utcoffset(wall))
     after = _to_ms(rules.utcoffset(wall.replace(fold=1)))
@@ -119,10 +119,6 @@ def _is_known(name: str) -> bool:
     except (ZoneInfoNotFoundError, ValueError, OSError):
         return False
     return True
-
-
-def _rules(zone: str) -> ZoneInfo:
-    return ZoneInfo(zone)
 
 
 def _to_ms(offset: timedelta | None) -> int:

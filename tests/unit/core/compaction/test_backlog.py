@@ -11,7 +11,7 @@ from carnac.core.compaction.plan.inputs import PlanSegment
 from carnac.core.compaction.plan.outcome import apply_group
 from carnac.core.compaction.plan.planning import plan_compaction
 from carnac.core.compaction.plan.settings import CompactionSettings
-from carnac.core.compaction.plan.tasks import Color, CompactionTask
+from carnac.core.compaction.plan.tasks import CompactionTask
 from carnac.core.time.intervals import Interval
 from tests.compactions import CHEAP, DAY_MS, NOW_MS
 from tests.support.laws import compaction as laws
@@ -51,17 +51,17 @@ def check_colors(first: JudgedChunk, second: JudgedChunk) -> None:
     backlog = Backlog("events", EACH_ALONE)
     backlog.put(first, 1)
     (alone,) = backlog.change(revision=1).added
-    assert alone.color is Color.RED
+    assert alone.color == "red"
     backlog.put(second, 2)
     change = backlog.change(revision=2)
     assert alone.task_id in {task.task_id for task in change.removed}
     laws.check_side_by_side(change.added)
-    assert sorted(task.color for task in change.added) == [Color.BLACK, Color.RED]
+    assert sorted(task.color for task in change.added) == ["black", "red"]
     backlog.take(first.interval)
     last = backlog.change(revision=3)
     assert {task.task_id for task in change.added} <= {task.task_id for task in last.removed}
     (rest,) = last.added
-    assert (rest.chunks, rest.color, rest.after) == ((second.interval,), Color.RED, ())
+    assert (rest.chunks, rest.color, rest.after) == ((second.interval,), "red", ())
     assert backlog.change(revision=3).added == []
 
 

@@ -58,7 +58,7 @@ def names(tasks: tuple[CompactionTask, ...]) -> list[str]:
 def test_the_most_urgent_go_first_within_slots() -> None:
     waiting = queue(task("low", gain=1), task("high", gain=90), task("paid", gain=1, priority=5))
     done = decide_dispatch(waiting, Capacity(tasks=2))
-    assert names(done.starts) == ["paid", "high"]
+    assert names(done.tasks) == ["paid", "high"]
     assert names(done.queue.waiting) == ["low"]
 
 
@@ -70,26 +70,26 @@ def test_of_equal_ones_the_newest_goes_first() -> None:
 def test_what_shares_a_segment_with_a_running_task_waits() -> None:
     running = start_task(TaskQueue(), task("a", segments="s"), "run", 0)
     waiting = change_queue(running, added=[task("b", segments="s"), task("c")])
-    assert names(decide_dispatch(waiting, Capacity(tasks=5)).starts) == ["c"]
+    assert names(decide_dispatch(waiting, Capacity(tasks=5)).tasks) == ["c"]
 
 
 def test_a_black_task_waits_for_the_red_ones_it_names() -> None:
     waiting = queue(task("red"), task("black", after=("red",)))
     first = decide_dispatch(waiting, Capacity(tasks=5))
-    assert names(first.starts) == ["red"]
-    running = start_task(first.queue, first.starts[0], "run", 0)
-    assert decide_dispatch(running, Capacity(tasks=5)).starts == ()
+    assert names(first.tasks) == ["red"]
+    running = start_task(first.queue, first.tasks[0], "run", 0)
+    assert decide_dispatch(running, Capacity(tasks=5)).tasks == ()
     ended, one = end_task(running, "run")
     assert one is not None
-    assert names(decide_dispatch(ended, Capacity(tasks=5)).starts) == ["black"]
+    assert names(decide_dispatch(ended, Capacity(tasks=5)).tasks) == ["black"]
 
 
 def test_a_task_that_costs_more_than_all_runs_alone() -> None:
     waiting = queue(task("giant", gain=99_999, cost=1000), task("small", cost=10))
     first = decide_dispatch(waiting, Capacity(tasks=5, cost=100))
-    assert names(first.starts) == ["giant"]
-    running = start_task(first.queue, first.starts[0], "run", 0)
-    assert decide_dispatch(running, Capacity(tasks=5, cost=100)).starts == ()
+    assert names(first.tasks) == ["giant"]
+    running = start_task(first.queue, first.tasks[0], "run", 0)
+    assert decide_dispatch(running, Capacity(tasks=5, cost=100)).tasks == ()
 
 
 def test_small_tasks_pass_a_large_one_only_so_often() -> None:
@@ -101,21 +101,21 @@ def test_small_tasks_pass_a_large_one_only_so_often() -> None:
     for number in range(100):
         running = change_queue(running, added=[task(f"small {number}", cost=5)])
         done = decide_dispatch(running, capacity)
-        if not done.starts:
+        if not done.tasks:
             break
-        (one,) = done.starts
+        (one,) = done.tasks
         passed += 1
         running, _ = end_task(start_task(done.queue, one, "run", 0), "run")
     assert passed == PASSES_MAX
     running, _ = end_task(running, "before")
-    assert names(decide_dispatch(running, capacity).starts)[0] == "large"
+    assert names(decide_dispatch(running, capacity).tasks)[0] == "large"
 
 
 def test_the_lowest_priorities_are_shed() -> None:
     waiting = queue(*(task(f"t{gain}", gain=gain) for gain in (5, 1, 9, 3)))
     rest = shed_surplus(waiting, Capacity(queue_max=2))
     assert names(rest.queue.waiting) == ["t9", "t5"]
-    assert names(rest.shed) == ["t3", "t1"]
+    assert names(rest.tasks) == ["t3", "t1"]
 
 
 def test_a_run_that_nobody_knows_changes_nothing() -> None:
@@ -152,6 +152,6 @@ def test_costs_of_what_waits_and_of_what_runs() -> None:
 def test_of_two_that_share_a_segment_only_one_starts() -> None:
     first, second, third = task("a", segments="s"), task("b", segments="s"), task("c")
     done = decide_dispatch(queue(first, second, third), Capacity(tasks=5))
-    assert names(done.starts) == ["a", "c"]
+    assert names(done.tasks) == ["a", "c"]
     other = replace(second, datasource="other")
-    assert names(decide_dispatch(queue(first, other), Capacity(tasks=5)).starts) == ["a", "b"]
+    assert names(decide_dispatch(queue(first, other), Capacity(tasks=5)).tasks) == ["a", "b"]

@@ -211,8 +211,7 @@ def test_what_failed_and_has_changed_since_is_judged_also_by_a_controller_that_s
     settings = CompactionSettings(target=TARGET)
     before = Survey("d", settings)
     assert judged(before, SIGHT, segments=8, now_ms=0) is not None
-    failed = before.fail(DAY, "disk full", now_ms=0)
-    assert failed is not None
+    (failed,) = before.fail({DAY: "disk full"}, now_ms=0)
     assert judged(Survey("d", settings, [failed]), SIGHT, segments=8, now_ms=1) is None, "it rests"
     after = Survey("d", settings, [failed])
     state = judged(after, SIGHT, segments=segments, now_ms=1)

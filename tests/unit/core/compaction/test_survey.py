@@ -82,9 +82,8 @@ def test_a_chunk_without_an_opinion_is_compacted_with_a_neighbour_that_shares_a_
 def test_what_arrives_ends_no_rest_and_what_is_rewritten_ends_all_failures() -> None:
     survey, day = surveyed(DAYS[:1]), DAYS[0]
     arrived = survey.states[day].arrived_bytes
-    survey.fail(day, "disk full", now_ms=0)
-    failed = survey.fail(day, "disk full", now_ms=0)
-    assert failed is not None
+    survey.fail({day: "disk full"}, now_ms=0)
+    (failed,) = survey.fail({day: "disk full"}, now_ms=0)
     assert (failed.failures, failed.retry_at_ms) == (2, 2 * RETRY_FIRST_MS)
     survey.note_bytes(day, arrived=5)
     assert survey.resting() == [failed._replace(arrived_bytes=arrived + 5)]
@@ -93,15 +92,14 @@ def test_what_arrives_ends_no_rest_and_what_is_rewritten_ends_all_failures() -> 
         failures=0, retry_at_ms=0, arrived_bytes=arrived + 5, rewritten_bytes=7
     )
     assert survey.resting() == []
-    again = survey.fail(day, "disk full", now_ms=0)
-    assert again is not None
+    (again,) = survey.fail({day: "disk full"}, now_ms=0)
     assert (again.failures, again.reason) == (1, "failed once: disk full")
 
 
 def test_of_chunks_that_are_dropped_nothing_is_known_any_more() -> None:
     survey = surveyed(DAYS[:2])
     survey.defer([DAYS[0]])
-    survey.fail(DAYS[1], "disk full", now_ms=0)
+    survey.fail({DAYS[1]: "disk full"}, now_ms=0)
     assert (survey.has_deferred, len(survey.resting())) == (True, 1)
     gone = survey.drop(DAYS[:2])
     assert [(one.chunk, one.status) for one in gone] == [

@@ -141,7 +141,7 @@ def _print_plan(session: Session, plan: CompactionPlan, interval: Interval | Non
                 bytes_text(task.size_bytes),
                 f"{task.priority:.2f}",
                 bytes_text(task.cost),
-                str(task.color),
+                task.color,
                 waits_text(task.after, names),
             ]
             for task in plan.tasks

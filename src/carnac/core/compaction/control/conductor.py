@@ -228,21 +228,20 @@ class Conductor:
             revision: Of the state that was judged.
         """
         self._refill(revision, now_ms)
-        dispatch = decide_dispatch(self.queue, self.capacity)
-        for task in dispatch.starts:
+        queue, starts = decide_dispatch(self.queue, self.capacity)
+        for task in starts:
             self._watches[task.datasource].survey.start(task.chunks)
             for chunk in task.chunks:
                 self._known[task.datasource].pop(chunk.start_ms, None)
-        rest = shed_surplus(dispatch.queue, self.capacity)
-        self.queue = rest.queue
+        self.queue, shed = shed_surplus(queue, self.capacity)
         states: dict[str, list[ChunkState]] = {}
-        for task in rest.shed:
+        for task in shed:
             survey = self._watches[task.datasource].survey
             states.setdefault(task.datasource, []).extend(survey.defer(task.chunks))
-        self._shed = len(rest.shed) or (self._shed if self._has_deferred() else 0)
+        self._shed = len(shed) or (self._shed if self._has_deferred() else 0)
         if not self.queue.waiting:
             self._retake()
-        return Starts(tasks=dispatch.starts, shed=rest.shed, states=states)
+        return Starts(tasks=starts, shed=shed, states=states)
 
     def note_start(self, task: CompactionTask, run_id: str, *, now_ms: int) -> None:
         """Note that a task of `start` runs."""
@@ -273,12 +272,8 @@ class Conductor:
         watch.again.update(one.task.chunks)
         watch.is_stale = True
         reasons = {**watch.survey.note_conflicts(conflicts), **(failures or {})}
-        found = [
-            watch.survey.fail(chunk, reason, now_ms=now_ms)
-            for chunk, reason in sorted(reasons.items())
-        ]
         watch.again.difference_update(reasons)
-        return [state for state in found if state is not None]
+        return watch.survey.fail(reasons, now_ms=now_ms)
 
     def has_more(self) -> bool:
         """Whether the next round has something to look at even if nothing changes."""
@@ -300,8 +295,7 @@ class Conductor:
         watch = self._watches.get(task.datasource)
         if watch is None:
             return []
-        found = [watch.survey.fail(chunk, reason, now_ms=now_ms) for chunk in task.chunks]
-        return [state for state in found if state is not None]
+        return watch.survey.fail(dict.fromkeys(task.chunks, reason), now_ms=now_ms)
 
     def note_bytes(
         self, datasource: str, at_ms: int, *, arrived: int = 0, rewritten: int = 0

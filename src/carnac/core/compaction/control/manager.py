@@ -11,6 +11,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
+from typing import NamedTuple
 
 from carnac.core.compaction.plan.tasks import CompactionTask
 
@@ -71,20 +72,11 @@ class TaskQueue:
         return sum(one.task.cost for one in self.running)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shed:
-    """The queue, and the tasks that found no place in it, most urgent first."""
+class Taken(NamedTuple):
+    """The queue without some tasks, and these tasks, most urgent first."""
 
     queue: TaskQueue
-    shed: tuple[CompactionTask, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Dispatch:
-    """The queue without the tasks that start, and these tasks, in order."""
-
-    queue: TaskQueue
-    starts: tuple[CompactionTask, ...] = ()
+    tasks: tuple[CompactionTask, ...]
 
 
 def change_queue(
@@ -135,13 +127,13 @@ def _without(
     return kept
 
 
-def shed_surplus(queue: TaskQueue, capacity: Capacity) -> Shed:
+def shed_surplus(queue: TaskQueue, capacity: Capacity) -> Taken:
     """Return the queue without the tasks of lowest priority that are too many; when all that can start has started."""
     kept, shed = queue.waiting[: capacity.queue_max], queue.waiting[capacity.queue_max :]
-    return Shed(queue=replace(queue, waiting=kept), shed=shed)
+    return Taken(replace(queue, waiting=kept), shed)
 
 
-def decide_dispatch(queue: TaskQueue, capacity: Capacity) -> Dispatch:
+def decide_dispatch(queue: TaskQueue, capacity: Capacity) -> Taken:
     """Return the tasks that start now: the most urgent that fit, wait for no other, and share no segment with one."""
     slots = capacity.tasks - len(queue.running)
     room = capacity.cost - queue.cost_running
@@ -180,7 +172,7 @@ def decide_dispatch(queue: TaskQueue, capacity: Capacity) -> Dispatch:
         kept = [task for task in waiting[:seen] if task.task_id not in started]
         waiting = (*kept, *waiting[seen:])
     passed = {name: count for name, count in passed.items() if name not in started}
-    return Dispatch(queue=replace(queue, waiting=waiting, passed=passed), starts=tuple(starts))
+    return Taken(replace(queue, waiting=waiting, passed=passed), tuple(starts))
 
 
 def _names(queue: TaskQueue) -> set[str]:

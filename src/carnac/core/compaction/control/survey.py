@@ -10,7 +10,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
 
@@ -205,19 +205,14 @@ class Survey:
             found.append(self._record(JudgedChunk(part, score), summary, now_ms))
         return found
 
-    def forget(self, chunks: Iterable[Interval]) -> list[ChunkState]:
+    def forget(self, chunks: Sequence[Interval]) -> list[ChunkState]:
         """Mark chunks as empty that have no segments any more; return their new states."""
-        found = []
-        for chunk in chunks:
-            state = self.states.get(chunk)
-            self._backlog.take(chunk)
-            if state is not None and state.status is not ChunkStatus.EMPTY:
-                found.append(
-                    self._set(
-                        state._replace(status=ChunkStatus.EMPTY, segments=0, reason="no segments")
-                    )
-                )
-        return found
+        self.start(chunks)
+        return [
+            self._set(state._replace(status=ChunkStatus.EMPTY, segments=0, reason="no segments"))
+            for chunk in chunks
+            if (state := self.states.get(chunk)) and state.status is not ChunkStatus.EMPTY
+        ]
 
     def plan(self, *, revision: int) -> PlanChange:
         """Return how the tasks of the unstable chunks differ from those of the last call.
@@ -227,15 +222,11 @@ class Survey:
         """
         return self._backlog.change(revision=revision)
 
-    def defer(self, chunks: Iterable[Interval]) -> list[ChunkState]:
+    def defer(self, chunks: Sequence[Interval]) -> list[ChunkState]:
         """Put chunks off whose task was shed; return their new states."""
-        found = []
-        for chunk in chunks:
-            self._backlog.take(chunk)
-            state = self.states.get(chunk)
-            if state is not None:
-                found.append(self._set(state._replace(status=ChunkStatus.DEFERRED)))
-        return found
+        self.start(chunks)
+        known = [self.states[chunk] for chunk in chunks if chunk in self.states]
+        return [self._set(state._replace(status=_DEFERRED)) for state in known]
 
     def resting(self) -> list[ChunkState]:
         """Return the chunks that rest after a failure."""
@@ -291,22 +282,19 @@ class Survey:
         for chunk in chunks:
             self._backlog.take(chunk)
 
-    def fail(self, chunk: Interval, reason: str, *, now_ms: int) -> ChunkState | None:
-        """Note that compacting a chunk failed; it rests, longer each time. Returns its new state."""
-        state = self.states.get(chunk)
-        if state is None:
-            return None
-        failures = state.failures + 1
-        rest_ms = min(RETRY_FIRST_MS << min(failures - 1, 20), RETRY_MAX_MS)
-        words = f"failed {f'{failures} times in a row, last' if failures > 1 else 'once'}: {reason}"
-        return self._set(
-            state._replace(
-                status=ChunkStatus.UNSTABLE,
-                failures=failures,
-                retry_at_ms=now_ms + rest_ms,
-                reason=words,
-            )
-        )
+    def fail(self, reasons: Mapping[Interval, str], *, now_ms: int) -> list[ChunkState]:
+        """Note by chunk why compacting it failed; it rests, longer each time. Returns the new states."""
+        found = []
+        for chunk, reason in sorted(reasons.items()):
+            state = self.states.get(chunk)
+            if state is None:
+                continue
+            failures = state.failures + 1
+            rest_ms = min(RETRY_FIRST_MS << min(failures - 1, 20), RETRY_MAX_MS)
+            often = f"{failures} times in a row, last" if failures > 1 else "once"
+            state = state._replace(status=_UNSTABLE, reason=f"failed {often}: {reason}")
+            found.append(self._set(state._replace(failures=failures, retry_at_ms=now_ms + rest_ms)))
+        return found
 
     def note_conflicts(self, chunks: Iterable[Interval]) -> dict[Interval, str]:
         """Note that chunks lost an input to another writer; return those for which it was once too often, and why."""

@@ -25,7 +25,7 @@ from carnac.core.compaction.plan.groups import CHUNKS_MAX, CompactionGroup, Comp
 from carnac.core.compaction.plan.likeness import TargetView
 from carnac.core.compaction.plan.scoring import Action, Score
 from carnac.core.compaction.plan.settings import CompactionSettings
-from carnac.core.compaction.plan.tasks import Color, CompactionTask
+from carnac.core.compaction.plan.tasks import CompactionTask
 from carnac.core.time.intervals import Interval, interval_text, time_text
 
 _name_of = attrgetter("segment_id")
@@ -326,11 +326,10 @@ def color_by_neighbour(tasks: Sequence[CompactionTask]) -> list[CompactionTask]:
         taken = {turns[other] for other in found if other < index}
         turns.append(next(turn for turn in range(len(taken) + 1) if turn not in taken))
     return [
-        _color(tasks, index, [other for other in found if turns[other] < turns[index]])
+        _wait(tasks, index, [other for other in found if turns[other] < turns[index]])
         for index, found in enumerate(neighbours)
     ]
 
 
-def _color(tasks: Sequence[CompactionTask], index: int, before: Iterable[int]) -> CompactionTask:
-    after = tuple(tasks[other].task_id for other in sorted(before))
-    return replace(tasks[index], after=after, color=Color.BLACK if after else Color.RED)
+def _wait(tasks: Sequence[CompactionTask], index: int, before: Iterable[int]) -> CompactionTask:
+    return replace(tasks[index], after=tuple(tasks[other].task_id for other in sorted(before)))

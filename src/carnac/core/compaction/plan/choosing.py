@@ -106,11 +106,9 @@ def choose_all(
         forced: How many of the segments must be rewritten whatever their number, or buckets get segments of their own.
     """
     ordered, size_bytes = sorted(chunk.segments, key=_size_of), chunk.size_bytes
-    mixture = view.mixture(chunk.segments)
+    out, mixture = view.measure(chunk.segments, size_bytes, chunk.rows)
     if chunk.buckets > 1:
         out = _written_to_buckets(view, ordered, chunk, mixture)
-    else:
-        out = _written(view, ordered, size_bytes, chunk.rows, mixture)
     benefit = forced + max(len(ordered) - out, 0)
     return Choice(
         kind=_MAJOR,
@@ -217,7 +215,8 @@ class _Options:
         size_bytes = rows = 0
         for one in chosen:
             size_bytes, rows = size_bytes + one.size_bytes, rows + one.rows
-        out = _written(self._view, chosen, size_bytes, rows, self._mixture)
+        view, mixture = self._view, self._mixture
+        out = view.ideal_of(chosen, mixture) if mixture else view.ideal(size_bytes, rows)
         return len(free), size_bytes, rows, out
 
     def best(self) -> tuple[_Option | None, _Option | None]:
@@ -322,19 +321,6 @@ class _Options:
         return (
             not size_bytes or _amplification(self._history, size_bytes, self._total_bytes) <= bound
         )
-
-
-def _written(
-    view: TargetView,
-    chosen: Sequence[PlanSegment],
-    size_bytes: int,
-    rows: int,
-    mixture: Mixture | None,
-) -> int:
-    """Return how many segments a rewrite makes of those that are chosen."""
-    if mixture is None or not chosen:
-        return view.ideal(size_bytes, rows)
-    return sum(view.ideal(*shares) for shares in shares_of(chosen, mixture))
 
 
 def _written_to_buckets(

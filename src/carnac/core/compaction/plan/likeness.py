@@ -37,7 +37,6 @@ class TargetView:
         text = target.query_granularity
         self._query_granularity = None if text is None else parse_granularity(text)
         self._judged: dict[int, tuple[SegmentLayout, str | None]] = {}
-        self._asked: tuple[Sequence[PlanSegment], Mixture | None] = ((), None)
         self._measured: tuple[Sequence[PlanSegment], tuple[int, Mixture | None]] = ([], (1, None))
         self._mixtures: dict[frozenset[int], tuple[Sequence[SegmentLayout], Mixture | None]] = {}
         self.asks_layout = (
@@ -51,8 +50,7 @@ class TargetView:
 
     def forget(self) -> None:
         """Forget the layouts that were seen: a caller that keeps a view for long must not keep them too."""
-        self._judged, self._mixtures = {}, {}
-        self._asked, self._measured = ((), None), ([], (1, None))
+        self._judged, self._mixtures, self._measured = {}, {}, ([], (1, None))
 
     def ideal(self, size_bytes: int, rows: int) -> int:
         """Return how many segments so much data should be, at least 1; by ranges, how many it may have to be.
@@ -88,18 +86,11 @@ class TargetView:
 
     def mixture(self, segments: Sequence[PlanSegment]) -> Mixture | None:
         """Return the input groups of segments; None if all of them can be put together."""
-        if segments is self._asked[0]:  # one rule after another asks about a chunk
-            return self._asked[1]
-        found = self._mixture_of(segments) if segments else None
-        self._asked = segments, found
-        return found
-
-    def _mixture_of(self, segments: Sequence[PlanSegment]) -> Mixture | None:
-        first = segments[0].layout
-        others = [one.layout for one in segments if one.layout is not first]
-        if not others:
+        first = segments[0].layout if segments else None
+        layouts = {id(one.layout): one.layout for one in segments if one.layout is not first}
+        if first is None or not layouts:
             return None
-        layouts = {id(one): one for one in (first, *others)}
+        layouts[id(first)] = first
         key = frozenset(layouts)
         if key not in self._mixtures:
             kept = tuple(layouts.values())  # an id is one of its own only as long as they live

@@ -4,19 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from carnac.core.compaction.plan.groups import CompactionGroup
 from carnac.core.showing import Shown
 from carnac.core.time.intervals import Interval, interval_text
 from carnac.core.words import bytes_text, number_text
-
-
-class Color(StrEnum):
-    """Red tasks may run at once; black ones wait for the tasks they name."""
-
-    RED = "red"
-    BLACK = "black"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -33,7 +25,6 @@ class CompactionTask(Shown):
         gain: Value of the segments that go, or become as asked for, in bytes of the cost model.
         cost: In bytes of the cost model.
         chunk_costs: Part of the cost that each of the chunks has, in their order; empty: not known.
-        color: Red: starts at once. Black: waits for `after`.
         after: Ids of the tasks of its plan that must have ended before, because they share a segment with it.
         order: Sorts the queue: datasource's priority, own priority, newest first, name.
     """
@@ -47,13 +38,17 @@ class CompactionTask(Shown):
     gain: int
     cost: int
     chunk_costs: tuple[int, ...] = field(default=(), repr=False)
-    color: Color = Color.RED
     after: tuple[str, ...] = ()
     order: tuple[int, float, int, str] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         order = (-self.datasource_priority, -self.priority, -self.chunks[-1].end_ms, self.task_id)
         object.__setattr__(self, "order", order)
+
+    @property
+    def color(self) -> str:
+        """Red: starts at once. Black: waits for `after`."""
+        return "black" if self.after else "red"
 
     @property
     def priority(self) -> float:
