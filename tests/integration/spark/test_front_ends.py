@@ -293,6 +293,8 @@ def test_a_table_of_types_that_spark_lacks_goes_through_transforms_too(
         "l": (pa.uint64(), 2**64 - 1),
         "h": (pa.float16(), 1.5),
         "v": (pa.string_view(), "a text that is longer than twelve bytes"),
+        "c": (pa.time32("s"), 3_723),
+        "d": (pa.duration("ns"), 1),
     }
     table = pa.table(
         {
@@ -310,14 +312,15 @@ def test_a_table_of_types_that_spark_lacks_goes_through_transforms_too(
         )
         for how in ([], NOTHING)
     ]
-    expected = Counter([tuple(str(value) for _, value in values.values())])
+    texts = {"c": "01:02:03", "d": "00:00:00.000000001"}
+    expected = Counter([tuple(texts.get(name, str(one)) for name, (_, one) in values.items())])
     for result in results:
         assert rows_of(deep_storage, result.segments, *values) == expected
     with pytest.raises(Invalid, match="cannot become a Spark DataFrame"):
         pipeline.run_ingest(
             make_spec(input={"type": "frame", "frame": "arrow"}, transforms=NOTHING),
             DAY,
-            rows=pa.table({"t": ["2024-01-01"], "u": pa.array([[1]], pa.list_(pa.uint8()))}),
+            rows=pa.table({"t": ["2024-01-01"], "u": pa.array([["x"]], pa.list_view(pa.string()))}),
         )
 
 

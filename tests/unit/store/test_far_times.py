@@ -52,7 +52,7 @@ TIMES = of(pa.timestamp("ms"), 0, FAR)
         (pa.DictionaryArray.from_arrays([0, 1], TIMES), "1970-01-01T00:00:00.000Z"),
         (pa.RunEndEncodedArray.from_arrays([1, 2], TIMES), "1970-01-01T00:00:00.000Z"),
         (pa.ListViewArray.from_arrays([0, 1], [1, 1], TIMES), ["1970-01-01T00:00:00.000Z"]),
-        (pa.FixedSizeListArray.from_arrays(TIMES, 1), '["1970-01-01 00:00:00"]'),
+        (pa.FixedSizeListArray.from_arrays(TIMES, 1), ["1970-01-01T00:00:00.000Z"]),
         (pa.MapArray.from_arrays(LIST, ["k", "k"], TIMES), '{"k":"1970-01-01 00:00:00"}'),
         (pa.StructArray.from_arrays([TIMES], ["x"]), '{"x":"1970-01-01 00:00:00"}'),
         (of(pa.date64(), 0, FAR), "1970-01-01"),

@@ -43,7 +43,9 @@ from carnac.jobs.ingest.second_half import Batches, SecondHalf, second_half
 from carnac.jobs.read_back import SPARK_TYPE
 from carnac.rows.normalise.projection import field_names
 from carnac.rows.normalise.shape import ORDER_PREFIX, RowShape
+from carnac.rows.read.arrow_types import Change, cast_to, changed_rows
 from carnac.rows.read.discover import SeenFields, needs_discovery, unite_seen
+from carnac.rows.read.far_times import held_rows
 from carnac.rows.read.inputs import resolve_input
 from carnac.rows.read.tables import arrow_table
 from carnac.spark.interrupts import hold_signals
@@ -113,15 +115,15 @@ def _frame_of(session: SparkSession, table: pa.Table) -> DataFrame:
     from pyspark.errors import PySparkException
 
     try:
-        return session.createDataFrame(table.cast(_signed(table.schema)))
+        return session.createDataFrame(changed_rows(held_rows(table), _of_spark))
     except PySparkException as error:
         raise Invalid(
             f"the rows cannot become a Spark DataFrame: {first_line(error)}; cast the column to another type"
         ) from error
 
 
-def _signed(schema: pa.Schema) -> pa.Schema:
-    """Return the schema with types that hold the unsigned ones and views of texts, which Spark does not have."""
+def _of_spark(kind: pa.DataType) -> Change | None:
+    """Return what becomes of a type that Spark does not have: unsigned numbers, views of texts, coarse times of day."""
     import pyarrow as pa
 
     wider = {
@@ -131,8 +133,10 @@ def _signed(schema: pa.Schema) -> pa.Schema:
         pa.uint64(): pa.decimal128(20, 0),
         pa.string_view(): pa.string(),
         pa.binary_view(): pa.binary(),
-    }
-    return pa.schema([field.with_type(wider.get(field.type, field.type)) for field in schema])
+        pa.time32("s"): pa.time64("us"),
+        pa.time32("ms"): pa.time64("us"),
+    }.get(kind)
+    return None if wider is None else cast_to(wider)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -293,7 +293,7 @@ class _Column:
             return ColumnType.DOUBLE
         if kind.endswith("HUGEINT"):
             self._becomes = "kept as double, about 16 digits"
-        return ColumnType.JSON if engine_type.id == "array" else type_of({kind_of(engine_type)})
+        return type_of({kind_of(engine_type)})
 
 
 def _look(con: duckdb.DuckDBPyConnection, columns: Sequence[_Column], *, is_text: bool) -> None:

@@ -58,7 +58,8 @@ _ALWAYS_FITS: dict[ColumnType, set[str]] = {
 }
 """By type, those of which it takes every value as it is: nothing need be looked at."""
 _NULL = {'"NULL"', "NULL"}
-_REAL = re.compile(r"DOUBLE|FLOAT|DECIMAL.*")
+_FRACTION = re.compile(r"DECIMAL\((\d+),\1\)")
+_REAL = re.compile(r"DOUBLE|FLOAT|DECIMAL[^\[]*")
 _LIST = re.compile(r"(.*)\[\d*\]", re.DOTALL)
 _NESTED = re.compile(r"(STRUCT|MAP|UNION)\(.*", re.DOTALL)
 _INSTANT = re.compile(r"TIMESTAMP[^\[]*|DATE")
@@ -403,6 +404,8 @@ def _typed_string(x: str, sql_type: str) -> str:
             f"CASE WHEN isfinite({x}) THEN CAST({x} AS VARCHAR) WHEN isnan({x}) THEN 'NaN'"
             f" WHEN {x} > 0 THEN 'Infinity' WHEN {x} < 0 THEN '-Infinity' END"
         )
+    if _FRACTION.fullmatch(sql_type):  # the engine writes no zero before the point of these
+        return f"regexp_replace(CAST({x} AS VARCHAR), '^(-?)[.]', '\\10.')"
     if sql_type == "DATE":
         return f"CASE WHEN isfinite({x}) THEN CAST({x} AS VARCHAR) END"
     if sql_type.startswith("TIMESTAMP"):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from carnac.core.texts import cut, first_line
 from carnac.errors import Invalid
+from carnac.rows.read.arrow_types import known_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -19,8 +20,8 @@ def arrow_table(rows: Any) -> pa.Table:
     """Return an Arrow table, a pandas or a Polars DataFrame as an Arrow table that the engine reads.
 
     Raises:
-        Invalid: It is none of these, has no columns or two of one name, or a column mixes types or holds a number of
-            more than 64 bits.
+        Invalid: It is none of these, has no columns or two of one name, or a column mixes types, has one that cannot be
+            read, or holds a number of more than 64 bits.
     """
     try:
         table = _as_table(rows)
@@ -40,7 +41,7 @@ def arrow_table(rows: Any) -> pa.Table:
     if len(set(names)) < len(names):
         repeated = sorted(name for name, times in Counter(names).items() if times > 1)
         raise Invalid(f"the rows have the column {', '.join(repeated)} more than once; rename one")
-    return _readable(table)
+    return known_rows(table)
 
 
 def _words_of(error: Exception) -> str:
@@ -96,31 +97,3 @@ def _of_mappings(rows: Sequence[object]) -> pa.Table:
             names[str.__str__(key)] = None  # also of an enumeration of texts
     found = [row for row in rows if isinstance(row, Mapping)]
     return pa.table({name: pa.array([row.get(name) for row in found]) for name in names})
-
-
-def _readable(table: pa.Table) -> pa.Table:
-    """Return the table with halves of floats as floats; the engine does not know them.
-
-    Raises:
-        Invalid: A column has another type that the engine does not know.
-    """
-    import pyarrow as pa
-    import pyarrow.types as kinds
-
-    for index, field in enumerate(table.schema):
-        if kinds.is_float16(field.type):
-            wider = table.column(index).cast(pa.float32())
-            table = table.set_column(index, field.with_type(pa.float32()), wider)
-        elif _is_unknown(field.type):
-            raise Invalid(
-                f"column '{field.name}' of type {field.type} cannot be read; cast it to another type"
-            )
-    return table
-
-
-def _is_unknown(kind: pa.DataType) -> bool:
-    import pyarrow.types as kinds
-
-    if kinds.is_float16(kind) or kinds.is_decimal256(kind):
-        return True
-    return any(_is_unknown(kind.field(index).type) for index in range(kind.num_fields))
