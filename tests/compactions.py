@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from carnac.core.compaction.plan.groups import CompactionTarget, Partitioning
 from carnac.core.compaction.plan.input_groups import Kin
 from carnac.core.compaction.plan.inputs import PLAIN, PlanSegment, SegmentLayout
-from carnac.core.compaction.plan.outcome import apply_group, chunks_of
 from carnac.core.compaction.plan.settings import AgeRule, CompactionSettings, CostModel
 from carnac.core.compaction.plan.tasks import CompactionTask
 from carnac.core.segments.segment import ColumnType, Metric, MetricKind
@@ -20,6 +19,7 @@ from carnac.core.time.intervals import Interval
 from carnac.core.time.periods import parse_period
 from carnac.errors import Invalid
 from carnac.overlord.compactor.controller import Controller
+from carnac.simulation.folding_world import apply_group, chunks_of
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS

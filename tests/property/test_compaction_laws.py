@@ -9,17 +9,17 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from carnac.core.compaction.plan.candidates import (
-    _color,
+    _wait,
     color_by_neighbour,
     find_neighbours,
     plan_tasks,
 )
 from carnac.core.compaction.plan.inputs import PlanSegment
-from carnac.core.compaction.plan.outcome import chunks_of
 from carnac.core.compaction.plan.planning import CompactionPlan, plan_compaction
 from carnac.core.compaction.plan.settings import CompactionSettings
 from carnac.core.compaction.plan.tasks import CompactionTask
 from carnac.core.time.intervals import IntervalSet, interval_set
+from carnac.simulation.folding_world import chunks_of
 from tests.compactions import (
     NOW_MS,
     History,
@@ -176,5 +176,5 @@ def color_serially(tasks: Sequence[CompactionTask]) -> list[CompactionTask]:
     colored: list[CompactionTask] = []
     for index, found in enumerate(find_neighbours(tasks)):
         earlier = [other for other in found if other < index]
-        colored.append(_color(tasks, index, earlier))
+        colored.append(_wait(tasks, index, earlier))
     return colored

@@ -100,9 +100,9 @@ class Board(ABC):
     def begin(self, now: int) -> None:  # noqa: B027 - most strategies do not look at the time
         """Take note that a cell of time begins."""
 
-    @abstractmethod
     def place(self, rows: Ints) -> None:
         """Put each copy, in order, on an open server with room that holds no other copy; else nowhere."""
+        self.move(rows, len(rows) + 1)
 
     @abstractmethod
     def move(self, rows: Ints, limit: int) -> int:

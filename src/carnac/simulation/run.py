@@ -14,10 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from carnac.simulation.arrivals import Codes, Ints, Segments, make_segments
-from carnac.simulation.events import Change
 from carnac.simulation.measures import Measure, measure_answers, measure_tier
 from carnac.simulation.scenario import HOUR_MS, Scenario, Strategy
-from carnac.simulation.tier import TierRun
+from carnac.simulation.tier import Change, TierRun
 from carnac.simulation.trace import Answers, Asker, Trace, draw_trace
 
 Listener: TypeAlias = Callable[[str, int, int], None]

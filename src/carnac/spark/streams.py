@@ -1,18 +1,24 @@
-"""Running a stream of Spark whose checkpoint is a copy: where it goes on is decided elsewhere."""
+"""Running a stream of Spark whose checkpoint is a copy, made from offsets: where it goes on is decided elsewhere.
+
+A checkpoint (files of lines, as Spark's `OffsetSeqLog` writes them) whose batch 0 is planned and committed has Spark go
+on from the offsets of that batch. Other parts of a checkpoint (state of operators, logs of a source's own) cannot be
+made from offsets: see `stream_plans`.
+"""
 
 from __future__ import annotations
 
+import json
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from shlex import quote
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from carnac.core.arguments import checked
-from carnac.errors import CarnacError, Invalid
+from carnac.errors import CarnacError, Invalid, Unavailable
 from carnac.ports.temporary import own_folder
-from carnac.spark.checkpoints import read_offsets, seed_checkpoint
 from carnac.spark.failures import of_spark
 from carnac.spark.stream_plans import INSTEAD, sources_of
 
@@ -23,6 +29,9 @@ if TYPE_CHECKING:
 
 Offsets: TypeAlias = Mapping[str, str]
 AVAILABLE_NOW = "available-now"
+_FORMAT = "v1"
+_NOTHING_READ = "-"
+_NAMESPACE = uuid.UUID("5b0f1d3e-3c0d-4a86-9d3c-5d8f4f6d2a10")
 
 
 class PublishBatch(Protocol):
@@ -167,3 +176,39 @@ def _triggered(writer: DataStreamWriter, trigger: str | None) -> DataStreamWrite
 
 def _listed(names: Iterable[str]) -> str:
     return ", ".join(f"'{name}'" for name in names)
+
+
+def seed_checkpoint(folder: Path, offsets: Sequence[str], *, unique: str) -> None:
+    """Write the checkpoint of a stream that has reached these offsets; none: of one that has not begun.
+
+    Args:
+        offsets: One for each source, in the order of its plan; an empty text: that one was not read.
+        unique: A text that no other stream has, for its id.
+    """
+    name = uuid.uuid5(_NAMESPACE, unique)
+    (folder / "metadata").write_text(json.dumps({"id": str(name)}), encoding="utf-8")
+    if not any(offsets):
+        return
+    watermark = {"batchWatermarkMs": 0, "batchTimestampMs": 0, "conf": {}}
+    _write(folder / "offsets", watermark, *(text or _NOTHING_READ for text in offsets))
+    _write(folder / "commits", {"nextBatchWatermarkMs": 0})
+
+
+def _write(folder: Path, facts: object, *more: str) -> None:
+    folder.mkdir()
+    (folder / "0").write_text("\n".join([_FORMAT, json.dumps(facts), *more]), encoding="utf-8")
+
+
+def read_offsets(folder: Path, batch: int) -> list[str]:
+    """Return the offsets that end a batch that Spark has planned, one for each source; empty: it was not read.
+
+    Raises:
+        Unavailable: This Spark writes something else.
+    """
+    head, *lines = (folder / "offsets" / str(batch)).read_text(encoding="utf-8").split("\n")
+    if head != _FORMAT or len(lines) < 2:
+        raise Unavailable(
+            f"Spark writes the offsets of a stream in format {head!r}, which Carnac does not read; unset Spark's"
+            " settings of checkpoints, or publish by foreachBatch with writer and batch"
+        )
+    return ["" if line == _NOTHING_READ else line for line in lines[1:]]

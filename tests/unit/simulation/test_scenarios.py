@@ -7,9 +7,9 @@ import pytest
 
 from carnac.errors import Invalid
 from carnac.simulation.arrivals import make_copies, make_segments, make_sources
-from carnac.simulation.events import plan_changes
 from carnac.simulation.load import change_scenario, load_preset, load_scenario
 from carnac.simulation.presets import PRESETS
+from carnac.simulation.tier import plan_changes
 from scripts.docs.scenario_page import BLOCKS, render
 
 TINY: dict[str, Any] = {

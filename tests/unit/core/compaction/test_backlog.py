@@ -8,11 +8,11 @@ from carnac.core.compaction.control.backlog import Backlog
 from carnac.core.compaction.plan.candidates import JudgedChunk
 from carnac.core.compaction.plan.groups import CompactionTarget
 from carnac.core.compaction.plan.inputs import PlanSegment
-from carnac.core.compaction.plan.outcome import apply_group
 from carnac.core.compaction.plan.planning import plan_compaction
 from carnac.core.compaction.plan.settings import CompactionSettings
 from carnac.core.compaction.plan.tasks import CompactionTask
 from carnac.core.time.intervals import Interval
+from carnac.simulation.folding_world import apply_group
 from tests.compactions import CHEAP, DAY_MS, NOW_MS
 from tests.support.laws import compaction as laws
 

@@ -12,7 +12,6 @@ from carnac.core.compaction.plan.input_groups import rewritten
 from carnac.core.compaction.plan.inputs import PlanSegment, SegmentLayout, plan_segments
 from carnac.core.compaction.plan.likeness import TargetView
 from carnac.core.compaction.plan.notes import cut_of, with_cut
-from carnac.core.compaction.plan.outcome import layout_of
 from carnac.core.compaction.plan.planning import plan_compaction
 from carnac.core.compaction.plan.settings import AgeRule, CompactionSettings
 from carnac.core.log.entries import Entry, VisibleSegment
@@ -30,6 +29,7 @@ from carnac.core.time.granularity import parse_granularity
 from carnac.core.time.intervals import Interval, IntervalSet, parse_interval
 from carnac.core.time.periods import parse_period
 from carnac.errors import Invalid
+from carnac.simulation.folding_world import layout_of
 from tests.compactions import apply_tasks, raw
 
 DAY = parse_interval("2013-01-01/2013-01-02")
