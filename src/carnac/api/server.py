@@ -99,7 +99,8 @@ class Certificate:
         try:
             for file in (self.chain, self.key):
                 file.read_bytes()
-            context.load_cert_chain(self.chain, self.key, password=_no_password)
+            # without a password the terminal would be asked
+            context.load_cert_chain(self.chain, self.key, password=lambda: b"")
         except ssl.SSLError as error:
             raise Invalid(
                 f"{self.chain} and {self.key} are no certificate with its key, in PEM and without a password: "
@@ -112,10 +113,6 @@ class Certificate:
     def read(self) -> tuple[bytes, bytes]:
         """Return the chain and the key, as Arrow Flight takes them; they are looked at by `context` first."""
         return self.chain.read_bytes(), self.key.read_bytes()
-
-
-def _no_password() -> bytes:
-    return b""  # else the terminal is asked
 
 
 class HttpServer:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from http import HTTPStatus
@@ -134,7 +134,7 @@ def _listed(
             found += tasks.list(replace(base, states=wanted), limit=limit)
     found.sort(key=lambda task: -task.number)
     is_running = any(not task.state.is_over for task in found)
-    live = _by_task(tasks.live_attempts()) if is_running else {}
+    live = {one.task_id: one for one in tasks.live_attempts()} if is_running else {}
     return [full_status(task, live.get(task.task_id)) for task in found]
 
 
@@ -268,7 +268,3 @@ def parse_created(text: str | None) -> Interval | None:
 def _last(tasks: TaskService, task: Task) -> Attempt | None:
     attempts = tasks.attempts(task.task_id) if task.attempts else ()
     return attempts[-1] if attempts else None
-
-
-def _by_task(attempts: Sequence[Attempt]) -> dict[str, Attempt]:
-    return {attempt.task_id: attempt for attempt in attempts}

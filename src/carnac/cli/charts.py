@@ -39,13 +39,12 @@ def _labels(commits: Sequence[CommitSummary]) -> dict[int, str]:
     """Return what the legend says of each revision; compaction makes many commits, which are one entry."""
     from carnac.core.log.commits import CommitKind
 
-    labels = {one.revision: _label(one.revision, one.kind.value, one.message) for one in commits}
+    labels = {}
+    for one in commits:
+        text = f"{one.revision}  {one.kind.value}" + (f": {one.message}" if one.message else "")
+        labels[one.revision] = cut(text, LABEL_CHARS)
     rewrites = sorted(one.revision for one in commits if one.kind is CommitKind.REWRITE)
     if len(rewrites) > 1:
         words = f"{rewrites[0]} to {rewrites[-1]}  {CommitKind.REWRITE}: compaction"
         labels.update(dict.fromkeys(rewrites, words))
     return labels
-
-
-def _label(revision: int, kind: str, message: str) -> str:
-    return cut(f"{revision}  {kind}" + (f": {message}" if message else ""), LABEL_CHARS)

@@ -124,15 +124,13 @@ class Planner:
         rules = self._rules.current()
         is_ready = self.is_ready()
         is_first = self.last is None and (is_ready or bool(self._log.fresh))
-        is_wanted = is_first or self._is_urgent() or self._is_due()
+        has_news = self._fleet.joined or self._fleet.left or self._rules.number != self._seen[1]
+        is_wanted = is_first or bool(has_news) or self._is_due()
         if is_wanted and not self._fleet.has_silent:
             run = self._run if is_ready else self._place_by_room
             run(self._begin_run(views, rules), fence)
         elif self._log.fresh and self.last is not None:
             self._place_news(self.last, fence)
-
-    def _is_urgent(self) -> bool:
-        return bool(self._fleet.joined or self._fleet.left) or self._rules.number != self._seen[1]
 
     def _is_due(self) -> bool:
         now_ms, ran_at_ms = self._clock.now_ms(), self._ran_at_ms

@@ -11,15 +11,15 @@ from urllib.parse import unquote
 from carnac.api.access import as_client
 from carnac.api.flight_sql.calls import Calls
 from carnac.api.flight_sql.door import ACTIONS, Door
-from carnac.api.flight_sql.failures import to_status
 from carnac.api.flight_sql.messages import require_protobuf
 from carnac.api.flight_sql.statements import Asker
 from carnac.api.problems import Refused
 from carnac.core.access import User, token_of
-from carnac.errors import CarnacError, Invalid, Unavailable
+from carnac.core.texts import one_line
+from carnac.errors import Busy, Cancelled, CarnacError, Invalid, NotFound, TimedOut, Unavailable
 from carnac.flight.ending import shut_down
 from carnac.flight.grpc import silence_grpc, url_of
-from carnac.ports.loops import Loop
+from carnac.ports.loops import Loop, log_failure, reason_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 WATCH_PERIOD_MS = 200
 """Between two looks whether the clients are still there."""
+MESSAGE_MAX = 3_000
+"""Characters of a message: it travels in a header, of which gRPC takes 8 kB."""
 CONTEXT = (
     "at",
     "engine",
@@ -273,3 +275,29 @@ class _told:  # noqa: N801  # as functions of contextlib are written
         """Tell an error."""
         if isinstance(error, Exception):
             raise to_status(error) from None
+
+
+def to_status(error: Exception) -> fl.FlightError:
+    """Return what is raised in place of an error, so that Flight sends the status of its kind."""
+    import pyarrow.flight as fl
+
+    if isinstance(error, fl.FlightError):
+        return error
+    if not isinstance(error, CarnacError):
+        log_failure(_log, "a call of Flight SQL", error)
+        return fl.FlightInternalError(f"the server failed: {reason_of(error)}"[:MESSAGE_MAX])
+    message = one_line(error.message)[:MESSAGE_MAX]
+    match error:
+        case Busy():
+            return fl.FlightUnavailableError(f"{message} (again in {error.retry_after_s} s)")
+        case TimedOut():
+            return fl.FlightTimedOutError(message)
+        case Cancelled():
+            return fl.FlightCancelledError(message)
+        case Unavailable():
+            return fl.FlightUnavailableError(message)
+        case (
+            Invalid() | NotFound()
+        ):  # to errors of Arrow, which have more kinds, pyarrow adds a traceback
+            return fl.FlightServerError(message)
+    return fl.FlightInternalError(message)

@@ -2,26 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Path, Request, Response
 
 from carnac.api.bodies import body_shown, client_of, read_body
-from carnac.api.native.requests import mark_of_body, read_native
 from carnac.api.native.runs import NativeRun, OpenCatalog
 from carnac.api.problems import Refused
 from carnac.api.sql.answering import FailedAnswer, SqlAnswer
 from carnac.api.sql.facts import JSON_TYPE, accepted
-from carnac.api.sql.requests import parse_asked
+from carnac.api.sql.requests import (
+    SqlRequest,
+    Unreadable,
+    as_unreadable,
+    asked_by,
+    parse_asked,
+    read_request,
+)
 from carnac.errors import CarnacError
+from carnac.ports.answers import Client
+from carnac.specs.druid.blocks import Block, block_of
 
 if TYPE_CHECKING:
     from carnac.broker import Broker
     from carnac.ports.threads import DaemonThreads
 
 NATIVE_PATH = "/druid/v2"
+_PASSED = frozenset({"sqlOuterLimit", "sqlTimeZone", "sqlQueryId"})
+"""Parts of the context that are for SQL alone."""
+_DIGITS = 8
 _EXAMPLE = {
     "queryType": "timeseries",
     "dataSource": "flights",
@@ -79,3 +92,28 @@ def make_router(
         return Response(status_code=HTTPStatus.ACCEPTED)
 
     return router
+
+
+def read_native(
+    body: object, *, new_id: Callable[[], str], client: Client
+) -> tuple[Block, SqlRequest]:
+    """Return the query, and a request with its context and without a statement.
+
+    Raises:
+        Unreadable: It is no query.
+        Invalid: A part of the context is wrong.
+    """
+    if not isinstance(body, Mapping) or not isinstance(body.get("queryType"), str):
+        raise Unreadable('the body must be a JSON object with a queryType, such as "timeseries"')
+    given = body.get("context")
+    with as_unreadable():
+        context = {} if given is None else block_of(given, "context")
+    known = {key: value for key, value in context.items() if key not in _PASSED}
+    request = read_request({"query": "SELECT 1", "context": known})
+    named = replace(request.statement, query_id=request.native_id)
+    return body, asked_by(replace(request, statement=named), new_id=new_id, client=client)
+
+
+def mark_of_body(data: bytes) -> str:
+    """Return what tells answers in the shapes of several queries apart in their ETags."""
+    return "-" + hashlib.sha256(data).hexdigest()[:_DIGITS]

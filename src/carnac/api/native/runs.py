@@ -2,28 +2,54 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
-from carnac.api.native.kinds import plan_query
-from carnac.api.native.queries import Row, Rows
+from carnac.api.native.grouping import plan_groupby, plan_timeseries, plan_topn
+from carnac.api.native.queries import Plan, Query, Row, Rows
+from carnac.api.native.scans import (
+    plan_scan,
+    plan_search,
+    plan_source_metadata,
+    plan_time_boundary,
+)
+from carnac.api.native.segments import plan_segment_metadata
 from carnac.api.native.shapes import PIECE_ROWS
+from carnac.api.native.sources import Sources
 from carnac.api.sql.facts import JSON_TYPE
+from carnac.api.sql.requests import as_unreadable
 from carnac.api.sql.runs import Run, at_most
 from carnac.api.sql.values import json_values
-from carnac.specs.druid.blocks import Block
+from carnac.errors import Invalid
+from carnac.specs.druid.blocks import Block, refused
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from carnac.api.native.terms.values import Sql
     from carnac.api.sql.requests import SqlRequest
     from carnac.broker import Broker
     from carnac.broker.answer import BrokerAnswer
     from carnac.ports.answers import AnswerFacts, Statement
     from carnac.ports.queries import Catalog
 
+KINDS: Mapping[str, Callable[[Query], Plan]] = {
+    "timeseries": plan_timeseries,
+    "topN": plan_topn,
+    "groupBy": plan_groupby,
+    "scan": plan_scan,
+    "search": plan_search,
+    "timeBoundary": plan_time_boundary,
+    "dataSourceMetadata": plan_source_metadata,
+    "segmentMetadata": plan_segment_metadata,
+}
+ABSENT = {
+    "select": "use scan",
+    "union": "ask each query by itself",
+    "windowOperator": "write window functions in SQL",
+}
 OpenCatalog = Callable[["Statement"], AbstractContextManager["Catalog"]]
 """Opens the revision that a statement means, as its client may see it, and keeps it readable until the block ends."""
 
@@ -75,14 +101,38 @@ def rows_of(answer: BrokerAnswer) -> Rows:
     """Yield the rows of an answer in pieces, and close it."""
     for batch in at_most(answer, None):
         for start in range(0, batch.num_rows, PIECE_ROWS):
-            yield list(_rows(batch.slice(start, PIECE_ROWS)))
-
-
-def _rows(batch: pa.RecordBatch) -> Iterator[Row]:
-    return cast("Iterator[Row]", zip(*map(_values, batch.columns), strict=True))
+            columns = batch.slice(start, PIECE_ROWS).columns
+            yield list(zip(*map(_values, columns), strict=True))
 
 
 def _values(column: pa.Array) -> Sequence[object]:
     if column.null_count == len(column):  # also of the type that has nothing else
         return [None] * len(column)
     return json_values(column.type, stringifies=False)(column)
+
+
+def plan_query(block: Block, catalog: Catalog) -> Plan:
+    """Return how a native query is run on a revision.
+
+    Raises:
+        Unreadable: It is wrong, or has a part that is not supported.
+    """
+    with as_unreadable():
+        return _plan(block, Sources(catalog, _as_source))
+
+
+def _plan(block: Block, sources: Sources, *, is_inner: bool = False) -> Plan:
+    plan = KINDS.get(str(block.get("queryType")))
+    if plan is None:
+        raise refused(block.get("queryType"), "queryType", KINDS, ABSENT)
+    query = Query(block, sources, is_inner=is_inner)
+    if query.flag("bySegment"):
+        raise Invalid("bySegment is not supported; sys.segments lists the segments in SQL")
+    return plan(query)
+
+
+def _as_source(block: Block, sources: Sources) -> tuple[str, Mapping[str, Sql]]:
+    found = _plan(block, sources, is_inner=True)
+    if not found.inner:
+        raise Invalid(f"a query of type {block.get('queryType')} cannot be a data source")
+    return found.inner, found.columns

@@ -50,7 +50,7 @@ def quarantine(
     session.output.first_rows(
         "file | line# | reason! | raw",
         rows,
-        lambda row: [_text(row.get(name)) for name in fields],
+        lambda row: ["" if row.get(name) is None else str(row[name]) for name in fields],
         limit,
     )
 
@@ -96,7 +96,3 @@ def _load(storage: DeepStorage, path: str) -> pa.Table:
             path=path,
         )
     return pa.concat_tables(tables, promote_options="default")
-
-
-def _text(value: object) -> str:
-    return "" if value is None else str(value)

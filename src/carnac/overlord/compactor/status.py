@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from carnac.core.compaction.control.conductor import Conductor
 from carnac.core.time.intervals import Interval, interval_set
 from carnac.core.time.leases import is_over
-from carnac.ports import JobProgress
 from carnac.ports.compaction import LiveRun
 
 if TYPE_CHECKING:
@@ -103,7 +102,7 @@ def describe_status(conductor: Conductor, live: Iterable[LiveRun], now_ms: int) 
                 "started_ms": one.started_ms,
                 "groups": len(one.task.groups),
                 "rows": one.task.rows,
-                "progress": _progress_json(progress.get(one.run_id)),
+                "progress": None if (told := progress.get(one.run_id)) is None else asdict(told),
             }
             for one in queue.running
         ],
@@ -134,7 +133,3 @@ def _resting(conductor: Conductor) -> dict[str, int] | None:
         for state in conductor.survey(name).resting()
     ]
     return {"chunks": len(ends_ms), "first_at_ms": min(ends_ms)} if ends_ms else None
-
-
-def _progress_json(progress: JobProgress | None) -> dict[str, Any] | None:
-    return None if progress is None else asdict(progress)

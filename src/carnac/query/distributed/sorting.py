@@ -169,7 +169,8 @@ def select_of_one_round(
     if used - views - small.keys():
         raise NotOneRound("it joins a common table expression")
     [view] = used & views
-    if sum(_rows(small[name]) for name in used - views) > SMALL_ROWS_MAX:
+    rows = [max(map(len, small[name].values()), default=0) for name in used - views]
+    if sum(rows) > SMALL_ROWS_MAX:
         raise NotOneRound(f"it joins more than {SMALL_ROWS_MAX:,} rows of lookups")
     if node["sample"] is not None:
         raise NotOneRound("it takes a sample")
@@ -183,10 +184,6 @@ def select_of_one_round(
     if modifiers.keys() - _MODIFIERS or len(modifiers) != len(node["modifiers"]):
         raise NotOneRound("its limit is a share of the rows")
     return Select(node, view, used - views, names, modifiers, count)
-
-
-def _rows(columns: Mapping[str, Any]) -> int:
-    return max((len(values) for values in columns.values()), default=0)
 
 
 def is_sent_along(subquery: Node) -> bool:

@@ -163,7 +163,8 @@ class Resolver:
             item.get(key)
             for key in ("exclude_list", "replace_list", "rename_list", "columns", "expr", "qualified_exclude_list")
         )  # fmt: skip
-        if not plain or _uses(self.node["from_table"]):
+        joins = (one for one in walk(self.node["from_table"]) if one.get("type") == "JOIN")
+        if not plain or any(one.get("using_columns") for one in joins):
             raise refuse("a star with exceptions, or over a join with USING")
         wanted = str(item["relation_name"]).lower()
         found = []
@@ -209,7 +210,3 @@ def _is_column(item: Node, name: str) -> bool:
     return bool(
         item["class"] == "COLUMN_REF" and str(item["column_names"][-1]).lower() == name.lower()
     )
-
-
-def _uses(source: Node) -> bool:
-    return any(one.get("using_columns") for one in walk(source) if one.get("type") == "JOIN")

@@ -88,7 +88,7 @@ class Selects:
             if value.get("key_targets"):
                 raise refuse("a recursive query")
             body = value["query_node"]
-            shown = self._names(_star_of_cte(name), [*ctes, entry])
+            shown = self._names(base_table(name, ""), [*ctes, entry])
             found = self.query(body, ctes, known, shown)
             spark_name = f"__carnac_with_{len(self.withs)}"
             self.withs.append(f"{spark_name} AS ({found.sql})")
@@ -336,10 +336,6 @@ def _all_of(source: Node) -> Node:
     """Return the query of all columns of what stands in FROM."""
     found: Node = select_of([copy.deepcopy(_STAR)])["node"]
     return found | {"from_table": source}
-
-
-def _star_of_cte(name: str) -> Node:
-    return base_table(name, "")
 
 
 _STAR: Node = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from carnac.api.native.queries import ETERNAL, read_intervals
-from carnac.api.native.requests import read_native
+from carnac.api.native.routes import read_native
 from carnac.api.native.shapes import filled, listed, scanned
 from carnac.api.native.terms.expressions import compile_expression
 from carnac.api.native.terms.filters import compile_filter

@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -81,7 +81,7 @@ class Servers:
         with log.open("ab") as out:
             process = subprocess.Popen(  # noqa: S603 - this program itself
                 [*command, *options],
-                env=self._environ(),
+                env={**os.environ, **to_environ(self.settings)},
                 stdout=out,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # Ctrl-C is for the demo, which ends them in order
@@ -91,7 +91,11 @@ class Servers:
         def find() -> ServerRecord | None:
             if process.poll() is not None:
                 raise Unavailable(f"the {role} {name} ended while it started: {_tail(log)}")
-            new = [one for one in self._known(role) if _is_new(one, known)]
+            new = [
+                one
+                for one in self._known(role)
+                if known.get(one.server_id) != one.started_at_ms  # a historical keeps its id
+            ]
             return new[0] if new else None
 
         return wait_until(
@@ -128,9 +132,6 @@ class Servers:
         self.lives.append(
             Life(name=name, started_ms=server.started_ms, ended_ms=self.clock.now_ms())
         )
-
-    def _environ(self) -> Mapping[str, str]:
-        return {**os.environ, **to_environ(self.settings)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,11 +172,6 @@ def wait_until(clock: Clock, find: Callable[[], _T | None], timeout_ms: int, wha
             raise Unavailable(f"waited {timeout_ms // 1000} s in vain for {what}")
         clock.sleep_ms(LOOK_AGAIN_MS)
     return found
-
-
-def _is_new(server: ServerRecord, known: Mapping[str, int]) -> bool:
-    """Whether a server has started since: a historical keeps its id."""
-    return known.get(server.server_id) != server.started_at_ms
 
 
 def _tail(log: Path) -> str:
