@@ -21,6 +21,7 @@ from carnac.specs.druid.fields import (
 )
 from carnac.specs.druid.filters import FILTER_TYPES
 from carnac.specs.ingest.spec import (
+    ArrowFormat,
     CsvFormat,
     DimensionSpec,
     DimensionsSpec,
@@ -58,6 +59,7 @@ BLOCKS: tuple[tuple[type[SpecModel], str, str], ...] = (
     (TsvFormat, "Format: tsv", "ioConfig.inputFormat"),
     (ParquetFormat, "Format: parquet", "ioConfig.inputFormat"),
     (OrcFormat, "Format: orc", "ioConfig.inputFormat"),
+    (ArrowFormat, "Format: arrow", "ioConfig.inputFormat"),
     (FlattenSpec, "Flatten spec", "inputFormat.flattenSpec"),
     (FlattenField, "Flatten field", "flattenSpec.fields[]"),
     (TimestampSpec, "Timestamp", "dataSchema.timestampSpec"),

@@ -56,10 +56,10 @@ MorePaths: TypeAlias = Annotated[
     argument("PATH...", "Input files in place of the spec's; or more files of rows."),
 ]
 Paths: TypeAlias = Annotated[
-    list[str], argument("FILE...", "Files of JSON lines, CSV, Parquet or ORC.")
+    list[str], argument("FILE...", "Files of JSON lines, CSV, Parquet, ORC or Arrow.")
 ]
 Files: TypeAlias = Annotated[
-    list[str] | None, argument("FILE...", "Files of JSON lines, CSV, Parquet or ORC.")
+    list[str] | None, argument("FILE...", "Files of JSON lines, CSV, Parquet, ORC or Arrow.")
 ]
 Into: TypeAlias = Annotated[
     str | None,

@@ -21,7 +21,7 @@ from carnac.errors import Invalid
 
 M = TypeVar("M", bound=BaseModel)
 
-TAGS = frozenset("files inline frame json csv tsv parquet orc dynamic hashed range".split())
+TAGS = frozenset("files inline frame json csv tsv parquet orc arrow dynamic hashed range".split())
 """Kinds of blocks that pydantic puts into the place of an error; people do not write them there."""
 
 _TAGGED = frozenset(

@@ -42,7 +42,7 @@ NATIVE: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"input": {"paths": "x", "inputFormat": {"type": "xml"}}},
-        "wrong spec: input.inputFormat: type 'xml' is not one of json, csv, tsv, parquet, orc",
+        "wrong spec: input.inputFormat: type 'xml' is not one of json, csv, tsv, parquet, orc, arrow",
     ),
     (
         {"input": {"paths": "x", "inputFormat": {"type": "csv", "findColumnsFromHeader": False}}},

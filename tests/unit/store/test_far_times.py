@@ -103,8 +103,37 @@ def test_days_far_apart_have_a_span(store: Store) -> None:
     assert dict(report.rejected.by_reason) == {"timestamp out of range": 1}
 
 
-def test_a_file_of_parquet_with_a_far_time_is_told(store: Store, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "values",
+    [
+        TIMES,
+        of(pa.timestamp("us"), 0, -(1 << 63)),
+        pa.ListArray.from_arrays(LIST, of(pa.timestamp("ms", "UTC"), 0, -FAR)),
+    ],
+)
+@pytest.mark.parametrize(
+    "spec", [None, {"timestampSpec": {"column": "t"}, "dimensions": ["v", "n"]}]
+)
+def test_a_far_time_in_a_file_of_parquet_is_a_fault_of_its_row(
+    store: Store, tmp_path: Path, values: pa.Array, spec: dict[str, object] | None
+) -> None:
+    """It was one of the whole file."""
+    rows = table(values).append_column("n", pa.array([b"x", b"y"]))
     file = tmp_path / "far.parquet"
-    pq.write_table(table(TIMES), file)
-    with pytest.raises(Invalid, match=r"far.parquet cannot be read: it holds a time or a duration"):
-        store.append("d", file, time="t")
+    pq.write_table(rows, file)
+    how: Any = {"time": "t"} if spec is None else {"spec": {"dataSource": "d", **spec}}
+    report = store.append("d", file, **how).report
+    assert report is not None
+    assert (report.rows_written, report.rejected.count) == (1, 1)
+    assert store.sql("SELECT n FROM d").arrow()["n"].to_pylist() == ["eA=="]
+    assert {path.name for path in tmp_path.iterdir()} == {"store", "far.parquet"}
+
+
+def test_a_far_time_of_parquet_is_a_fault_of_its_row_where_it_is_the_time(
+    store: Store, tmp_path: Path
+) -> None:
+    file = tmp_path / "far.parquet"
+    pq.write_table(pa.table({"t": TIMES, "n": [1, 2]}), file)
+    report = store.append("d", file, time="t").report
+    assert report is not None
+    assert dict(report.rejected.by_reason) == {"timestamp out of range": 1}

@@ -348,25 +348,12 @@ def test_a_first_row_with_a_time_for_a_name_is_a_row(
     assert types(store, "wide").keys() == {"__time", "2024-01-02", "2024-01-03"}
 
 
-REPEATED = pa.array([[("a", 1), ("a", 2)]], pa.map_(pa.string(), pa.int64()))
-
-
-@pytest.mark.parametrize(
-    ("column", "message"),
-    [
-        (
-            pa.array([Decimal("1.5")], pa.decimal256(50, 2)),
-            "column 'a' of type decimal256.* cannot be read",
-        ),
-        (REPEATED, "t.parquet cannot be read: .* duplicate key"),
-    ],
-    ids=["decimal256", "map"],
-)
 def test_a_column_that_the_engine_cannot_take_is_refused_by_a_sentence(
-    store: Store, tmp_path: Path, column: pa.Array, message: str
+    store: Store, tmp_path: Path
 ) -> None:
-    pq.write_table(pa.table({"time": [AT], "a": column}), tmp_path / "t.parquet")
-    with pytest.raises(Invalid, match=message):
+    repeated = pa.array([[("a", 1), ("a", 2)]], pa.map_(pa.string(), pa.int64()))
+    pq.write_table(pa.table({"time": [AT], "a": repeated}), tmp_path / "t.parquet")
+    with pytest.raises(Invalid, match=r"t\.parquet cannot be read: .* duplicate key"):
         store.append("t", tmp_path / "t.parquet")
     path = tmp_path / "t.csv"
     path.write_text(f"time,{'x' * 200_000}\n{AT},1\n")

@@ -22,15 +22,19 @@ from carnac.rows.duck import connect
 from carnac.rows.infer.columns import SeenTable, is_time, look_at, span_ms
 from carnac.rows.normalise.projection import RAW
 from carnac.rows.read.arrays import HEAD_BYTES, begins_array, whole_of_array
-from carnac.rows.read.columnar import orc_batches, require_own_names, unreadable
+from carnac.rows.read.columnar import (
+    batches_of,
+    parquet_sample,
+    unreadable,
+)
 from carnac.rows.read.csv import CsvReader, Header, distinct_names, names_of
 from carnac.rows.read.discover import discover_fields, shows_type, type_of
-from carnac.rows.read.inputs import InputFile, local_file, resolve_input
+from carnac.rows.read.inputs import InputFile, resolve_input
 from carnac.rows.read.lines import read_bytes
 from carnac.rows.read.paths import engine_look
 from carnac.rows.read.reading import ReadTask
 from carnac.rows.read.roots import local_path
-from carnac.rows.read.sources import BATCH, open_bytes, open_lines
+from carnac.rows.read.sources import BATCH, open_bytes, open_lines, plain_file
 from carnac.specs.ingest.inference import (
     SeenColumn,
     TimeHints,
@@ -39,6 +43,8 @@ from carnac.specs.ingest.inference import (
     make_spec,
 )
 from carnac.specs.ingest.inputs import (
+    ArrowFormat,
+    ColumnarFormat,
     CsvFormat,
     FilesInput,
     InputFormat,
@@ -64,7 +70,11 @@ FILES_MAX = 64
 LINE_BYTES_MAX = 16 << 20
 """A first line that is longer is no line of JSON or CSV."""
 MEMORY_BYTES = 512 << 20
-_MAGIC = ((b"PAR1", ParquetFormat), (b"ORC", OrcFormat))
+_MAGIC: tuple[tuple[bytes, type[ParquetFormat | OrcFormat | ArrowFormat]], ...] = (
+    (b"PAR1", ParquetFormat),
+    (b"ORC", OrcFormat),
+    *((magic, ArrowFormat) for magic in (b"ARROW1", b"FEA1", b"\xff\xff\xff\xff")),
+)
 _COMPRESSED = ((b"\x1f\x8b", "gzip", ".gz"), (b"\x28\xb5\x2f\xfd", "zstd", ".zst"))
 
 
@@ -215,8 +225,10 @@ def _sample_files(
     files = filled[:: max(1, -(-len(filled) // FILES_MAX))]
     found = resolved.format if source.format is None else _by_contents(files[0], scratch_dir)
     whole = len(files) == len(filled)
-    if isinstance(found, ParquetFormat | OrcFormat):
-        tables, ended = zip(*(_columnar(file, found, scratch_dir) for file in files), strict=True)
+    if isinstance(found, ColumnarFormat):
+        tables, ended = zip(
+            *(_columnar(con, file, found, scratch_dir) for file in files), strict=True
+        )
         return _Sample(
             table=_united(tables), block={"type": found.type}, is_whole=whole and all(ended)
         )
@@ -451,34 +463,18 @@ def _is_value(text: str) -> bool:
 
 
 def _columnar(
-    file: InputFile, found: ParquetFormat | OrcFormat, scratch_dir: str
+    con: duckdb.DuckDBPyConnection, file: InputFile, found: ColumnarFormat, scratch_dir: str
 ) -> tuple[pa.Table, bool]:
     """Return the first rows of a file and the last ones, and whether they are all."""
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
-    with local_file(file, scratch_dir) as path, unreadable(file.url, found.type.capitalize()):
-        if isinstance(found, OrcFormat):
-            reader = orc_batches(path, file.url)
-            first = next(iter(reader), None)
-            table = reader.schema.empty_table() if first is None else pa.Table.from_batches([first])
-            return table.slice(0, SAMPLE_ROWS), False
-        try:
-            parquet = pq.ParquetFile(path)
-            rows = parquet.metadata.num_rows
-            first = next(parquet.iter_batches(SAMPLE_ROWS), None)
-            tables = [parquet.schema_arrow.empty_table()]
-            if first is not None:
-                tables.append(pa.Table.from_batches([first]))
-            if parquet.num_row_groups > 1:
-                last = parquet.read_row_group(parquet.num_row_groups - 1)
-                tables.append(last.slice(max(0, last.num_rows - SAMPLE_ROWS)))
-        except (pa.ArrowException, OSError) as error:
-            raise Invalid(
-                f"input file {file.url} is no Parquet file, or damaged: {error}"
-            ) from None
-    require_own_names(tables[0].column_names, file.url)
-    return pa.concat_tables(tables), rows <= SAMPLE_ROWS
+    with plain_file(file, scratch_dir) as path:
+        if isinstance(found, ParquetFormat):
+            return parquet_sample(con, path, file.url, scratch_dir, SAMPLE_ROWS)
+        reader = batches_of(found, path, file.url)
+        first = next((batch for batch in reader if batch.num_rows), None)
+        table = reader.schema.empty_table() if first is None else pa.Table.from_batches([first])
+        return table.slice(0, SAMPLE_ROWS), False
 
 
 def _united(tables: Sequence[pa.Table]) -> pa.Table:

@@ -66,6 +66,13 @@ def known(kind: pa.DataType) -> Change | None:
     return cast_to(pa.decimal128(digits, max(kind.scale, 0)))
 
 
+def bytes_as_text(kind: pa.DataType) -> Change | None:
+    """Return what becomes of bytes that are texts."""
+    if kinds.is_binary(kind) or kinds.is_binary_view(kind):
+        return cast_to(pa.string())
+    return cast_to(pa.large_string()) if kinds.is_large_binary(kind) else None
+
+
 def changed_schema(schema: pa.Schema, leaf: Leaf) -> pa.Schema:
     """Return the schema of changed rows.
 

@@ -3,38 +3,45 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from carnac.core.quoting import quote, quote_path, quote_text
 from carnac.core.texts import check_keepable, first_line
 from carnac.core.words import first_of
 from carnac.errors import Invalid
+from carnac.ports.temporary import make_private
 from carnac.rows.normalise.coerce import Field
 from carnac.rows.normalise.projection import (
     FILE,
     LINE,
     OFFSET,
     RAW,
+    count,
     field_names,
     insert_sql,
     make_projection,
     run,
 )
 from carnac.rows.normalise.shape import RowShape
+from carnac.rows.read.arrow_types import bytes_as_text, changed_rows, changed_schema
+from carnac.rows.read.far_times import held_times
 from carnac.rows.read.lines import long_array
 from carnac.rows.read.paths import FieldPaths, engine_place, engine_values, without_nulls
+from carnac.specs.ingest.inputs import OrcFormat
 from carnac.specs.ingest.json_paths import EVERY, Step
 
 if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
+    from carnac.specs.ingest.inputs import ColumnarFormat
     from carnac.specs.ingest.schema import TimestampSpec
 
+T = TypeVar("T")
 SOURCE_LINE = "__carnac_row"
 ROW_NUMBER = "file_row_number"
 """Column of the engine's own with the number of a row of Parquet, from 0; a column of the file hides it."""
@@ -49,6 +56,10 @@ _FAR = re.compile(
 """Words of the engine about times that it has no room for, which end a statement before an expression sees them."""
 _OF_ENGINE = re.compile(r".*_\d+|C\d+", re.DOTALL)
 """Names that the engine gives to columns that share one with another, or have none."""
+
+
+class FarTimes(Invalid):
+    """A file holds a time that the engine has no room for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +101,58 @@ def parquet_source(
     return TypedSource(relation, SOURCE_LINE, types, name)
 
 
+def parquet_rows(con: duckdb.DuckDBPyConnection, path: Path) -> int:
+    """Return how many rows a Parquet file has."""
+    metadata = f"parquet_file_metadata({quote_path(path)})"
+    return count(con, f"SELECT coalesce(sum(num_rows), 0) FROM {metadata}")
+
+
+def read_parquet(path: Path, scratch_dir: str, read: Callable[[Path], T]) -> T:
+    """Read a Parquet file; one with far times is read from a copy in which they are infinite."""
+    try:
+        return read(path)
+    except FarTimes:
+        import pyarrow.parquet as pq
+
+        target = make_private(Path(scratch_dir)) / f"near-{path.name}"
+        file = pq.ParquetFile(path, coerce_int96_timestamp_unit="ms")
+        schema = changed_schema(file.schema_arrow, held_times)
+        try:
+            with pq.ParquetWriter(target, schema, compression="lz4") as writer:
+                for batch in file.iter_batches():
+                    writer.write_batch(changed_rows(batch, held_times))
+            return read(target)
+        finally:
+            target.unlink(missing_ok=True)
+
+
+def parquet_sample(
+    con: duckdb.DuckDBPyConnection, path: Path, name: str, scratch_dir: str, rows: int
+) -> tuple[pa.Table, bool]:
+    """Return so many first rows of a Parquet file and as many of its last ones, and whether they are all.
+
+    Raises:
+        Invalid: As of `parquet_source`.
+    """
+    import pyarrow as pa
+
+    def read(path: Path) -> tuple[pa.Table, bool]:
+        source = parquet_source(con, path, name, binary_as_string=False)
+        total = parquet_rows(con, path)
+        columns = ", ".join(map(quote, source.types))
+        parts = (f"LIMIT {rows}", f"WHERE {source.row} > {max(rows, total - rows)}")
+        statements = [f"SELECT {columns} FROM {source.relation} {part}" for part in parts]
+        con.execute("SET arrow_lossless_conversion = true").complete()  # JSON stays JSON
+        try:
+            with unreadable(name, "Parquet"):
+                tables = [con.sql(one).to_arrow_table() for one in statements]
+        finally:
+            con.execute("RESET arrow_lossless_conversion").complete()
+        return pa.concat_tables(tables), total <= rows
+
+    return read_parquet(path, scratch_dir, read)
+
+
 def arrow_source(
     con: duckdb.DuckDBPyConnection, relation: str, name: str, schema: pa.Schema
 ) -> TypedSource:
@@ -113,12 +176,52 @@ def arrow_source(
     return TypedSource(relation, SOURCE_LINE, types, name)
 
 
-def orc_batches(path: Path, name: str) -> pa.RecordBatchReader:
-    """Open an ORC file.
+def batches_of(file_format: ColumnarFormat, path: Path, name: str) -> pa.RecordBatchReader:
+    """Open a file of ORC or Arrow.
 
     Raises:
-        Invalid: It is no ORC file, or a damaged one; names it.
+        Invalid: It is no such file, or a damaged one; names it.
     """
+    import pyarrow as pa
+
+    is_orc = isinstance(file_format, OrcFormat)
+    found = _orc_batches(path, name) if is_orc else _arrow_batches(path, name)
+    if not file_format.binary_as_string:
+        return found
+    schema = changed_schema(found.schema, bytes_as_text)
+    return pa.RecordBatchReader.from_batches(
+        schema, (changed_rows(batch, bytes_as_text) for batch in found)
+    )
+
+
+def _arrow_batches(path: Path, name: str) -> pa.RecordBatchReader:
+    import pyarrow as pa
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        try:
+            yield from found
+        except (pa.ArrowException, OSError) as error:
+            raise _not_readable(name, "Arrow", error) from error
+
+    try:
+        source = pa.memory_map(str(path))
+        magic = source.read(4)
+        source.seek(0)
+        if magic == b"FEA1":
+            raise Invalid(f"{name} is Feather of version 1; write it anew as version 2", url=name)
+        if magic == b"ARRO":
+            file = pa.ipc.open_file(source)
+            found = (file.get_batch(index) for index in range(file.num_record_batches))
+            schema = file.schema
+        else:
+            stream = pa.ipc.open_stream(source)
+            found, schema = iter(stream), stream.schema
+    except (pa.ArrowException, OSError) as error:
+        raise _not_readable(name, "Arrow", error) from error
+    return pa.RecordBatchReader.from_batches(schema, batches())
+
+
+def _orc_batches(path: Path, name: str) -> pa.RecordBatchReader:
     import pyarrow as pa
     from pyarrow import orc
 
@@ -374,6 +477,7 @@ def unreadable(name: str, kind: str) -> Iterator[None]:
 def _not_readable(name: str, kind: str, error: BaseException) -> Invalid:
     text = first_line(error)
     what = "input" if kind == "input" else f"{kind} file"
-    if _FAR.search(text):
+    is_far = _FAR.search(text) is not None
+    if is_far:
         text = "it holds a time or a duration further from now than 290,000 years; correct it where the file is written"
-    return Invalid(f"{what} {name} cannot be read: {text}", url=name)
+    return (FarTimes if is_far else Invalid)(f"{what} {name} cannot be read: {text}", url=name)

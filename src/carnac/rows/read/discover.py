@@ -25,13 +25,21 @@ from carnac.core.segments.segment import ELEMENT_TYPES, TIME_COLUMN, ColumnType
 from carnac.core.texts import check_keepable
 from carnac.rows.normalise.projection import FILE, OFFSET, RAW
 from carnac.rows.normalise.shape import is_reserved
-from carnac.rows.read.columnar import describe, locate, orc_batches, parquet_source
+from carnac.rows.read.columnar import batches_of, describe, locate, parquet_source
 from carnac.rows.read.csv import Header
 from carnac.rows.read.far_times import held_schema
-from carnac.rows.read.inputs import InputFile, local_file
+from carnac.rows.read.inputs import InputFile
 from carnac.rows.read.paths import FieldPaths, engine_look, engine_place, engine_values, field_paths
-from carnac.rows.read.sources import BATCH, csv_reader, open_bytes, open_lines
-from carnac.specs.ingest.inputs import CsvFormat, JsonFormat, OrcFormat, ParquetFormat, TsvFormat
+from carnac.rows.read.sources import BATCH, csv_reader, open_bytes, open_lines, plain_file
+from carnac.specs.ingest.inputs import (
+    ArrowFormat,
+    ColumnarFormat,
+    CsvFormat,
+    JsonFormat,
+    OrcFormat,
+    ParquetFormat,
+    TsvFormat,
+)
 from carnac.specs.ingest.json_paths import EVERY, Step
 
 if TYPE_CHECKING:
@@ -181,7 +189,7 @@ def _discover_file(con: duckdb.DuckDBPyConnection, task: ReadTask, file: InputFi
     match task.format:
         case CsvFormat() | TsvFormat():
             return _in_csv(file, task.scratch_dir, task.format)
-        case ParquetFormat() | OrcFormat():
+        case ParquetFormat() | OrcFormat() | ArrowFormat():
             return _in_columns(con, file, task.scratch_dir, task.format)
         case JsonFormat():
             return _in_json(con, [file], task.scratch_dir, field_paths(task.format.flatten))
@@ -254,14 +262,14 @@ def _in_columns(
     con: duckdb.DuckDBPyConnection,
     file: InputFile,
     scratch_dir: str,
-    file_format: ParquetFormat | OrcFormat,
+    file_format: ColumnarFormat,
 ) -> SeenFields:
     if file.size_bytes == 0:
         return SeenFields()
     paths = field_paths(file_format.flatten)
-    with local_file(file, scratch_dir) as path:
-        if isinstance(file_format, OrcFormat):
-            schema = held_schema(orc_batches(path, file.url).schema)
+    with plain_file(file, scratch_dir) as path:
+        if not isinstance(file_format, ParquetFormat):
+            schema = held_schema(batches_of(file_format, path, file.url).schema)
             con.register(BATCH, schema.empty_table())
             try:
                 return _typed(describe(con, BATCH), paths)

@@ -61,12 +61,17 @@ def held_rows(rows: Rows) -> Rows:
     return changed_rows(rows, _held)
 
 
+def held_times(kind: pa.DataType) -> Change | None:
+    """Return what becomes of times alone."""
+    return _held(kind) if kinds.is_timestamp(kind) else None
+
+
 def _held(kind: pa.DataType) -> Change | None:
     """Return what becomes of a plain type of which the engine has no room for some values, or that it does not know."""
     if kinds.is_timestamp(kind):
         if kind.unit not in _US_OF_UNIT:
             return Change(kind, _held_nanoseconds)
-        return Change(pa.timestamp("us", kind.tz), _held_times)
+        return Change(pa.timestamp("us", kind.tz), _within_reach)
     if kinds.is_time(kind):
         return Change(kind, _checked_times_of_day)
     if kinds.is_duration(kind):
@@ -89,7 +94,7 @@ def _held_nanoseconds(column: pa.Array) -> pa.Array:
     return pa.array(np.maximum(values, _LEAST_NS), pa.int64(), mask=mask).view(column.type)
 
 
-def _held_times(column: pa.Array) -> pa.Array:
+def _within_reach(column: pa.Array) -> pa.Array:
     in_unit = _US_OF_UNIT[column.type.unit]
     values, mask = _numbers(column)
     low, high = values < -(-_LEAST_US // in_unit), values > _INFINITE // in_unit

@@ -11,9 +11,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from carnac.core.quoting import quote, quote_path
+from carnac.core.quoting import quote
 from carnac.core.segments.segment import TIME_COLUMN
 from carnac.core.time.intervals import IntervalSet
 from carnac.errors import InvariantError
@@ -37,13 +38,15 @@ from carnac.rows.normalise.projection import (
 from carnac.rows.normalise.shape import RowShape
 from carnac.rows.read.columnar import (
     arrow_source,
+    batches_of,
     load_typed,
     numbered,
-    orc_batches,
+    parquet_rows,
     parquet_source,
+    read_parquet,
 )
 from carnac.rows.read.far_times import held_batches, held_schema
-from carnac.rows.read.inputs import InputFile, local_file
+from carnac.rows.read.inputs import InputFile
 from carnac.rows.read.json import BLANK, SUSPECT, JsonPlan
 from carnac.rows.read.lines import MAX_RAW_BYTES, Reject
 from carnac.rows.read.paths import FieldPaths, field_paths
@@ -54,9 +57,12 @@ from carnac.rows.read.sources import (
     CsvFiles,
     csv_schema,
     open_lines,
+    plain_file,
     registered,
 )
 from carnac.specs.ingest.inputs import (
+    ArrowFormat,
+    ColumnarFormat,
     CsvFormat,
     InputFormat,
     JsonFormat,
@@ -191,7 +197,7 @@ class _Loader:
                 self._load_json(self._task.format)
             case CsvFormat() | TsvFormat():
                 self._load_csv(self._task.format)
-            case ParquetFormat() | OrcFormat():
+            case ParquetFormat() | OrcFormat() | ArrowFormat():
                 for index, file in enumerate(self._task.files):
                     self._load_columnar(self._task.format, file, index)
 
@@ -231,24 +237,25 @@ class _Loader:
         with registered(self._con, csv_schema(len(columns)), batches):
             run(self._con, insert_sql(projection, f"FROM {BATCH}"))
 
-    def _load_columnar(
-        self, file_format: ParquetFormat | OrcFormat, file: InputFile, index: int
-    ) -> None:
+    def _load_columnar(self, file_format: ColumnarFormat, file: InputFile, index: int) -> None:
         if file.size_bytes == 0:
             return
         paths = field_paths(file_format.flatten)
         timestamp = self._task.timestamp
         con = self._con
-        with local_file(file, self._task.scratch_dir) as path:
+
+        def load_parquet(path: Path) -> None:
+            source = parquet_source(
+                con, path, file.url, binary_as_string=file_format.binary_as_string
+            )
+            load_typed(con, source, self._shape, timestamp, paths, file=index)
+            self.count += parquet_rows(con, path)
+
+        with plain_file(file, self._task.scratch_dir) as path:
             if isinstance(file_format, ParquetFormat):
-                source = parquet_source(
-                    con, path, file.url, binary_as_string=file_format.binary_as_string
-                )
-                load_typed(con, source, self._shape, timestamp, paths, file=index)
-                metadata = f"parquet_file_metadata({quote_path(path)})"
-                self.count += count(con, f"SELECT coalesce(sum(num_rows), 0) FROM {metadata}")
+                read_parquet(path, self._task.scratch_dir, load_parquet)
                 return
-            reader = orc_batches(path, file.url)
+            reader = batches_of(file_format, path, file.url)
             counted, schema = Counted(reader), held_schema(reader.schema)
             with registered(con, *numbered(schema, held_batches(counted))):
                 source = arrow_source(con, BATCH, file.url, schema)

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 from carnac.errors import Invalid, NotFound
+from carnac.ports.temporary import make_private
 from carnac.rows.normalise.projection import FILE, LINE, OFFSET, RAW
 from carnac.rows.read.arrays import HEAD_BYTES, ArrayReader, Rejoined, begins_array
 from carnac.rows.read.columnar import require_time
 from carnac.rows.read.csv import CsvReader, Header
 from carnac.rows.read.inputs import InputFile, local_file
 from carnac.rows.read.lines import (
+    BLOCK_BYTES,
     RecordReader,
     Records,
     Reject,
@@ -61,6 +63,29 @@ def open_bytes(file: InputFile, scratch_dir: str) -> Iterator[tuple[Any, int]]:
             ranged.seek(file.start_byte - 1)
             ranged.readline()
             yield ranged, ranged.tell()
+
+
+@contextmanager
+def plain_file(file: InputFile, scratch_dir: str) -> Iterator[Path]:
+    """Yield a path on this machine of the decompressed bytes of a file; a copy is deleted afterwards.
+
+    Raises:
+        NotFound: It is not there any more.
+        Invalid: It cannot be decompressed.
+        Unavailable: It is remote and cannot be copied.
+    """
+    if file.compression is None:
+        with local_file(file, scratch_dir) as path:
+            yield path
+        return
+    target = make_private(Path(scratch_dir)) / f"plain-{PurePosixPath(file.url).name}"
+    try:
+        with open_bytes(file, scratch_dir) as (stream, _), target.open("wb") as sink:
+            while block := read_bytes(stream, BLOCK_BYTES, file.url):
+                sink.write(block)
+        yield target
+    finally:
+        target.unlink(missing_ok=True)
 
 
 class LineFiles:

@@ -32,6 +32,10 @@ FORMAT_BY_SUFFIX: dict[str, str] = {
     ".parquet": "parquet",
     ".pq": "parquet",
     ".orc": "orc",
+    ".arrow": "arrow",
+    ".arrows": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
 }
 """The format that a file name says, under its compression suffix."""
 
@@ -182,7 +186,21 @@ class OrcFormat(ColumnarFormat):
     type: Literal["orc"] = Field(default="orc", description="`orc`.")
 
 
-FORMAT_SYNONYMS = {"jsonl": "json", "ndjson": "json", "delimited": "tsv"}
+class ArrowFormat(ColumnarFormat):
+    """Files and streams of Arrow (IPC), and Feather of version 2; their buffers may be compressed."""
+
+    type: Literal["arrow"] = Field(
+        default="arrow", description="`arrow`; also read as `feather` or `ipc`. Carnac only."
+    )
+
+
+FORMAT_SYNONYMS = {
+    "jsonl": "json",
+    "ndjson": "json",
+    "delimited": "tsv",
+    "feather": "arrow",
+    "ipc": "arrow",
+}
 
 
 def _format_block(value: object) -> object:
@@ -195,7 +213,7 @@ def _format_block(value: object) -> object:
 
 
 InputFormat = Annotated[
-    JsonFormat | CsvFormat | TsvFormat | ParquetFormat | OrcFormat,
+    JsonFormat | CsvFormat | TsvFormat | ParquetFormat | OrcFormat | ArrowFormat,
     Field(discriminator="type"),
 ]
 """How the bytes are to be read."""
@@ -257,7 +275,7 @@ class InlineInput(SpecModel):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if isinstance(self.format, ParquetFormat | OrcFormat):
+        if isinstance(self.format, ColumnarFormat):
             raise problem(f"inline data cannot be {self.format.type}; use json, csv or tsv")
         return self
 
@@ -335,11 +353,12 @@ def infer_format(name: str) -> InputFormat | None:
     kind = next((f for suffix, f in FORMAT_BY_SUFFIX.items() if lower.endswith(suffix)), None)
     if kind is None:
         return None
-    formats: dict[str, type[JsonFormat | CsvFormat | TsvFormat | ParquetFormat | OrcFormat]] = {
+    formats: dict[str, type[InputFormat]] = {
         "json": JsonFormat,
         "csv": CsvFormat,
         "tsv": TsvFormat,
         "parquet": ParquetFormat,
         "orc": OrcFormat,
+        "arrow": ArrowFormat,
     }
     return formats[kind].model_validate({"type": kind})

@@ -35,6 +35,7 @@ from carnac.core.time.granularity import ALL
 from carnac.core.time.intervals import IntervalSet, interval_set, interval_text
 from carnac.specs.base import TIME_COLUMN, SpecModel, check_datasource, named, problem
 from carnac.specs.ingest.inputs import (
+    ArrowFormat,
     CsvFormat,
     FilesInput,
     FlattenField,
@@ -64,6 +65,7 @@ from carnac.specs.ingest.schema import DimensionSpec, DimensionsSpec, MetricSpec
 
 __all__ = [
     "TIME_COLUMN",
+    "ArrowFormat",
     "CsvFormat",
     "DimensionSpec",
     "DimensionsSpec",
