@@ -19,10 +19,14 @@ from carnac.core.log.laws import conserves
 from carnac.core.segments.segment import ColumnType, Metric, MetricKind, RangePartition, Segment
 from carnac.core.time.intervals import Interval, IntervalSet
 from carnac.deep_storage import open_deep_storage
+from carnac.jobs.compact.parts import Scattered, ScatterTask, scatter
+from carnac.jobs.compact.scatter import Gathered, GatherTask, ScatterJob, gather
 from carnac.jobs.compact.shape import InputGroup
 from carnac.jobs.compact.task import GroupTask
 from carnac.ports import RewriteJob, RewriteResult, SegmentInput
 from carnac.rows.normalise.shape import RowShape
+from carnac.spark.progress import Tally
+from carnac.spark.tasks import Attempt
 from tests.support.estimates import estimate_hll, estimate_theta
 from tests.support.pipeline import LocalPipeline
 from tests.support.segments import write_segment
@@ -55,6 +59,7 @@ ROLLUP = RowShape(
     is_rollup=True,
     sort_columns=("__time", "d", "n"),
 )
+ATTEMPT = Attempt(0, Tally(None))
 Row = Mapping[str, Any]
 Rows = Sequence[Row]
 
@@ -291,3 +296,18 @@ def assert_same(folder: Path, right: RewriteResult, found: object) -> None:
     if kinds == {RangePartition}:
         assert found.segments[0].partition.start is None  # type: ignore[union-attr]
         assert found.segments[-1].partition.end is None  # type: ignore[union-attr]
+
+
+def scatter_here(tasks: Sequence[ScatterTask]) -> list[Scattered]:
+    """Run the first half of a rewrite by ranges, one task after the other."""
+    return [scatter(task, ATTEMPT) for task in tasks]
+
+
+def gather_here(tasks: Sequence[GatherTask]) -> list[Gathered]:
+    """Run the second half."""
+    return [gather(task, ATTEMPT) for task in tasks]
+
+
+def scatter_job(task: GroupTask, staging_url: str) -> ScatterJob:
+    """Return a rewrite by ranges for two cores, whose tasks run one after the other."""
+    return ScatterJob(task, scatter_here, gather_here, staging_url=staging_url, cores=2)

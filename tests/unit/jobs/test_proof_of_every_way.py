@@ -172,7 +172,8 @@ class Group:
         try:
             if way.cores:
                 staging_url = str(self.folder / "staging")
-                done = ScatterJob(task, here, staging_url=staging_url, cores=way.cores).run()
+                halves = here.scatter, here.gather
+                done = ScatterJob(task, *halves, staging_url=staging_url, cores=way.cores).run()
             else:
                 done = rewrite_in_task(task, here.attempt, make_writer=here.make_writer)
         except Corrupt:

@@ -17,7 +17,6 @@ from carnac.deep_storage import open_deep_storage
 from carnac.errors import Corrupt
 from carnac.jobs.compact import spread as compact_spread
 from carnac.jobs.compact.job import result_of, rewrite_all
-from carnac.jobs.compact.scatter import ScatterJob, TaskRunner
 from carnac.jobs.compact.shape import plan_input_groups
 from carnac.jobs.compact.spread import join_ranges, spread_chunks
 from carnac.jobs.compact.task import GroupTask
@@ -33,6 +32,7 @@ from tests.unit.jobs.rewrite_cases import (
     group_task,
     in_one_task,
     random_case,
+    scatter_job,
 )
 from tests.unit.store.events import fast_folder
 
@@ -44,13 +44,9 @@ SMALL = 1 << 17
 
 def shared_out(folder: Path, job: RewriteJob, memory_bytes: int) -> RewriteResult:
     """Rewrite a group as several tasks do, one after the other."""
-    runner = TaskRunner(Attempt(0, Tally(None)))
     staging_url = str(folder / "staging" / "job")
     return result_of(
-        [
-            ScatterJob(task, runner, staging_url=staging_url, cores=2).run()
-            for task in group_tasks(folder, job, memory_bytes)
-        ]
+        [scatter_job(task, staging_url).run() for task in group_tasks(folder, job, memory_bytes)]
     )
 
 

@@ -19,36 +19,33 @@ from carnac.jobs.compact.conservation import prove
 from carnac.jobs.compact.cuts import rows_by_chunk
 from carnac.jobs.compact.parts import Scattered, ScatterTask
 from carnac.jobs.compact.read import chunk_numbers
-from carnac.jobs.compact.scatter import Gathered, GatherTask, ScatterJob, TaskRunner
+from carnac.jobs.compact.scatter import Gathered, GatherTask, ScatterJob
 from carnac.jobs.compact.shape import plan_input_groups
 from carnac.ports import SegmentInput
 from carnac.rows.segment_writer import SegmentWriter
-from carnac.spark.progress import Tally
-from carnac.spark.tasks import Attempt
 from tests.support.segments import record_of
-from tests.unit.jobs.rewrite_cases import group_task
+from tests.unit.jobs.rewrite_cases import gather_here, group_task, scatter_here
 from tests.unit.rows.rows import CHUNK, read
 
 HOUR_MS = 3_600_000
 COLUMNS = (("d", ColumnType.STRING), ("n", ColumnType.LONG))
 
 
-class Recorder(TaskRunner):
+class Recorder:
     """Runs tasks one after the other, and remembers what they were and gave."""
 
     def __init__(self) -> None:
-        super().__init__(Attempt(0, Tally(None)))
         self.rows: list[int] = []
         self.parts = 0
 
     def scatter(self, tasks: Sequence[ScatterTask]) -> list[Scattered]:
-        done = super().scatter(tasks)
+        done = scatter_here(tasks)
         self.parts += sum(len(one.parts) for one in done)
         return done
 
     def gather(self, tasks: Sequence[GatherTask]) -> list[Gathered]:
         self.rows += [sum(part.rows for part in task.parts) for task in tasks]
-        return super().gather(tasks)
+        return gather_here(tasks)
 
 
 def write(folder: Path, name: str, words: Sequence[str], times_ms: Sequence[int]) -> Segment:
@@ -79,7 +76,8 @@ def shared_out(
     recorder = Recorder()
     done = ScatterJob(
         group_task(folder, input_group, target, chunks=tuple(chunks), memory_bytes=memory_bytes),
-        recorder,
+        recorder.scatter,
+        recorder.gather,
         staging_url=str(folder / "staging"),
         cores=2,
     ).run()

@@ -20,7 +20,6 @@ from carnac.core.segments.segment import Segment
 from carnac.core.time.intervals import IntervalSet
 from carnac.errors import CarnacError, DiskFull, Unavailable
 from carnac.jobs.compact.job import result_of, rewrite_all
-from carnac.jobs.compact.scatter import ScatterJob, TaskRunner
 from carnac.jobs.compact.shape import plan_input_groups
 from carnac.jobs.compact.task import GroupTask
 from carnac.ports import RewriteResult, SegmentInput
@@ -28,7 +27,7 @@ from carnac.rows.output import WASTE
 from carnac.spark.failures import TaskFailure, load_failure, of_task
 from carnac.spark.progress import Tally
 from carnac.spark.tasks import Attempt, guarded
-from tests.unit.jobs.rewrite_cases import AMPLE, TINY, group_task, raw_row, write_raw
+from tests.unit.jobs.rewrite_cases import AMPLE, TINY, group_task, raw_row, scatter_job, write_raw
 
 HASHED = CompactionTarget(partitioning=Partitioning(kind="hashed", buckets=1))
 SORTED = CompactionTarget(sort_by=("d", "n"))
@@ -88,9 +87,8 @@ def shared_out(tasks: Sequence[GroupTask]) -> list[CarnacError | RewriteResult]:
     ends: list[CarnacError | RewriteResult] = []
     for one in tasks:
         staging = Path(one.temp_dir).parents[1] / "store" / "staging" / one.id_prefix
-        runner = TaskRunner(Attempt(0, Tally(None)))
         try:
-            done = ScatterJob(one, runner, staging_url=str(staging), cores=2).run()
+            done = scatter_job(one, str(staging)).run()
             ends.append(result_of([done]))
         except CarnacError as error:
             ends.append(error)

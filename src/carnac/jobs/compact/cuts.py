@@ -98,10 +98,8 @@ def _ranges(task: GroupTask, rows: float) -> int:
 
 def cut_column(task: GroupTask) -> str:
     """Return the column whose ranges are shared out."""
-    partitioning = task.target.partitioning
-    first = partitioning.dimensions if partitioning.kind == "range" else ()
     shape = task.input_group.shape
-    column = sort_order(shape, first)[0]
+    column = sort_order(shape, task.target.range_dimensions)[0]
     is_key = column == TIME_COLUMN or column in shape.dimension_names
     return column if is_key or not shape.is_rollup else TIME_COLUMN
 
@@ -109,7 +107,7 @@ def cut_column(task: GroupTask) -> str:
 def is_cuttable(task: GroupTask) -> bool:
     """Whether rows can be told apart by ranges of a column: not by lists, and not where all are one range of nulls."""
     shape, column = task.input_group.shape, cut_column(task)
-    ranges = task.range_dimensions
+    ranges = task.target.range_dimensions
     if ranges and all(name in shape.absent for name in ranges):
         return False
     return column == TIME_COLUMN or dict(shape.segment_columns)[column] in TEXT_TYPES | _NUMBERS

@@ -24,8 +24,17 @@ from carnac.core.time.granularity import Granularity, parse_granularity
 from carnac.core.time.intervals import Interval
 from carnac.errors import CarnacError, Invalid, Unavailable
 from carnac.jobs.compact.conservation import prove
+from carnac.jobs.compact.filter import scatter_filtered
+from carnac.jobs.compact.parts import Scattered, ScatterTask, scatter
 from carnac.jobs.compact.read import ReadPlan, micros, read_tables
-from carnac.jobs.compact.scatter import ScatterJob, SparkRunner, rewrite_in_task, wants_scatter
+from carnac.jobs.compact.scatter import (
+    Gathered,
+    GatherTask,
+    ScatterJob,
+    gather,
+    rewrite_in_task,
+    wants_scatter,
+)
 from carnac.jobs.compact.shape import InputGroup, plan_input_groups
 from carnac.jobs.compact.spread import join_ranges, spread_chunks
 from carnac.jobs.compact.task import GroupTask, Rewritten
@@ -178,20 +187,18 @@ class RewriteRun:
                 continue
             tasks = tuple(self._group_task(job, input_group) for input_group in input_groups)
             if any(wants_scatter(task) for task in tasks):
-                units.append(lambda job=job, tasks=tasks: self._scatter(job, tasks))  # type: ignore[misc]
+                units.append(partial(self._run, job, partial(self._by_ranges, job, tasks)))
                 continue
             ranges = spread_chunks(tasks, self._cores // max(len(self._jobs), 1))
             if len(ranges) > 1:
-                units.append(partial(self._run_spread, job, tasks, ranges))
+                units.append(partial(self._run, job, partial(self._spread, job, tasks, ranges)))
                 continue
-            shared.append((job, tuple(tasks)))
-        return units + [
-            lambda chosen=chosen: self._run_shared(chosen) for chosen in share_tasks(shared)
-        ]
+            shared.append((job, tasks))
+        return units + [partial(self._run_shared, chosen) for chosen in share_tasks(shared)]
 
     def _run_sparse(self, job: RewriteJob) -> None:
         """Find the few time chunks that a job has rows in, and run it."""
-        if self._is_cancelled(job) or self._is_stopped:
+        if self._is_cancelled(job):
             return
         try:
             chunks = find_buckets(self._context.output_url, job)
@@ -203,7 +210,7 @@ class RewriteRun:
 
     def _run_shared(self, chosen: Sequence[tuple[RewriteJob, tuple[GroupTask, ...]]]) -> None:
         alive = [(job, task) for job, task in chosen if not self._is_cancelled(job)]
-        if not alive or self._is_stopped:
+        if not alive:
             return
         try:
             [ends] = self._context.run(
@@ -226,53 +233,62 @@ class RewriteRun:
             self._wasted[job.key] += take_waste(failure)
             self._run_shared([(job, task)])  # alone, so that Spark tries it again
 
-    def _run_spread(
+    def _run(self, job: RewriteJob, rewrite: Callable[[], Sequence[Rewritten]]) -> None:
+        """Run a job that shares no task, if somebody still needs it."""
+        if self._is_cancelled(job):
+            return
+        try:
+            written = rewrite()
+        except CarnacError as error:
+            self._end(job, self._cancel_reason_of(job) or error)
+        else:
+            self._end(job, result_of(written))
+
+    def _spread(
         self,
         job: RewriteJob,
         tasks: Sequence[GroupTask],
         ranges: Sequence[tuple[GroupTask, ...]],
-    ) -> None:
+    ) -> list[Rewritten]:
         """Run a job of many time chunks in several tasks, each with a range of them."""
-        if self._is_cancelled(job) or self._is_stopped:
-            return
-        try:
-            ends = self._context.run(
-                rewrite_all,
-                [(some,) for some in ranges],
-                phase=replace(self._phase([job]), total=len(ranges)),
-            )
-            failures = [one.failure for [one] in ends if one.failure is not None]
-            if failures:
-                raise load_failure(failures[0])
-            written = join_ranges(tasks, ranges, [one.input_groups for [one] in ends])
-        except CarnacError as error:
-            self._end(job, self._cancel_reason_of(job) or error)
-            return
-        self._end(job, result_of(written))
+        ends = self._context.run(
+            rewrite_all,
+            [(some,) for some in ranges],
+            phase=replace(self._phase([job]), total=len(ranges)),
+        )
+        failures = [one.failure for [one] in ends if one.failure is not None]
+        if failures:
+            raise load_failure(failures[0])
+        return join_ranges(tasks, ranges, [one.input_groups for [one] in ends])
 
-    def _scatter(self, job: RewriteJob, tasks: Sequence[GroupTask]) -> None:
-        if self._is_stopped:
-            return
+    def _by_ranges(self, job: RewriteJob, tasks: Sequence[GroupTask]) -> list[Rewritten]:
         written: list[Rewritten] = []
-        try:
-            for task in tasks:
-                reason = self._cancel_reason_of(job)
-                if reason is not None:
-                    raise reason
-                written.append(self._scatter_one(job, task))
-        except CarnacError as error:
-            self._end(job, self._cancel_reason_of(job) or error)
-            return
-        self._end(job, result_of(written))
+        for task in tasks:
+            reason = self._cancel_reason_of(job)
+            if reason is not None:
+                raise reason
+            written.append(self._scatter_one(job, task))
+        return written
 
     def _on_spark(self) -> SparkJobContext:
         return cast("SparkJobContext", self._context)
 
     def _scatter_one(self, job: RewriteJob, task: GroupTask) -> Rewritten:
-        context = self._on_spark()
-        runner = SparkRunner(context, self._phase([job]))
+        context, phase = self._on_spark(), self._phase([job])
+
+        def scatter_all(tasks: Sequence[ScatterTask]) -> Sequence[Scattered]:
+            half = replace(phase, total=len(tasks))
+            if tasks[0].unit.condition is not None:  # one plan of Spark
+                return scatter_filtered(context, tasks, phase=half)
+            return context.run(scatter, tasks, phase=half)
+
+        def gather_all(tasks: Sequence[GatherTask]) -> Sequence[Gathered]:
+            return context.run(gather, tasks, phase=replace(phase, total=len(tasks)))
+
         staging_url = context.staging_url(f"rewrite-{task.id_prefix}")
-        line = ScatterJob(task, runner, staging_url=staging_url, cores=context.cores())
+        line = ScatterJob(
+            task, scatter_all, gather_all, staging_url=staging_url, cores=context.cores()
+        )
         try:
             return line.run()
         finally:

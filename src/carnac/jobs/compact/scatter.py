@@ -13,10 +13,9 @@ spills.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
 
 import pyarrow as pa
 
@@ -25,7 +24,6 @@ from carnac.core.segments.segment import RangePartition, Scalar, Segment
 from carnac.core.time.intervals import Interval
 from carnac.jobs.compact.conservation import Side
 from carnac.jobs.compact.cuts import Cuts, choose_cuts, is_cuttable
-from carnac.jobs.compact.filter import scatter_filtered
 from carnac.jobs.compact.parts import Scattered, ScatterTask, scatter
 from carnac.jobs.compact.shape import InputGroup, ReadUnit
 from carnac.jobs.compact.task import (
@@ -39,7 +37,6 @@ from carnac.jobs.compact.task import (
     rewrite_in_memory,
     surely_fits,
 )
-from carnac.jobs.context import SparkJobContext
 from carnac.jobs.ingest.write_pass import remove_segments
 from carnac.ports import SegmentInput
 from carnac.ports.temporary import make_private
@@ -48,7 +45,6 @@ from carnac.rows.merge import merge_parts, remove_folder
 from carnac.rows.merge_task import Part
 from carnac.rows.parts import remove_staged
 from carnac.rows.segment_writer import SegmentWriter
-from carnac.spark.progress import Phase
 from carnac.spark.tasks import Attempt
 
 
@@ -102,7 +98,7 @@ class _FirstRow(ProofWatch):
 
     def __init__(self, task: GroupTask, make_writer: MakeWriter) -> None:
         super().__init__(task.input_group, make_writer)
-        self._dimensions = task.range_dimensions
+        self._dimensions = task.target.range_dimensions
         self.start: tuple[Scalar, ...] | None = None
 
     def see(self, rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -132,56 +128,10 @@ def fits_one_task(task: GroupTask) -> bool:
     return is_single or fits_memory(task)
 
 
-class Runner(Protocol):
-    """Runs the halves of a rewrite by ranges, and returns what their tasks give, in order."""
-
-    def scatter(self, tasks: Sequence[ScatterTask]) -> Sequence[Scattered]:
-        """Run the first half of one read unit."""
-        ...
-
-    def gather(self, tasks: Sequence[GatherTask]) -> Sequence[Gathered]:
-        """Run the second half."""
-        ...
-
-
-class SparkRunner:
-    """Runs tasks on Spark, beside one another."""
-
-    def __init__(self, context: SparkJobContext, phase: Phase) -> None:
-        self._context, self._phase = context, phase
-
-    def scatter(self, tasks: Sequence[ScatterTask]) -> Sequence[Scattered]:
-        """Run the first half; a unit with a condition is one plan of Spark."""
-        if tasks[0].unit.condition is not None:
-            phase = replace(self._phase, total=len(tasks))
-            return scatter_filtered(self._context, tasks, phase=phase)
-        return self._context.run(scatter, tasks, phase=self._of(tasks))
-
-    def gather(self, tasks: Sequence[GatherTask]) -> Sequence[Gathered]:
-        """Run the second half."""
-        return self._context.run(gather, tasks, phase=self._of(tasks))
-
-    def _of(self, tasks: Sequence[object]) -> Phase:
-        return replace(self._phase, total=len(tasks))
-
-
-class TaskRunner:
-    """Runs tasks one after the other, inside of a task of Spark.
-
-    Args:
-        make_writer: Makes the writer of a segment; tests hand in one that makes mistakes.
-    """
-
-    def __init__(self, attempt: Attempt, make_writer: MakeWriter = SegmentWriter) -> None:
-        self._attempt, self._make_writer = attempt, make_writer
-
-    def scatter(self, tasks: Sequence[ScatterTask]) -> list[Scattered]:
-        """Run the first half."""
-        return [scatter(task, self._attempt) for task in tasks]
-
-    def gather(self, tasks: Sequence[GatherTask]) -> list[Gathered]:
-        """Run the second half."""
-        return [gather(task, self._attempt, make_writer=self._make_writer) for task in tasks]
+ScatterAll = Callable[[Sequence[ScatterTask]], Sequence[Scattered]]
+"""Runs the first half of one read unit; returns what its tasks give, in order."""
+GatherAll = Callable[[Sequence[GatherTask]], Sequence[Gathered]]
+"""Runs the second half."""
 
 
 def rewrite_in_task(
@@ -201,9 +151,15 @@ def rewrite_in_task(
     if done is None:
         staging = make_private(Path(task.temp_dir) / f"{task.id_prefix}a{attempt.number}")
         cuts = choose_cuts(task) if needs_no_merge(task.input_group, task.target) else Cuts()
-        runner = TaskRunner(attempt, make_writer)
+        job = ScatterJob(
+            task,
+            lambda tasks: [scatter(one, attempt) for one in tasks],
+            lambda tasks: [gather(one, attempt, make_writer=make_writer) for one in tasks],
+            staging_url=str(staging),
+            cores=1,
+            cuts=cuts,
+        )
         try:
-            job = ScatterJob(task, runner, staging_url=str(staging), cores=1, cuts=cuts)
             done = job.run()
         finally:
             remove_folder(str(staging))
@@ -227,14 +183,15 @@ class ScatterJob:
     def __init__(
         self,
         task: GroupTask,
-        runner: Runner,
+        scatter_all: ScatterAll,
+        gather_all: GatherAll,
         *,
         staging_url: str,
         cores: int,
         cuts: Cuts | None = None,
     ) -> None:
         self._task = task
-        self._runner = runner
+        self._scatter_all, self._gather_all = scatter_all, gather_all
         self._staging = staging_url
         self._cores = cores
         self._cuts = cuts
@@ -254,7 +211,7 @@ class ScatterJob:
             for one in scattered:
                 went_in.add(one.side)
             parts = [part for one in scattered for part in one.parts]
-            gathered = self._runner.gather(self._gather_tasks(cuts, parts))
+            gathered = self._gather_all(self._gather_tasks(cuts, parts))
         finally:
             self.bytes_staged = remove_staged(self._staging)
         came_out = Side()
@@ -275,7 +232,7 @@ class ScatterJob:
         """
         scattered: list[Scattered] = []
         for number, unit in enumerate(self._task.input_group.units):
-            scattered += self._runner.scatter(self._scatter_tasks(unit, f"{number}", cuts, count))
+            scattered += self._scatter_all(self._scatter_tasks(unit, f"{number}", cuts, count))
         return scattered
 
     def _scatter_tasks(

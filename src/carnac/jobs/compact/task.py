@@ -68,11 +68,6 @@ class GroupTask:
     memory_bytes: int
     is_whole: bool
 
-    @property
-    def range_dimensions(self) -> tuple[str, ...]:
-        """Dimensions by whose ranges rows are partitioned; empty if they are not."""
-        return _range_dimensions(self.target)
-
     def plan(self, unit: ReadUnit) -> ReadPlan:
         """Return how the inputs of a read unit are read."""
         return ReadPlan(
@@ -138,7 +133,7 @@ def needs_no_merge(input_group: InputGroup, target: CompactionTarget) -> bool:
     """Whether rows only need to be put in order, and can be by packed words."""
     if input_group.shape.is_rollup or target.partitioning.kind == "hashed":
         return False
-    sort = sort_order(input_group.shape, _range_dimensions(target))
+    sort = sort_order(input_group.shape, target.range_dimensions)
     return is_sortable(dict(input_group.shape.segment_columns), sort)
 
 
@@ -273,10 +268,6 @@ def united(tables: Sequence[pa.Table]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(
         [one_array(column) for column in whole.columns], names=whole.schema.names
     )
-
-
-def _range_dimensions(target: CompactionTarget) -> tuple[str, ...]:
-    return target.partitioning.dimensions if target.partitioning.kind == "range" else ()
 
 
 def merge_task(task: GroupTask, chunk: Interval, index: int) -> MergeTask:

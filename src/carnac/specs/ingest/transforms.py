@@ -110,7 +110,7 @@ def compile_transforms(spec: IngestSpec, types: Mapping[str, str] | None = None)
 
 def find_unchecked(spec: IngestSpec) -> list[Problem]:
     """Return the expressions of a spec of which only Spark can say whether they are right, and why."""
-    return [Problem(path, why) for path, text in _spark_texts(spec) for why in _beyond_this(text)]
+    return [Problem(path, why) for path, _, text in spark_texts(spec) for why in _beyond_this(text)]
 
 
 def _beyond_this(text: str) -> Iterator[str]:
@@ -131,16 +131,18 @@ def _beyond_this(text: str) -> Iterator[str]:
             yield f"{name} with {count} arguments"
 
 
-def _spark_texts(spec: IngestSpec) -> Iterator[tuple[str, str]]:
-    """Yield the expressions of a spec that are in Spark SQL, with their places."""
+def spark_texts(spec: IngestSpec) -> Iterator[tuple[str, str, str]]:
+    """Yield the expressions of a spec that are in Spark SQL: the place, what it is in words, and the text."""
     for index, transform in enumerate(spec.transforms.transforms):
         if transform.type == "spark":
-            yield f"transformSpec.transforms[{index}].expression", transform.expression
+            place = f"transformSpec.transforms[{index}].expression"
+            yield place, f"transform '{transform.name}'", transform.expression
     if isinstance(spec.transforms.filter, str):
-        yield "transformSpec.filter", spec.transforms.filter
+        yield "transformSpec.filter", "the filter", spec.transforms.filter
     for index, metric in enumerate(spec.metrics):
         if isinstance(metric.filter, str):
-            yield f"metricsSpec[{index}].filter", metric.filter
+            name = f"the filter of metric '{metric.name}'"
+            yield f"metricsSpec[{index}].filter", name, metric.filter
 
 
 def find_mistake(text: str) -> str | None:
@@ -193,7 +195,7 @@ def check_transforms(spec: IngestSpec) -> list[Problem]:
     """Return what is wrong with the expressions of a spec, as far as it shows without its data and without Spark."""
     problems = [
         Problem(path, message)
-        for path, text in _spark_texts(spec)
+        for path, _, text in spark_texts(spec)
         if (message := find_mistake(text)) is not None
     ]
     for index, transform in enumerate(spec.transforms.transforms):
@@ -202,13 +204,11 @@ def check_transforms(spec: IngestSpec) -> list[Problem]:
         except Invalid as error:
             path = f"transformSpec.transforms[{index}].expression"
             problems.append(Problem(path, error.message))
-    try:
-        _compile_filter(spec.transforms.filter, {})
-    except Invalid as error:
-        problems.append(Problem("transformSpec.filter", error.message))
-    for index, metric in enumerate(spec.metrics):
+    filters = [("transformSpec.filter", spec.transforms.filter)]
+    filters += [(f"metricsSpec[{at}].filter", one.filter) for at, one in enumerate(spec.metrics)]
+    for path, condition in filters:
         try:
-            _compile_filter(metric.filter, {})
+            _compile_filter(condition, {})
         except Invalid as error:
-            problems.append(Problem(f"metricsSpec[{index}].filter", error.message))
+            problems.append(Problem(path, error.message))
     return problems

@@ -7,7 +7,7 @@ Its `dataSchema`, `inputFormat` and the fields of `tuningConfig` that batch spec
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -263,7 +263,7 @@ def _read_io(io: Block) -> dict[str, Any]:
         "task_ms": _period(io, "taskDuration", at_least_ms=SECOND_MS) or TASK_MS,
         "late_ms": late,
         "early_ms": _period(io, "earlyMessageRejectionPeriod"),
-        "from_ms": _instant(io, "lateMessageRejectionStartDateTime", start),
+        "from_ms": _parsed(io, "lateMessageRejectionStartDateTime", start, parse_instant),
     }
 
 
@@ -386,23 +386,17 @@ def _whole(block: Block, name: str, low: int, high: int, default: int) -> int:
 
 def _period(block: Block, name: str, *, at_least_ms: int = 0) -> int | None:
     value = block.take(name)
-    if value is None:
-        return None
-    try:
-        length_ms = parse_period(str(value)).nominal_ms
-    except Invalid as error:
-        block.problem(name, error.message)
-        return None
-    if length_ms < at_least_ms:
+    length_ms = _parsed(block, name, value, lambda text: parse_period(text).nominal_ms)
+    if length_ms is not None and length_ms < at_least_ms:
         block.problem(name, f"must be at least {at_least_ms} ms, not {value}")
     return length_ms
 
 
-def _instant(block: Block, name: str, value: object) -> int | None:
+def _parsed(block: Block, name: str, value: object, parse: Callable[[str], int]) -> int | None:
     if value is None:
         return None
     try:
-        return parse_instant(str(value))
+        return parse(str(value))
     except Invalid as error:
         block.problem(name, error.message)
         return None

@@ -15,6 +15,7 @@ from carnac.errors import Invalid
 from carnac.specs.compaction.spec import CompactionSpec
 from carnac.specs.ingest.inputs import FilesInput, QueryInput
 from carnac.specs.ingest.spec import IngestSpec
+from carnac.specs.ingest.transforms import spark_texts
 from carnac.specs.tasks.spec import AnyTask, CompactTask, IngestTask, KafkaTask
 
 ORIGIN_KEY, OVER_HTTP = "origin", "http"
@@ -169,10 +170,8 @@ def _tokens(sql: str) -> Iterator[tuple[str, str]]:
 
 def _expressions(task: AnyTask | CompactionSpec) -> Iterator[tuple[str, str]]:
     conditions: list[str | None] = []
-    if isinstance(task, IngestTask):
-        yield from _of_spec(task.spec)
-    if isinstance(task, KafkaTask):
-        yield from _of_spec(task.stream.load)
+    if isinstance(task, IngestTask | KafkaTask):
+        yield from _of_spec(task.spec if isinstance(task, IngestTask) else task.stream.load)
     if isinstance(task, CompactTask):
         conditions = [one.target.filter for one in task.compaction_groups()]
         conditions.append(task.compaction_target().filter)
@@ -184,14 +183,7 @@ def _expressions(task: AnyTask | CompactionSpec) -> Iterator[tuple[str, str]]:
 
 
 def _of_spec(spec: IngestSpec) -> Iterator[tuple[str, str]]:
-    for transform in spec.transforms.transforms:
-        if transform.type == "spark":
-            yield f"transform '{transform.name}'", transform.expression
-    if isinstance(spec.transforms.filter, str):
-        yield "the filter", spec.transforms.filter
-    for metric in spec.metrics:
-        if isinstance(metric.filter, str):
-            yield f"the filter of metric '{metric.name}'", metric.filter
+    return ((name, text) for _, name, text in spark_texts(spec))
 
 
 def _is_one_of(name: str, patterns: Sequence[str]) -> bool:

@@ -89,6 +89,11 @@ class CompactionTarget:
     def __post_init__(self) -> None:
         _check_target(self)
 
+    @property
+    def range_dimensions(self) -> tuple[str, ...]:
+        """Dimensions by whose ranges rows are partitioned; empty if they are not."""
+        return self.partitioning.dimensions if self.partitioning.kind == "range" else ()
+
 
 def _check_target(target: CompactionTarget) -> None:
     """Check what shows before any segment is seen.

@@ -174,6 +174,7 @@ def shares_of(segments: Iterable[PlanSegment], input_groups: Mixture) -> Iterabl
 def wanted_order(target: CompactionTarget, kin: Kin) -> tuple[str, ...]:
     """Return by what rows are to be sorted: columns that they do not have order nothing."""
     present = {TIME_COLUMN, *kin.dimension_names(), *kin.metric_names()}
-    first = target.partitioning.dimensions if target.partitioning.kind == "range" else ()
     rest = [name for name in target.sort_by or () if name in present]
-    return tuple(dict.fromkeys([*(name for name in first if name in present), *rest]))
+    return tuple(
+        dict.fromkeys([*(name for name in target.range_dimensions if name in present), *rest])
+    )
