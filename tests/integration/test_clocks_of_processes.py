@@ -58,6 +58,29 @@ def test_another_one_takes_over_at_once_and_says_whose_clock_was_wrong(
     loop.close()
 
 
+@pytest.mark.slow
+def test_a_commit_from_the_future_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = str(tmp_path / "store")
+    with carnac.open(folder, create=True, clock=ClockAhead()) as store:
+        store.set_lookup("names", {"a": "b"})
+    assert main(["doctor", "--store", folder, "--json"]) == 1
+    checks = json.loads(capsys.readouterr().out)["checks"]
+    (found,) = [one for one in checks if one["name"] == "clocks"]
+    assert found["state"] == "problem"
+    assert "revision 1 was published 172," in found["detail"]
+
+
+@pytest.mark.sql
+def test_a_store_on_postgresql_is_made_at_the_time_of_the_server(
+    postgresql_url: str, tmp_path: Path
+) -> None:
+    settings = Settings(store=postgresql_url, deep_storage=str(tmp_path / "deep"))
+    with carnac.open(create=True, settings=settings, clock=StoreClock(ClockAhead())) as store:
+        assert abs(store.head().at_ms - SystemClock().now_ms()) < AHEAD_MS // 2
+
+
 @pytest.mark.sql
 def test_leases_on_postgresql_go_by_the_clock_of_the_server(
     postgresql_url: str, tmp_path: Path, caplog: pytest.LogCaptureFixture

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 
+from carnac.clock import SystemClock
+
 DEFAULT_START_MS = 1_388_534_400_000
 """2014-01-01T00:00:00.000Z."""
 
@@ -32,6 +34,15 @@ class FakeClock:
         with self._lock:
             self._now_ms += duration_ms
             return self._now_ms
+
+
+class ClockSetBack(SystemClock):
+    """The machine's clock, which a test sets back while it runs."""
+
+    back_ms = 0
+
+    def now_ms(self) -> int:
+        return super().now_ms() - self.back_ms
 
 
 class SequentialIds:

@@ -30,6 +30,7 @@ class StoreApart:
     """
 
     metadata: MetadataStore
+    clock: StoreClock
     deep_storage: DeepStorage
     settings: Settings
     holder: str
@@ -51,7 +52,7 @@ class StoreApart:
         """Yield the service that begins and ends loads."""
         keeper = LeaseKeeper(
             self.metadata,
-            clock=StoreClock(),
+            clock=self.clock,
             holder=self.holder,
             ttl_ms=self.settings.lease_ttl_ms,
         )
@@ -75,14 +76,17 @@ def open_apart(store: str | None) -> StoreApart:
         NotFound, Invalid, Unavailable: As `open_store`.
     """
     settings = load_settings(os.environ, directory=Path.cwd(), overrides={"store": store})
-    metadata = open_records(settings=settings, clock=StoreClock(), ids=RandomIds())
+    clock = StoreClock()
+    metadata = open_records(settings=settings, clock=clock, ids=RandomIds())
     try:
         files = open_files(metadata, settings)
     except BaseException:
         metadata.close()
         raise
     holder = f"format carnac of Spark, {process_name()}"
-    return StoreApart(metadata=metadata, deep_storage=files, settings=settings, holder=holder)
+    return StoreApart(
+        metadata=metadata, clock=clock, deep_storage=files, settings=settings, holder=holder
+    )
 
 
 @contextmanager

@@ -317,18 +317,16 @@ def _open_metadata(
                 store=location.name,
             ) from None
     try:
-        metadata = open_metadata(
+        return open_metadata(
             location.metadata_url.get_secret_value(),
             clock=clock,
             ids=ids,
             create=create,
             patience_ms=patience_ms,
+            follow=clock.follow if isinstance(clock, StoreClock) else None,
         )
     except NotFound:
         raise no_store(location.name) from None
-    if isinstance(clock, StoreClock):
-        clock.follow(metadata.server_now_ms)
-    return metadata
 
 
 def _open_deep_storage(

@@ -43,12 +43,14 @@ class Failed:
 
     Attributes:
         times: Number of its failures.
-        retry_at_ms: When it is tried again, epoch milliseconds, UTC.
+        at_ms: When it failed last, epoch milliseconds, UTC.
+        pause_ms: How long it is left alone then.
         is_let_go: Whether the server was ordered to forget it, so that it may be tried again.
     """
 
     times: int
-    retry_at_ms: int
+    at_ms: int
+    pause_ms: int
     is_let_go: bool = False
 
 
@@ -285,8 +287,8 @@ class Planner:
                 if known is None or known.is_let_go:
                     times = 1 if known is None else known.times + 1
                     pause_ms = min(RETRY_MS << min(times - 1, 20), RETRY_MAX_MS)
-                    failed[key] = Failed(times, now_ms + pause_ms)
-                elif now_ms >= known.retry_at_ms:
+                    failed[key] = Failed(times, now_ms, pause_ms)
+                elif is_over(known.at_ms, known.pause_ms, now_ms):
                     self.retries.append(
                         Surplus(server_id=view.server_id, segment_id=segment_id, why=RETRIED)
                     )

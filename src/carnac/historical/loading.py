@@ -141,9 +141,9 @@ class Loader:
                     self._changed.wait()
                     continue
                 pause_ms = self._waiting[0][0] - self._clock.now_ms()
-                if pause_ms <= 0:
+                if not 0 < pause_ms <= BACK_OFF_MAX_MS:  # longer than any: the clock was set back
                     return heapq.heappop(self._waiting)[2]
-                self._changed.wait(min(pause_ms, BACK_OFF_MAX_MS) / 1000)
+                self._changed.wait(pause_ms / 1000)
         return None
 
     def _load(self, item: Item) -> None:

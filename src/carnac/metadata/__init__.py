@@ -35,6 +35,7 @@ def open_metadata(
     create: bool = True,
     patience_ms: int | None = None,
     on_statement: Callable[[str], None] | None = None,
+    follow: Callable[[Callable[[], int | None]], None] | None = None,
 ) -> MetadataStore:
     """Open the metadata store at `url`.
 
@@ -45,6 +46,7 @@ def open_metadata(
             `memory://`: a new store that is gone when it is closed.
         patience_ms: Time that a write waits for those of other processes before it is `Unavailable`; None: a minute.
         on_statement: Called with each SQL statement of a write before it runs; for fault injection.
+        follow: Given what tells the time of the database's server, before the clock is asked for that of a new store.
 
     Raises:
         NotFound: The database holds no store, and `create` is not set.
@@ -77,11 +79,14 @@ def open_metadata(
             url=show_url(url),
         )
     try:
-        migrate_if_needed(database, now_ms=clock.now_ms(), new_id=ids.new_id, create=create)
+        metadata = MetadataStore(database, clock=clock, ids=ids)
+        if follow is not None:
+            follow(metadata.server_now_ms)
+        migrate_if_needed(database, now_ms=clock.now_ms, new_id=ids.new_id, create=create)
     except BaseException:
         database.close()
         raise
-    return MetadataStore(database, clock=clock, ids=ids)
+    return metadata
 
 
 def find_obstacle(url: str) -> str | None:

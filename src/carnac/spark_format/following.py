@@ -18,9 +18,9 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from carnac.bootstrap.apart import StoreApart, open_apart
-from carnac.clock import StoreClock
 from carnac.core.log.feed import Fed, feed_of
 from carnac.core.segments.schema import unite_types
+from carnac.core.time.leases import is_over
 from carnac.errors import CarnacError, DiskFull, Invalid, NotFound, ReadOnly, Revoked
 from carnac.ports import Lease, LeaseKind, SegmentInput
 from carnac.spark_format.failures import in_one_sentence
@@ -205,12 +205,11 @@ class FollowingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         Raises:
             NotFound: It is not kept any more.
         """
-        lease, ttl_ms = self._lease, self._pinned.lease_ms
+        lease, ttl_ms, opened = self._lease, self._pinned.lease_ms, self._store()
         if lease is not None and revision <= lease.revision <= revision + 1:
-            if StoreClock().now_ms() - lease.heartbeat_at_ms < ttl_ms / RENEWALS:
+            if not is_over(lease.heartbeat_at_ms, ttl_ms // RENEWALS, opened.clock.now_ms()):
                 return
             revision = lease.revision
-        opened = self._store()
         with suppress(ReadOnly, DiskFull):
             if lease is not None:
                 with suppress(Revoked):

@@ -273,6 +273,16 @@ class TestFailures:
             cluster.settle(after_ms=15_000)
             assert cluster.copies() == {"e1": ["h1"], "e2": ["h1"]}
 
+    def test_what_failed_before_the_clock_was_set_back_is_tried_again(self) -> None:
+        with live_cluster("h1") as cluster:
+            cluster.servers["h1"].failing = {"e1"}
+            cluster.publish("e1")
+            cluster.settle()
+            cluster.servers["h1"].failing = set()
+            cluster.clock.advance_ms(-3_600_000)
+            cluster.settle(after_ms=15_000)
+            assert cluster.copies() == {"e1": ["h1"]}
+
     @pytest.mark.slow
     def test_a_load_that_fails_every_time_is_tried_ever_more_seldom(self) -> None:
         with live_cluster("h1") as cluster:

@@ -20,6 +20,7 @@ from carnac.errors import (
 )
 from carnac.ports import DeepStorage
 from carnac.ports.serving import HoldState
+from tests.support.clock import ClockSetBack
 from tests.support.faulty import Faults, FaultyDeepStorage
 from tests.support.historicals import (
     PlainEngine,
@@ -34,6 +35,7 @@ from tests.support.historicals import (
 )
 from tests.support.memory_storage import MemoryDeepStorage
 from tests.support.segments import without_file, write_segment
+from tests.waiting import until
 
 
 @pytest.fixture(params=["memory", "local"])
@@ -124,6 +126,20 @@ def test_what_deep_storage_has_lost_or_damaged_fails_with_its_reason(
     assert errors[whole.segment_id] == ""
     assert server.inventory().used_bytes == whole.size_bytes
     server.close()
+
+
+def test_a_storage_is_asked_again_though_the_clock_was_set_back(
+    folder: Path, storage: DeepStorage
+) -> None:
+    segments, clock = write_hours(storage, 1), ClockSetBack()
+    faults = Faults(lambda name: Unavailable(f"cannot {name} now"))
+    faulty = FaultyDeepStorage(storage, faults)
+    server = open_historical(folder, faulty, clock=clock, back_off_ms=200)
+    faults.arm(1, only=["open_read"])
+    server.assign(segments, fence=1, number=0)
+    until(lambda: "open_read" in faults.calls, "a load that fails")
+    clock.back_ms = 3_600_000
+    assert set(states(settled(server)).values()) == {"loaded"}
 
 
 def test_a_storage_that_does_not_answer_is_asked_again_a_few_times(

@@ -107,7 +107,7 @@ def test_an_older_format_is_not_brought_up_to_date(path: Path) -> None:
         link.execute("UPDATE carnac_version SET version_num = '0001'")
     database = ReadOnlySqliteDatabase(path, "it is so in this test")
     with pytest.raises(ReadOnly, match="open it once where it can be written"):
-        migrate_if_needed(database, now_ms=0, new_id=str, create=True)
+        migrate_if_needed(database, now_ms=lambda: 0, new_id=str, create=True)
     database.close()
 
 

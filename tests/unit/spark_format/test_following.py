@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -272,6 +273,19 @@ def test_a_query_that_waits_at_the_newest_revision_keeps_what_is_to_come(store: 
     store._metadata.trim(keep=lambda heads: {heads[-1].revision}, dry_run=False)
     query.batch()
     assert query.given == Counter(rows.appended)
+
+
+def test_a_lease_is_renewed_after_the_clock_was_set_back(store: Store) -> None:
+    Rows(store, random.Random(1)).append()
+    query = Query(store)
+    query.batch()
+    held = query.reader._lease
+    assert held is not None
+    query.reader._lease = replace(held, expires_at_ms=held.expires_at_ms + 2 * held.ttl_ms)
+    given = dialects.statement("UPDATE leases SET expires_at_ms = expires_at_ms + 2 * ttl_ms")
+    store._metadata._write(lambda session: session.run(given))
+    assert query.batch() == []
+    assert "format carnac" in "".join(one.holder for one in store.leases())
 
 
 def test_a_query_that_nothing_comes_to_lets_history_go(store: Store) -> None:

@@ -15,12 +15,13 @@ import carnac
 from carnac import OffsetRange, Store
 from carnac.clock import SystemClock
 from carnac.errors import Conflict, Invalid, NotFound, Revoked, Unavailable
-from carnac.ports import JobProgress, StreamProgress
+from carnac.ports import Clock, JobProgress, StreamProgress
 from carnac.rows.read.inputs import ResolvedInput
 from carnac.rows.read.message_ranges import MessageRange
 from carnac.specs.ingest.spec import IngestSpec
 from carnac.specs.supervisors.kafka import load_supervisor
 from carnac.store.streaming.reading import Counts, StreamReading
+from tests.support.clock import ClockSetBack
 from tests.support.kafka import KEPT_BYTES, PARTITIONS, TOPIC, Broker, row, spec_for
 
 Until = Callable[[Mapping[str, int]], bool]
@@ -42,7 +43,12 @@ def store(tmp_path: Path) -> Iterator[Store]:
 
 
 def read(
-    store: Store, spec: Mapping[str, Any], until: Until = lambda _: False, *, group: int = 0
+    store: Store,
+    spec: Mapping[str, Any],
+    until: Until = lambda _: False,
+    *,
+    group: int = 0,
+    clock: Clock | None = None,
 ) -> Counts:
     """Read until counts are as they are waited for, or the task's time is over; return the counts."""
 
@@ -55,7 +61,7 @@ def read(
         store,
         load_supervisor(spec),
         group,
-        SystemClock(),
+        clock or SystemClock(),
         guard=None,
         on_progress=look,
         message="test",
@@ -96,6 +102,23 @@ def test_the_end_of_a_task_publishes_what_it_has(store: Store, broker: Broker) -
     )
     assert read(store, spec).processed == 10
     assert ids(store) == list(range(10))
+
+
+def test_a_clock_that_is_set_back_stops_no_stream(store: Store, broker: Broker) -> None:
+    broker.write_ids(range(10))
+    clock, looks = ClockSetBack(), 0
+
+    def until(counts: Mapping[str, int]) -> bool:
+        nonlocal looks
+        looks += 1
+        assert looks < 100, "the stream publishes nothing"
+        if counts["processed"] == 10 and not clock.back_ms:
+            clock.back_ms = 3_600_000
+            broker.write_ids(range(10, 20))
+        return counts["processed"] == 20
+
+    assert read(store, spec_for(broker.address), until, clock=clock).processed == 20
+    assert ids(store) == list(range(20))
 
 
 def test_what_cannot_be_read_is_in_quarantine_and_nulls_are_counted(

@@ -24,6 +24,7 @@ from carnac.cli.session import Session
 from carnac.cli.tables import bytes_text, number_text, second_ms
 from carnac.clock import StoreClock, describe_ahead
 from carnac.core.redaction import show_url
+from carnac.core.time.leases import CLOCKS_AGREE_MS
 from carnac.core.words import counted
 from carnac.errors import CarnacError
 
@@ -280,8 +281,9 @@ def _opened(name: str, store: Store, now_ms: int) -> Iterator[Check]:
 def _clocks(session: Session) -> Iterator[Check]:
     """Say whose clocks disagree, and by how much."""
     with session.open_records() as metadata:
-        others = metadata.ahead()
+        others, head = metadata.ahead(), metadata.head()
     clock = session.clock
+    early_ms = head.at_ms - clock.now_ms()
     ahead_ms = clock.ahead_ms if isinstance(clock, StoreClock) else 0
     if ahead_ms:
         yield _problem("clocks", describe_ahead(ahead_ms))
@@ -291,7 +293,14 @@ def _clocks(session: Session) -> Iterator[Check]:
             "of this machine behind; set it right"
         )
         yield _problem("clocks", detail)
-    if not ahead_ms and not others:
+    if early_ms > CLOCKS_AGREE_MS:
+        detail = (
+            f"revision {head.revision} was published {number_text(early_ms // 1000)} s after now, at "
+            f"{second_ms(head.at_ms)} UTC: the clock of a writer was ahead, or that of this machine is behind; until "
+            "then every commit has that time, and none of them is trimmed"
+        )
+        yield _problem("clocks", detail)
+    elif not ahead_ms and not others:
         yield _ok("clocks", "no clock is ahead of this machine's")
 
 

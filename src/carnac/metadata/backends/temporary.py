@@ -73,7 +73,7 @@ def empty_file() -> bytes:
         path = Path(folder) / _NAME
         database = SqliteDatabase(path, now_ms=lambda: 0)
         try:
-            migrate_if_needed(database, now_ms=0, new_id=str, create=True)
+            migrate_if_needed(database, now_ms=lambda: 0, new_id=str, create=True)
         finally:
             database.close()
         return path.read_bytes()

@@ -34,11 +34,12 @@ def head_version() -> str:
 
 
 def migrate_if_needed(
-    database: Database, *, now_ms: int, new_id: Callable[[], str], create: bool
+    database: Database, *, now_ms: Callable[[], int], new_id: Callable[[], str], create: bool
 ) -> None:
     """Bring the tables up to date.
 
     Args:
+        now_ms: Tells the time at which a store is made.
         new_id: Gives the id of a store that is made.
         create: Make them if there are none.
 
@@ -49,6 +50,7 @@ def migrate_if_needed(
     """
     if _find_version(database) == head_version():
         return
+    at_ms = now_ms()
     with translated(database), database.migrate_lock() as session:
         has_version = session.row(_HAS_VERSION)
         row = session.row(s.STORE_VERSION) if has_version and has_version[0] else None
@@ -56,7 +58,7 @@ def migrate_if_needed(
             raise NotFound("the database holds no metadata store; make one with: carnac init")
         _upgrade(session, None if row is None else str(row[0]))
         if session.row(s.ORIGIN) is None:
-            session.run(s.INSERT_ORIGIN, id=1, created_at_ms=now_ms, store_id=new_id())
+            session.run(s.INSERT_ORIGIN, id=1, created_at_ms=at_ms, store_id=new_id())
 
 
 def _upgrade(session: Session, version: str | None) -> None:

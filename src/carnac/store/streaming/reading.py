@@ -22,6 +22,7 @@ from carnac.core.streams.partitions import (
     position_texts,
 )
 from carnac.core.time.intervals import MAX_MS, MIN_MS, Interval
+from carnac.core.time.leases import is_over
 from carnac.errors import Conflict, Invalid
 from carnac.kafka.client import KafkaClient
 from carnac.ports import JobProgress, StreamProgress
@@ -116,17 +117,16 @@ class StreamReading:
             Conflict: Somebody else has moved the position.
             Revoked: The task was cancelled or given up.
         """
-        began_ms = self._clock.now_ms()
-        ends_ms = began_ms + self._supervisor.task_ms
-        self._spec = _within(self._supervisor, began_ms, ends_ms)
+        supervisor, began_ms = self._supervisor, self._clock.now_ms()
+        self._spec = _within(supervisor, began_ms, began_ms + supervisor.task_ms)
         looked_ms = began_ms
-        self._published_at_ms = began_ms - self._supervisor.publish_ms
-        with KafkaClient(self._supervisor.properties) as client:
+        self._published_at_ms = began_ms - supervisor.publish_ms
+        with KafkaClient(supervisor.properties) as client:
             self._look(client)
             self._catch_up(client)
-            while (now_ms := self._clock.now_ms()) < ends_ms:
+            while not is_over(began_ms, supervisor.task_ms, now_ms := self._clock.now_ms()):
                 self._tell()
-                if now_ms - looked_ms >= LOOK_MS:
+                if is_over(looked_ms, LOOK_MS, now_ms):
                     self._look(client)
                     self._catch_up(client)
                     looked_ms = self._clock.now_ms()
@@ -223,12 +223,12 @@ class StreamReading:
         return max(0, min(POLL_MS, due_ms))
 
     def _is_due(self) -> bool:
-        gathered, since_ms = self._gathered, self._clock.now_ms() - self._published_at_ms
+        gathered, now_ms = self._gathered, self._clock.now_ms()
         if gathered.count >= BATCH_MESSAGES or gathered.size_bytes >= BATCH_BYTES:
             return True
         if gathered.count:
-            return since_ms >= self._supervisor.publish_ms
-        return since_ms >= MARKS_MS and bool(self._moved())
+            return is_over(self._published_at_ms, self._supervisor.publish_ms, now_ms)
+        return is_over(self._published_at_ms, MARKS_MS, now_ms) and bool(self._moved())
 
     def _moved(self) -> Mapping[Partition, int]:
         """Return what is read next in the partitions of which something was read that is not published."""
