@@ -1,17 +1,20 @@
 """Publications that share a transaction, and transactions that follow one another: as one by one in the oracle.
 
 A group reads little of what it has written itself, and a transaction little of what the one before it left: both know
-it. What they know must be what is there.
+it. What they know must be what is there. On PostgreSQL plain appends are statements that decide by themselves.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import LiteralString, cast
 
 import hypothesis.strategies as st
+import psycopg
+import pytest
 from hypothesis import given
 
 from carnac.core.log.appending import plan_append
@@ -22,13 +25,15 @@ from carnac.core.time.intervals import Interval
 from carnac.errors import CarnacError
 from carnac.metadata import open_metadata
 from carnac.metadata.publish.queue import Job, commit_group
-from carnac.metadata.publish.writer import encode_segments, write_publication
+from carnac.metadata.publish.writer import prepare, write_publication
+from carnac.metadata.sql.columns import TABLES
 from carnac.metadata.store import MetadataStore
 from carnac.ports import LeaseKind
 from tests.logs import append_of, day, folding, replacement, segment
 from tests.support.clock import DEFAULT_START_MS, FakeClock, SequentialIds
 from tests.support.databases import lay_database
 from tests.support.log_oracle import LogOracle
+from tests.support.postgresql import PostgreSQLServer
 from tests.unit.store.events import fast_folder
 
 DAYS = 4
@@ -36,7 +41,7 @@ OTHER_MS = 1_000
 """Of the clock, between two commits: so that a new major version is another one."""
 
 steps = st.lists(
-    st.tuples(st.sampled_from("aaaaaaabbcrdfslkn"), st.integers(0, 2**32)), min_size=1, max_size=30
+    st.tuples(st.sampled_from("aaaaaaabbcrdfhslkn"), st.integers(0, 2**32)), min_size=1, max_size=30
 )
 
 
@@ -77,6 +82,8 @@ class Writer:
                 return folding(self.oracle, chosen, self._segment(where))
         if kind == "c":
             return append_of(self._segment("2013-01-01/2013-01-03", chunk="2013-01-01/2013-02-01"))
+        if kind == "h":  # some hours, of two days or beside those that the day has
+            return append_of(self._segment(span_of(rng)))
         more: dict[str, str] = {"writer": "w", "batch": str(self._made)} if kind != "k" else {}
         if kind == "l":
             more["lease_id"] = rng.choice([*lease_ids, "nobody's"])
@@ -113,17 +120,14 @@ def sql_store(clock: FakeClock) -> Iterator[MetadataStore]:
 
 def run_group(store: MetadataStore, group: list[tuple[Publication, int]]) -> list[object]:
     """Publish all in one transaction, each at its time; return results and errors."""
-    jobs = [
-        Job(
-            lambda session, one=one, at_ms=at_ms: write_publication(
-                session, one, encode_segments(one), at_ms
-            ),
-            one,
-        )
-        for one, at_ms in group
-    ]
+    jobs = [job_of(store, one, lambda at_ms=at_ms: at_ms) for one, at_ms in group]
     commit_group(store._database, jobs)
     return [job.error if job.error is not None else job.result for job in jobs]
+
+
+def job_of(store: MetadataStore, one: Publication, now_ms: Callable[[], int]) -> Job:
+    encoded, plain = prepare(one, now_ms, is_far=store._database.is_far)
+    return Job(lambda session: write_publication(session, one, encoded, now_ms()), one, plain=plain)
 
 
 @given(steps=steps, size=st.integers(1, 8))
@@ -132,33 +136,59 @@ def test_a_group_does_what_its_publications_do_one_after_another(
 ) -> None:
     writer = Writer()
     with sql_store(writer.clock) as store:
-        leases = [
-            [
-                one.acquire_lease(LeaseKind.WRITER, holder="w", ttl_ms=10**9).lease_id
-                for _ in range(3)
-            ]
-            for one in (writer.oracle, store)
-        ]
-        assert leases[0] == leases[1]
-        group: list[tuple[Publication, int]] = []
-        expected: list[object] = []
-        for number, (kind, seed) in enumerate(steps):
-            one = writer.next(kind, seed, leases[0])
-            writer.clock.advance_ms(OTHER_MS)
-            group.append((one, writer.clock.now_ms()))
-            try:
-                expected.append(writer.oracle.publish(one))
-            except CarnacError as error:
-                expected.append(error)
-            if len(group) == size or number == len(steps) - 1:
-                found = run_group(store, group)
-                assert [*map(outcome_of, found)] == [*map(outcome_of, expected)]
-                group, expected = [], []
-        assert store.changes(after=0) == writer.oracle.changes(after=0)
-        assert store.visible("events") == writer.oracle.visible("events")
-        assert store.chunks("events") == writer.oracle.chunks("events")
-        assert store.leases() == writer.oracle.leases()
-        assert store.check() == ()
+        run_steps(writer, store, steps, size)
+
+
+@pytest.fixture(scope="module")
+def far_url(postgresql_server: PostgreSQLServer) -> str:
+    """A store on PostgreSQL; who uses it empties it."""
+    url = postgresql_server.create_database("groups")
+    open_metadata(url, clock=FakeClock(), ids=SequentialIds()).close()
+    return url
+
+
+@pytest.mark.sql
+@given(steps=steps, size=st.integers(1, 4))
+def test_so_does_one_whose_statements_decide_by_themselves(
+    far_url: str, steps: list[tuple[str, int]], size: int
+) -> None:
+    with psycopg.connect(far_url) as link:
+        link.execute(cast("LiteralString", f"TRUNCATE {', '.join(TABLES)}"))
+        link.execute("INSERT INTO origin VALUES (1, %s, 'shared')", [DEFAULT_START_MS])
+    writer = Writer()
+    chunks = [("a", seed) for seed in range(2 * DAYS)]  # which most appends find
+    with closing(open_metadata(far_url, clock=writer.clock, ids=SequentialIds())) as store:
+        run_steps(writer, store, chunks + steps, size)
+
+
+def run_steps(
+    writer: Writer, store: MetadataStore, steps: list[tuple[str, int]], size: int
+) -> None:
+    """Publish in groups of a size, and compare with the oracle after each, and the whole log in the end."""
+    leases = [
+        [one.acquire_lease(LeaseKind.WRITER, holder="w", ttl_ms=10**9).lease_id for _ in range(3)]
+        for one in (writer.oracle, store)
+    ]
+    assert leases[0] == leases[1]
+    group: list[tuple[Publication, int]] = []
+    expected: list[object] = []
+    for number, (kind, seed) in enumerate(steps):
+        one = writer.next(kind, seed, leases[0])
+        writer.clock.advance_ms(OTHER_MS)
+        group.append((one, writer.clock.now_ms()))
+        try:
+            expected.append(writer.oracle.publish(one))
+        except CarnacError as error:
+            expected.append(error)
+        if len(group) == size or number == len(steps) - 1:
+            found = run_group(store, group)
+            assert [*map(outcome_of, found)] == [*map(outcome_of, expected)]
+            group, expected = [], []
+    assert store.changes(after=0) == writer.oracle.changes(after=0)
+    assert store.visible("events") == writer.oracle.visible("events")
+    assert store.chunks("events") == writer.oracle.chunks("events")
+    assert store.leases() == writer.oracle.leases()
+    assert store.check() == ()
 
 
 @given(steps=steps, seed=st.integers(0, 2**32))

@@ -18,7 +18,13 @@ PATIENCE_MS = 60_000
 
 
 class Database(Protocol):
-    """A database that holds a store."""
+    """A database that holds a store.
+
+    Attributes:
+        is_far: Whether each statement travels to it, so that a commit takes as few of them as it can.
+    """
+
+    is_far: bool
 
     def close(self) -> None:
         """Release connections. Idempotent."""
@@ -117,6 +123,11 @@ def meaning_of(database: Database, error: Exception) -> Exception:
         return error
     meant.__cause__ = error
     return meant
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Whether a server has refused a statement and lives on: the transaction is not committed, whatever it was sent."""
+    return getattr(getattr(error, "diag", None), "severity_nonlocalized", None) == "ERROR"
 
 
 def unfit_value(error: Exception) -> Invalid:

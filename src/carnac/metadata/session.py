@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import Any, TypeAlias
 
 from carnac.errors import Invalid
-from carnac.metadata.sql.dialects import Statement
+from carnac.metadata.sql.dialects import SqlText, Statement
 
 Row: TypeAlias = tuple[Any, ...]
 Params: TypeAlias = Mapping[str, object]
@@ -87,6 +87,12 @@ class Session:
         """Return all rows of a query as `peek` does the first."""
         rows: list[Row] = self._send(stated, params).fetchall()
         return rows
+
+    def ask(self, text: SqlText, params: Params) -> Any:
+        """Send a statement that writes; the cursor that is returned has its rows when the transaction has ended."""
+        self.writes += 1
+        self._notify(text.text)
+        return self._connection.execute(text.text, params)
 
     def stream(self, stated: Statement, /, **params: object) -> Iterator[Row]:
         """Yield the rows of a query without holding all of them."""

@@ -82,12 +82,14 @@ class MetadataStore(
             Invalid: The publication contradicts itself.
             Revoked: The publication's lease is gone, or a lock that it is published under.
         """
-        from carnac.metadata.publish.writer import encode_segments, write_publication
+        from carnac.metadata.publish.writer import prepare, write_publication
 
-        encoded = encode_segments(publication)
+        now_ms = self._clock.now_ms
+        encoded, plain = prepare(publication, now_ms, is_far=self._database.is_far)
         return self._queue.submit(
-            lambda session: write_publication(session, publication, encoded, self._clock.now_ms()),
+            lambda session: write_publication(session, publication, encoded, now_ms()),
             publication,
+            plain=plain,
         )
 
     def find_batch(self, writer: str, batch: str) -> int | None:

@@ -13,7 +13,7 @@ from carnac.core.log.entries import ENTRY_BITS, Chunk, Entry
 from carnac.core.segments.version import IdRanges, SegmentVersion
 
 if TYPE_CHECKING:
-    from carnac.core.log.publish_view import PublishView
+    from carnac.core.log.publish_view import ChunkView
     from carnac.core.segments.segment import Segment
     from carnac.core.time.intervals import Interval
 
@@ -40,7 +40,7 @@ def is_plain(publication: Publication) -> bool:
 
 
 def plan_append(
-    view: PublishView, publication: Publication, *, revision: int, at_ms: int
+    view: ChunkView, publication: Publication, *, revision: int, at_ms: int
 ) -> Commit | None:
     """Return the commit that `publishing.plan_any` plans, if the publication is as simple as that; else None.
 
@@ -72,7 +72,7 @@ def plan_append(
     )
 
 
-def _entries(view: PublishView, change: Change, first_id: int) -> tuple[Entry, ...] | None:
+def _entries(view: ChunkView, change: Change, first_id: int) -> tuple[Entry, ...] | None:
     if len(change.adds) > PLAIN_SEGMENTS_MAX:
         return None
     places: dict[Interval, _ChunkAppend] = {}

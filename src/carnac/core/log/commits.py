@@ -242,6 +242,11 @@ class Publication:
                     check_text(text, f"a value of lookup '{lookup.name}'")
 
     @property
+    def ended_lease_id(self) -> str | None:
+        """The lease that ends with it; None: none does."""
+        return None if self.keeps_lease else self.lease_id
+
+    @property
     def names_batch_well(self) -> bool:
         """Whether it names writer and batch, or neither; with offsets it may do without a batch."""
         if self.batch is None:

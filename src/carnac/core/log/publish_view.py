@@ -12,12 +12,16 @@ if TYPE_CHECKING:
     from carnac.core.time.intervals import Interval
 
 
-class PublishView(Protocol):
-    """The part of the newest revision that a publish may read; the answers hold until the transaction ends."""
+class ChunkView(Protocol):
+    """The part of it that a plain append reads."""
 
     def chunks(self, datasource: str, interval: Interval) -> Sequence[Chunk]:
         """Return the live chunks that overlap `interval`, in order of time."""
         ...
+
+
+class PublishView(ChunkView, Protocol):
+    """The part of the newest revision that a publish may read; the answers hold until the transaction ends."""
 
     def entries(self, datasource: str, interval: Interval) -> Sequence[Entry]:
         """Return the live entries of the live chunks that overlap `interval`, in any order."""

@@ -1,5 +1,7 @@
 """PostgreSQL: an advisory lock orders the writers, statements travel in a pipeline, reads see one snapshot.
 
+Most commits are one statement (`sql.appending`), so that the lock is held for no round trip.
+
 Revisions are dense and in order of commit because a writer takes the lock before it reads the head and the database
 releases it after its commit is visible. The lock's queue is first in, first out, and dies with its connection. The
 transaction of a process that says nothing more, as a stopped one (SIGSTOP), is ended by a writer that waits for it.
@@ -60,6 +62,8 @@ class PostgresqlDatabase:
     Raises:
         Invalid: The driver is not installed.
     """
+
+    is_far = True
 
     def __init__(
         self,

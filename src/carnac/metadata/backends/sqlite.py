@@ -60,6 +60,8 @@ class SqliteDatabase:
         on_statement: Called with each statement before it runs; tests inject faults with it.
     """
 
+    is_far = False
+
     def __init__(
         self,
         path: Path,

@@ -115,6 +115,8 @@ class ReadOnlySqliteDatabase:
         path: Path of the database. obstacle: Reason why it cannot be written.
     """
 
+    is_far = False
+
     def __init__(self, path: Path, obstacle: str) -> None:
         self._path = path
         self._obstacle = obstacle

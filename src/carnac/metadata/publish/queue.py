@@ -16,12 +16,13 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from carnac.errors import CarnacError, Unavailable
-from carnac.metadata.database import Database, meaning_of
+from carnac.metadata.database import Database, is_refusal, meaning_of
 from carnac.metadata.session import Session
 from carnac.unbroken import LEDGER, unbroken
 
 if TYPE_CHECKING:
     from carnac.core.log.commits import Publication
+    from carnac.metadata.publish.plain_append import PlainAppend
 
 T = TypeVar("T")
 
@@ -50,6 +51,7 @@ class Job:
     Attributes:
         work: Function to run. A CarnacError that it raises before its first write fails this job and no other.
         publication: Publication that `work` writes; None if it does something else.
+        plain: What may write it in one statement, in place of `work`; None: nothing.
         joint: What `work` does, for jobs beside one another that do it together; None: it is done alone.
         is_durable: Whether its writes must survive a power cut.
         error: Exception that is raised in the caller; None if `result` holds the value that `work` returned.
@@ -61,6 +63,7 @@ class Job:
         "is_done",
         "is_durable",
         "joint",
+        "plain",
         "publication",
         "result",
         "wake",
@@ -72,11 +75,13 @@ class Job:
         work: Callable[[Session], Any],
         publication: Publication | None = None,
         *,
+        plain: PlainAppend | None = None,
         joint: JointWork | None = None,
         is_durable: bool = True,
     ) -> None:
         self.work = work
         self.publication = publication
+        self.plain = plain
         self.joint = joint
         self.is_durable = is_durable
         self.result: Any = None
@@ -116,6 +121,7 @@ class CommitQueue:
         work: Callable[[Session], T],
         publication: Publication | None = None,
         *,
+        plain: PlainAppend | None = None,
         joint: JointWork | None = None,
         is_durable: bool = True,
     ) -> T:
@@ -124,11 +130,12 @@ class CommitQueue:
         Args:
             publication: Publication that `work` writes. The publications of a group look up together what they need to
                 know.
+            plain: What may write it in one statement, in place of `work`.
             joint: What `work` does, if jobs that come beside it may do it together.
             is_durable: Whether its writes must survive a power cut; else the caller need not wait for the disk.
         """
         self._check()
-        job = Job(work, publication, joint=joint, is_durable=is_durable)
+        job = Job(work, publication, plain=plain, joint=joint, is_durable=is_durable)
         try:
             self._wait_for(job)
         except KeyboardInterrupt as interruption:
@@ -237,16 +244,24 @@ def commit_group(database: Database, jobs: Sequence[Job]) -> None:
 def _commit_group(database: Database, jobs: Sequence[Job], from_here: Callable[[], None]) -> None:
     is_committing = is_committed = False
     is_durable = any(job.is_durable for job in jobs)
+    answers: Sequence[Any] = ()
+    left: Sequence[Job] = ()
     try:
         with database.write(is_durable=is_durable) as session:
             from_here()
-            _run_jobs(jobs, session)
+            if jobs[0].plain is not None:
+                answers = _ask(jobs, session)
+            if not answers:
+                _run_jobs(jobs, session)
             if session.writes:
                 session.flush()
                 is_committing = True
                 session.commit()
         is_committed = is_committing  # not before the block ends: PostgreSQL answers what is in its pipeline by then
+        if answers:
+            left = _take(jobs, answers)
     except BaseException as raised:
+        is_committing = is_committing and not is_refusal(raised)
         error = meaning_of(database, raised) if isinstance(raised, Exception) else raised
         if len(jobs) == 1 or is_committing or not isinstance(error, Exception):
             for job in jobs:
@@ -257,6 +272,34 @@ def _commit_group(database: Database, jobs: Sequence[Job], from_here: Callable[[
     finally:
         if is_committing and any(job.publication is not None for job in jobs):
             _write_down(jobs, is_committed=is_committed)
+    if left:
+        _commit_group(database, left, from_here)
+
+
+def _ask(jobs: Sequence[Job], session: Session) -> Sequence[Any]:
+    """Have each job written by its statement; returns their cursors, or nothing if there is a job without one.
+
+    Each names the segment of the one before, so no two may be of the same segment.
+    """
+    found = {job.plain.segment_id: job.plain for job in jobs if job.plain is not None}
+    if len(found) < len(jobs):
+        return ()
+    return [
+        found[key].send(session, after) for key, after in zip(found, [None, *found], strict=False)
+    ]
+
+
+def _take(jobs: Sequence[Job], answers: Sequence[Any]) -> Sequence[Job]:
+    """Set the results of the jobs whose statement has written something; return those that are to be done as others."""
+    left = []
+    for job, answer in zip(jobs, answers, strict=True):
+        plain, job.plain = job.plain, None
+        row = answer.fetchone()
+        if row is None or plain is None:
+            left.append(job)
+        else:
+            job.error, job.result = None, plain.published(row)
+    return left
 
 
 def _in_doubt(job: Job, error: BaseException) -> BaseException:

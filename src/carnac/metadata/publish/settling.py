@@ -1,8 +1,9 @@
 """Small appends leave some rows to a later commit: sums, the index of live entries, and the commits of a datasource.
 
-A commit waits for the disk for each page that it writes, and the process that writes next reads the page again. All of
-these rows, the sums of schemas and chunks among them, can be derived from the new segments and their entries. So one
-commit writes them for several, and a reader adds the part that is not settled yet.
+On SQLite a commit waits for the disk for each page that it writes, and the process that writes next reads the page
+again. All of these rows, the sums of schemas and chunks among them, can be derived from the new segments and their
+entries. So one commit writes them for several, and a reader adds the part that is not settled yet. PostgreSQL writes a
+log of changes, not of pages; there each commit settles all.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import NamedTuple
 
 from carnac.core.log.commits import Commit
 from carnac.metadata.read import rows as r
-from carnac.metadata.session import Session
+from carnac.metadata.session import SQLITE, Session
 from carnac.metadata.sql import statements as s
 from carnac.ports import Head
 
@@ -35,7 +36,11 @@ def settle(session: Session, newest: Newest, commit: Commit) -> int:
         The revision up to which all is settled then: the commit's own, if it is to write all that it changes.
     """
     settled = newest.settled_revision
-    if commit.revision - settled <= UNSETTLED_COMMITS and _is_small_append(commit):
+    if (
+        session.kind == SQLITE
+        and commit.revision - settled <= UNSETTLED_COMMITS
+        and _is_small_append(commit)
+    ):
         return settled
     if settled < newest.head.revision:
         for datasource_id, digest, record, key, *sums in session.rows(s.UNSETTLED_SCHEMAS):

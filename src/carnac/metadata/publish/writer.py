@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from carnac.core.log.appending import plan_append
 from carnac.core.log.commits import (
@@ -21,6 +21,7 @@ from carnac.core.log.publishing import plan_any
 from carnac.core.log.records import dump_texts
 from carnac.core.time.leases import is_over
 from carnac.metadata.publish.chunk_writing import write_chunks
+from carnac.metadata.publish.plain_append import PlainAppend, find_plain_append
 from carnac.metadata.publish.settling import Newest, settle
 from carnac.metadata.publish.view import SqlPublishView
 from carnac.metadata.read import rows as r
@@ -40,12 +41,24 @@ from carnac.ports import Head, LeaseKind, Published
 
 
 def encode_segments(publication: Publication) -> Mapping[str, r.EncodedSegment]:
-    """Return the texts of the new segments, by id; to be called before the transaction begins."""
+    """Return the texts of the new segments, by id."""
     return {
         segment.segment_id: r.encode_segment(segment)
         for change in publication.changes
         for segment in change.adds
     }
+
+
+def prepare(
+    publication: Publication, now_ms: Callable[[], int], *, is_far: bool
+) -> tuple[Mapping[str, r.EncodedSegment], PlainAppend | None]:
+    """Return what is made before the transaction begins: the texts of new segments, and what may write all in one go.
+
+    Args:
+        is_far: See `Database`.
+    """
+    encoded = encode_segments(publication)
+    return encoded, find_plain_append(publication, encoded, now_ms) if is_far else None
 
 
 def look_ahead(session: Session, publications: Sequence[Publication]) -> None:
@@ -107,7 +120,7 @@ def write_publication(
     if commit is not None:
         settled = settle(session, newest, commit)
         _write_append(
-            session, view, commit, _returned(publication), encoded, settled_revision=settled
+            session, view, commit, publication.ended_lease_id, encoded, settled_revision=settled
         )
     else:
         commit = plan_any(view, publication, revision=revision, at_ms=at_ms)
@@ -171,7 +184,7 @@ def _write_any(
         writer.prepare()
     ids = [writer.datasource_id for writer in writers]
     settled = settle(session, newest, commit)
-    write_commit(session, commit, ids, _returned(publication), settled)
+    write_commit(session, commit, ids, publication.ended_lease_id, settled)
     for writer in writers:
         writer.write(settles=settled == commit.revision)
     for change in publication.changes:
@@ -227,11 +240,6 @@ def check_lease(session: Session, lease_id: str | None, now_ms: int) -> None:
         or is_over(lease.heartbeat_at_ms, lease.ttl_ms, now_ms)
     ):
         raise no_writer_lease(lease_id)
-
-
-def _returned(publication: Publication) -> str | None:
-    """Return the lease that ends with the publication."""
-    return None if publication.keeps_lease else publication.lease_id
 
 
 def write_commit(

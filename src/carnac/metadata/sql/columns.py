@@ -5,7 +5,7 @@ A column is a whole number, or a text (`:text`). `?` may be null; `*` is the key
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from carnac.core.log.entries import ENTRY_BITS
 from carnac.metadata.sql.dialects import Statement, row_of, statement
@@ -180,6 +180,17 @@ def find(table: str, *by: str, order: str = "") -> Statement:
 def insert(table: str) -> Statement:
     """Return the statement that inserts a row; the parameters are all columns, in order."""
     return statement(f"INSERT INTO {table} {row_of(_names(table))}")
+
+
+def insert_from(source: str, table: str, made: Mapping[str, str]) -> str:
+    """Return the text that inserts a row for each of a source.
+
+    Args:
+        made: Columns that have an expression; the others have a parameter of their name.
+    """
+    names = _names(table)
+    values = ", ".join(made.get(name, f":{name}") for name in names.split(", "))
+    return f"INSERT INTO {table} ({names}) SELECT {values} FROM {source}"
 
 
 def put(table: str, keeps: tuple[str, ...] = ()) -> Statement:

@@ -50,6 +50,8 @@ class SharedDatabase:
         database: Written by `SimulatedDatabase` alone, which says when.
     """
 
+    is_far = False
+
     def __init__(self, database: Database) -> None:
         self._database = database
         self._reading: _Reading | None = None
@@ -82,6 +84,8 @@ class SimulatedDatabase:
         shared: The real database.
         on_commit: Called when something has been committed.
     """
+
+    is_far = False
 
     def __init__(
         self,

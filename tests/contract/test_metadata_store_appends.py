@@ -1,0 +1,96 @@
+"""Appends that come often: what they cost a database that is far away, and that none is harmed by its neighbours."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+
+from carnac.core.log.commits import Publication
+from carnac.errors import CarnacError, Invalid
+from carnac.metadata import open_metadata
+from carnac.ports import LeaseKind
+from tests.contract.conftest import Store
+from tests.logs import append_of, day, segment
+from tests.support.clock import FakeClock, SequentialIds
+from tests.waiting import until
+
+
+@pytest.fixture
+def is_far(metadata_url: str) -> bool:
+    return metadata_url.startswith("postgresql")
+
+
+@pytest.mark.parametrize("how", ["alone", "in a batch", "under a lease"])
+def test_a_plain_append_is_one_statement_where_each_is_a_round_trip(
+    store: Store, metadata_url: str, is_far: bool, how: str
+) -> None:
+    store.publish(append_of(segment("a", day(1))))
+    more = append_of(segment("b", day(1)))
+    if how == "in a batch":
+        more = replace(more, writer="w", batch="1", base_revision=1, message="more")
+    if how == "under a lease":
+        lease = store.acquire_lease(LeaseKind.WRITER, holder="w", ttl_ms=1000)
+        more = replace(more, lease_id=lease.lease_id)
+    sent: list[str] = []
+    with closing(
+        open_metadata(
+            metadata_url, clock=FakeClock(), ids=SequentialIds("b-"), on_statement=sent.append
+        )
+    ) as other:
+        published = other.publish(more)
+        assert (published.revision, published.is_replay) == (2, False)
+        assert published.commit == store.commit(2)
+        assert store.leases() == ()
+        if is_far:
+            assert [text.split()[0] for text in sent] == ["BEGIN", "SELECT", "WITH", "COMMIT"]
+        if more.batch is not None:
+            assert replace(other.publish(more), commit=None, is_replay=False) == replace(
+                published, commit=None
+            )
+
+
+def test_one_that_is_refused_harms_none_that_shares_its_transaction(
+    store: Store, metadata_url: str
+) -> None:
+    store.publish(append_of(segment("a", day(1))))
+    may_go_on = threading.Event()
+    with closing(
+        open_metadata(
+            metadata_url,
+            clock=FakeClock(),
+            ids=SequentialIds("b-"),
+            on_statement=lambda _: may_go_on.wait(30) and None,
+        )
+    ) as other:
+        found: dict[str, object] = {}
+
+        def publish(publication: Publication) -> None:
+            (added,) = publication.changes[0].adds
+            try:
+                found[added.path] = other.publish(publication).commit
+            except CarnacError as error:
+                found[added.path] = error
+
+        first = threading.Thread(
+            target=publish, args=[append_of(replace(segment("b", day(1)), path="b"))]
+        )
+        first.start()
+        until(lambda: other._queue._leader is not None and not other._queue._waiting, "a leader")
+        group = [
+            append_of(replace(segment(name, day(1)), path=path))
+            for name, path in [("c", "c"), ("a", "known"), ("d", "d")]
+        ]
+        threads = [threading.Thread(target=publish, args=[one]) for one in group]
+        for count, thread in enumerate(threads, 1):
+            thread.start()
+            until(lambda count=count: len(other._queue._waiting) == count, "its place")
+        may_go_on.set()
+        for thread in [first, *threads]:
+            thread.join(60)
+        assert isinstance(found.pop("known"), Invalid)
+        commits = store.changes(after=1)
+        assert {one.changes[0].segments[0].path: one for one in commits} == found
+        assert len(commits) == 3
