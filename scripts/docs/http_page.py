@@ -91,7 +91,7 @@ def describe() -> Mapping[str, Any]:
         routes.make_router(nobody, new_id=nobody, threads=nobody),
         native.make_router(nobody, nobody, new_id=nobody, threads=nobody),
         iceberg.make_router(nobody),
-        avatica.make_router(nobody, threads=nobody),
+        avatica.make_router(nobody, threads=nobody, clients=None),
         *overlord.make_routers(services),
         allocation.make_router(nobody),
         *coordinator.make_routers(nobody),

@@ -191,6 +191,40 @@ def test_jdbc_lists_none_and_hands_no_rows_of_others_over(house: House) -> None:
     assert SECRET in house.jdbc("getTables", "root's", ROOT).text
 
 
+def test_a_connection_of_jdbc_may_name_its_user_by_its_properties(house: House) -> None:
+    """As Druid's drivers do, which send no header."""
+
+    def opened(connection: str, name: str, password: str) -> httpx.Response:
+        info = {"user": name, "password": password, "sqlTimeZone": "Etc/UTC"}
+        return house.jdbc("openConnection", connection, None, info=info)  # type: ignore[no-any-return]
+
+    nobody = house.jdbc("openConnection", "n", None)
+    assert (nobody.status_code, nobody.headers["www-authenticate"][:5]) == (401, "Basic")
+    assert "properties user and password" in nobody.text
+    wrong = opened("w", BO[0], "guessed")
+    assert (wrong.status_code, wrong.json()["errorMessage"]) == (
+        500,
+        "the name or password is wrong",
+    )
+    for name, auth in (("bo's own", BO), ("root's own", ROOT)):
+        assert opened(name, *auth).status_code == 200
+        made = house.jdbc("createStatement", name, None).json()["statementId"]
+        run = {"statementId": made, "sql": f'SELECT count(*) FROM "{SECRET}"', "maxRowCount": 10}
+        told = house.jdbc("prepareAndExecute", name, None, **run)
+        assert told.status_code == (200 if auth is ROOT else 500), told.text
+        assert (SECRET in house.jdbc("getTables", name, None).text) == (auth is ROOT)
+    assert "already open" in opened("root's own", *BO).text, "nobody takes the place of another"
+    house.jdbc("openConnection", "by header", ROOT)
+    told = house.jdbc("getTables", "by header", None)
+    assert (told.status_code, told.json()["errorCode"]) == (500, 1), "the driver opens it again"
+    assert house.jdbc("getTables", "no such", None).json()["errorCode"] == 1
+    house.users.put("eve", password="once upon a time")
+    until(lambda: opened("e", "eve", "once upon a time").status_code == 200, "a new user")
+    house.users.put("eve", password="another time")
+    until(lambda: house.jdbc("getTables", "e", None).status_code == 500, "users that are read")
+    assert "password is wrong" in house.jdbc("getTables", "e", None).text
+
+
 def test_flight_sql_lists_none_and_takes_no_ticket_of_others(house: House) -> None:
     secret = f"SELECT count(*) FROM {SECRET}"
     with house.flight_sql(ROOT) as root, root.cursor() as one:

@@ -14,11 +14,12 @@ from fastapi import APIRouter
 
 from carnac.api.app import make_app
 from carnac.api.avatica.routes import make_router as make_avatica_router
+from carnac.api.avatica.service import Avatica
 from carnac.api.hosts import hosts_of
 from carnac.api.iceberg.routes import make_router as make_iceberg_router
 from carnac.api.native.routes import make_router as make_native_router
 from carnac.api.sql.routes import make_router
-from carnac.bootstrap.serving.broker import BrokerHandle, open_avatica, open_broker
+from carnac.bootstrap.serving.broker import BrokerHandle, open_broker, open_connections
 from carnac.bootstrap.store import open_store
 from carnac.clock import RandomIds, StoreClock
 from carnac.config import Settings
@@ -101,6 +102,7 @@ def doors_of(broker: BrokerHandle, values: Settings | None = None) -> list[APIRo
     threads, new_id = DaemonThreads("query"), RandomIds().new_id
     native = make_native_router(broker.queries, broker.open_catalog, new_id=new_id, threads=threads)
     sql = make_router(broker.queries, new_id=new_id, threads=threads)
-    avatica = open_avatica(broker, values or Settings(), StoreClock(), new_id)
-    jdbc = make_avatica_router(avatica, threads=threads)
+    connections = open_connections(broker, values or Settings(), StoreClock(), new_id)
+    avatica = Avatica(broker.queries, connections, new_id)
+    jdbc = make_avatica_router(avatica, threads=threads, clients=None)
     return [sql, native, jdbc, make_iceberg_router(broker.tables)]

@@ -51,7 +51,6 @@ RIGHT_MAX = 1_000
 """Passwords that were right and are not hashed again."""
 TRIES_AT_ONCE = 2
 """Passwords that are hashed at once; others wait. A password that was right before waits for none of them."""
-CHALLENGE = 'Basic realm="carnac", charset="UTF-8"'
 _NOBODY = User(
     name="",
     permission=Permission.READ,
@@ -110,10 +109,13 @@ class Access:
             Refused: It is nobody that may ask.
             Unavailable: As `accounts`.
         """
+        return self.user_of(_read(authorization)) if self.accounts().users else None
+
+    def user_of(self, said: Credentials) -> User | None:
+        """Return whose credentials these are; as `user`."""
         accounts = self.accounts()
         if not accounts.users:
             return None
-        said = _read(authorization)
         return self._recognised(accounts, said) or self._tried(accounts, said)
 
     async def admit(self, method: str, path: str, authorization: str | None) -> User | None:

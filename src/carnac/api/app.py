@@ -77,6 +77,7 @@ def make_app(
         hosts=hosts or Hosts(),
         text_paths=[SQL_PATH],
         bytes_paths=[AVATICA_PATH],
+        own_paths=[AVATICA_PATH],
         shortcuts={("POST", path): app for path, app in _shortcuts(routers)},
         access=access,
         forms={ICEBERG_PATH: failed},

@@ -16,9 +16,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote_to_bytes
 
-from carnac.api.access import ASKING, CHALLENGE
+from carnac.api.access import ASKING
 from carnac.api.hosts import Hosts, is_own_site
-from carnac.api.problems import Refused, problem, shown_path, status_of
+from carnac.api.problems import CHALLENGE, Refused, problem, shown_path, status_of
 from carnac.core.texts import check_name
 from carnac.errors import Invalid, Unavailable
 
@@ -93,6 +93,7 @@ class Gate:
         bytes_paths: Paths where JSON may have the type of bytes, which pages of other sites cannot send unasked either.
         shortcuts: Applications that give the same answer in less time, by method and path.
         access: Tells who asks, and whether they may; None: everybody may.
+        own_paths: Paths of which the application tells who asks, by the body, where no header says it.
         forms: Functions that make the answer to a client that may not ask, by the beginnings of paths where clients
             read another form.
     """
@@ -104,6 +105,7 @@ class Gate:
         hosts: Hosts,
         text_paths: Collection[str] = (),
         bytes_paths: Collection[str] = (),
+        own_paths: Collection[str] = (),
         shortcuts: Mapping[tuple[str, str], ASGIApp] = MappingProxyType({}),
         access: Access | None = None,
         forms: Mapping[str, Callable[[HTTPStatus, str], Response]] = MappingProxyType({}),
@@ -115,6 +117,7 @@ class Gate:
         self._hosts = hosts
         self._text_paths = frozenset(text_paths)
         self._bytes_paths = frozenset(bytes_paths)
+        self._own_paths = frozenset(own_paths)
         self._check_head = lru_cache(HEADS_KEPT)(self._check)
         self._room = _Room()
 
@@ -132,11 +135,13 @@ class Gate:
                 _log.warning("%s %s: %s", scope["method"], shown_path(scope), refusal.message)
                 await problem(refusal.status, refusal.message, kind="refused")(scope, receive, send)
                 return
-        if self._access is None:
+        authorization = _authorization(scope)
+        is_own = authorization is None and scope["path"].rstrip("/") in self._own_paths
+        if self._access is None or (is_own and scope["method"] == "POST"):
             await self._answer(scope, receive, send)
             return
         try:
-            user = await self._access.admit(scope["method"], scope["path"], _authorization(scope))
+            user = await self._access.admit(scope["method"], scope["path"], authorization)
         except (Refused, Unavailable) as refusal:
             _log.warning("%s %s: %s", scope["method"], shown_path(scope), refusal.message)
             await self._denied(scope, refusal)(scope, receive, send)

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from fastapi import FastAPI, Request
 
 PATH_SHOWN_MAX = 200
+CHALLENGE = 'Basic realm="carnac", charset="UTF-8"'
+"""What a refusal says of how clients tell who they are."""
 _log = logging.getLogger(__name__)
 
 _KINDS: tuple[tuple[type[CarnacError], HTTPStatus], ...] = (
@@ -134,7 +136,10 @@ async def _ours(request: Request, error: Exception) -> JSONResponse:
 async def _refused(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, Refused)  # noqa: S101 - as registered
     _log.warning("%s %s: %s", request.method, shown_path(request.scope), error.message)
-    return problem(error.status, error.message, kind="refused")
+    answer = problem(error.status, error.message, kind="refused")
+    if error.status is HTTPStatus.UNAUTHORIZED:
+        answer.headers["www-authenticate"] = CHALLENGE
+    return answer
 
 
 async def _not_valid(_request: Request, error: Exception) -> JSONResponse:

@@ -17,7 +17,7 @@ from carnac.ports.threads import GRACE_MS
 if TYPE_CHECKING:
     from carnac.api.avatica.held import HeldRows
     from carnac.api.sql.requests import SqlRequest
-    from carnac.core.access import DatasourcePatterns
+    from carnac.core.access import Credentials, DatasourcePatterns
     from carnac.ports import Clock
 
 SWEEP_MS = 1_000
@@ -116,10 +116,12 @@ class OpenConnection:
 
     Attributes:
         context: Of its statements, by names of the context of a query.
+        credentials: Of its user, if its properties named one; None: each request says who sends it.
     """
 
     context: Mapping[str, object]
     used_at_ms: int
+    credentials: Credentials | None = None
     statements: dict[int, OpenStatement] = field(default_factory=dict)
 
     def close(self) -> None:
@@ -157,19 +159,28 @@ class Connections:
         self._open: dict[ConnectionKey, OpenConnection] = {}
         self._loop = Loop("avatica", self.sweep, log=_log, period_ms=SWEEP_MS)
 
-    def open(self, key: ConnectionKey, context: Mapping[str, object]) -> None:
+    def open(
+        self,
+        key: ConnectionKey,
+        context: Mapping[str, object],
+        credentials: Credentials | None = None,
+    ) -> None:
         """Open a connection.
+
+        Args:
+            credentials: Of the user whom its properties name.
 
         Raises:
             Conflict: It is open.
             Invalid: There are too many.
         """
         with self._mutex:
-            if key in self._open:
+            is_taken = credentials is not None and self._credentials(key.id) is not None
+            if key in self._open or is_taken:
                 raise Conflict(f"Connection[{key.id}] already open.", connection=key.id)
             if len(self._open) >= self._limits.connections:
                 self._make_room()
-            self._open[key] = OpenConnection(context, self._clock.now_ms())
+            self._open[key] = OpenConnection(context, self._clock.now_ms(), credentials)
         self._loop.start()
 
     def _make_room(self) -> None:
@@ -181,6 +192,22 @@ class Connections:
                 "avatica_connections_max"
             )
         del self._open[min(unused, key=lambda one: self._open[one].used_at_ms)]
+
+    def credentials(self, connection_id: str) -> Credentials:
+        """Return the credentials with which a connection was opened.
+
+        Raises:
+            NoConnection: None is open that was opened with any.
+        """
+        with self._mutex:
+            found = self._credentials(connection_id)
+        if found is None:
+            raise _not_open(connection_id)
+        return found
+
+    def _credentials(self, connection_id: str) -> Credentials | None:
+        found = (one.credentials for key, one in self._open.items() if key.id == connection_id)
+        return next((one for one in found if one is not None), None)
 
     def find(self, key: ConnectionKey) -> OpenConnection:
         """Return a connection, which counts as used.
@@ -194,11 +221,7 @@ class Connections:
     def _find(self, key: ConnectionKey) -> OpenConnection:
         found = self._open.get(key)
         if found is None:
-            raise NoConnection(
-                f"connection {key.id} is not open here: open it again, or add transparent_reconnection=true to "
-                "the url",
-                connection=key.id,
-            )
+            raise _not_open(key.id)
         found.used_at_ms = self._clock.now_ms()
         return found
 
@@ -310,3 +333,10 @@ class Connections:
             self._open.clear()
         for one in connections:
             one.close()
+
+
+def _not_open(connection_id: str) -> NoConnection:
+    return NoConnection(
+        f"connection {connection_id} is not open here: open it again, or add transparent_reconnection=true to the url",
+        connection=connection_id,
+    )

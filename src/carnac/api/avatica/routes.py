@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from carnac.errors import Cancelled, CarnacError
 from carnac.ports.threads import outlived
 
 if TYPE_CHECKING:
+    from carnac.api.avatica.clients import Clients
     from carnac.api.avatica.service import Avatica
     from carnac.ports.threads import DaemonThreads
 
@@ -32,11 +34,12 @@ _EXAMPLE = {"request": "openConnection", "connectionId": "c1", "info": {"sqlTime
 _log = logging.getLogger(__name__)
 
 
-def make_router(avatica: Avatica, *, threads: DaemonThreads) -> APIRouter:
+def make_router(avatica: Avatica, *, threads: DaemonThreads, clients: Clients | None) -> APIRouter:
     """Return the route.
 
     Args:
         threads: Threads that wait for the service.
+        clients: Tells who sends a request without a header, which the gate lets in; None: there are no users.
     """
     router = APIRouter(tags=["queries"])
 
@@ -52,8 +55,13 @@ def make_router(avatica: Avatica, *, threads: DaemonThreads) -> APIRouter:
             with suppress(CarnacError):  # it runs no more, or is of no statement
                 avatica.leave(body, client)
 
-        asked = asyncio.wrap_future(threads.submit(lambda: _encoded(avatica.answer(body, client))))
         try:
+            if clients is not None and "authorization" not in request.headers:
+                asking = threads.submit(partial(clients.client, body, client.name))
+                client = await asyncio.wrap_future(asking)
+            asked = asyncio.wrap_future(
+                threads.submit(lambda: _encoded(avatica.answer(body, client)))
+            )
             await _watch(
                 request, asked, lambda: threads.submit(leave), lambda: avatica.is_late(body, client)
             )

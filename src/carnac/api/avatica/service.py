@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from carnac.api.avatica import listings
 from carnac.api.avatica.asked import Asked
+from carnac.api.avatica.clients import CREDENTIALS, credentials_of
 from carnac.api.avatica.columns import signature
 from carnac.api.avatica.held import Frame, HeldRows, check_offset
 from carnac.api.avatica.parameters import parse_typed
@@ -34,7 +35,6 @@ PROPERTIES_MAX = 64 << 10
 """Characters of the properties of a connection."""
 _OF_ONE_STATEMENT = frozenset({"sqlQueryId", "queryId"})
 """Keys of the context that no two statements share."""
-_OF_CONNECTIONS = frozenset({"user", "password"})
 Body = Mapping[str, object]
 
 
@@ -111,14 +111,14 @@ class Avatica:
         context = {
             str(name): value
             for name, value in (info or {}).items()
-            if name not in _OF_ONE_STATEMENT | _OF_CONNECTIONS
+            if name not in _OF_ONE_STATEMENT | {*CREDENTIALS}
         }
         if sum(len(name) + len(str(value)) for name, value in context.items()) > PROPERTIES_MAX:
             raise Invalid(
                 f"the properties of a connection are longer than {PROPERTIES_MAX} characters"
             )
         read_request({"query": "SELECT 1", "context": context})  # a wrong property fails at once
-        self._connections.open(asked.connection, context)
+        self._connections.open(asked.connection, context, credentials_of(asked.body))
         return _response("openConnection")
 
     def _close_connection(self, asked: Asked) -> dict[str, object]:

@@ -44,7 +44,7 @@ from carnac.store.querying import RevisionCatalog
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
-    from carnac.api.avatica.service import Avatica
+    from carnac.api.avatica.connections import Connections
     from carnac.api.native.runs import OpenCatalog
     from carnac.bootstrap.serving.assembly import Assembly
     from carnac.broker.distributed import Planned
@@ -115,7 +115,9 @@ def add(assembly: Assembly) -> None:
     Raises:
         NotFound, Invalid, Unavailable: As `carnac.open`.
     """
+    from carnac.api.avatica.clients import Clients
     from carnac.api.avatica.routes import make_router as make_avatica_router
+    from carnac.api.avatica.service import Avatica
     from carnac.api.iceberg.routes import make_router as make_iceberg_router
     from carnac.api.native.routes import make_router as make_native_router
     from carnac.api.sql.routes import make_router
@@ -140,18 +142,19 @@ def add(assembly: Assembly) -> None:
     router = make_router(opened.queries, new_id=new_id, threads=threads)
     assembly.routers.append(make_iceberg_router(opened.tables))
     assembly.routers[:0] = [router, native]  # routes are tried in order, and none is asked as often
-    avatica = open_avatica(opened, assembly.settings, assembly.clock, new_id)
-    assembly.routers.append(make_avatica_router(avatica, threads=threads))
+    connections = open_connections(opened, assembly.settings, assembly.clock, new_id)
+    avatica = Avatica(opened.queries, connections, new_id)
+    clients = Clients(assembly.access, connections)
+    assembly.routers.append(make_avatica_router(avatica, threads=threads, clients=clients))
     if assembly.settings.flight_sql_port is not None:
         _add_flight_sql(assembly, opened.queries, assembly.settings.flight_sql_port)
 
 
-def open_avatica(
+def open_connections(
     opened: BrokerHandle, settings: Settings, clock: Clock, new_id: Callable[[], str]
-) -> Avatica:
-    """Return what answers JDBC's drivers; its connections are closed with the broker."""
+) -> Connections:
+    """Return the connections of JDBC's drivers, which are closed with the broker."""
     from carnac.api.avatica.connections import AvaticaLimits, Connections
-    from carnac.api.avatica.service import Avatica
 
     limits = AvaticaLimits(
         connections=settings.avatica_connections_max,
@@ -160,7 +163,7 @@ def open_avatica(
     )
     connections = Connections(limits, clock, first_id=lambda: crc32(new_id().encode()) >> 2)
     opened.steps.callback(connections.close)
-    return Avatica(opened.queries, connections, new_id)
+    return connections
 
 
 def _add_flight_sql(assembly: Assembly, queries: Broker, port: int) -> None:
