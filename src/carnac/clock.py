@@ -19,6 +19,8 @@ from carnac.ports.threads import Beside
 
 ASK_PERIOD_MS = 10_000
 """How often a store's clock is compared with its database server's."""
+CLOSE_MS = 100
+"""A difference below this is taken for the journey to the server; leases are far longer."""
 WAIT_S = 1.0
 """How long a server's clock is waited for."""
 
@@ -40,8 +42,8 @@ class SystemClock:
 class StoreClock:
     """The clock that the leases of a store go by (port `Clock`): the one of its database's server, where it has one.
 
-    The machine's clock is compared with that of the server now and then, and at once after it was set. The machine's
-    clock is used as long as the two agree, and where there is no server.
+    The machine's clock is compared with that of the server now and then, and at once after it was set. What it is found
+    to be ahead is taken off, so that no answer costs a journey. Where there is no server, it is used as it is.
 
     Args:
         machine: Clock in place of the machine's, for tests.
@@ -55,7 +57,7 @@ class StoreClock:
         self._asked_at_ms: int | None = None
         self._wait_s = wait_s
         self._comparing = Beside()
-        self.ahead_ms = 0  # of the server's; negative: behind; 0: they agree
+        self.ahead_ms = 0  # of the server's; negative: behind
 
     def follow(self, ask: Callable[[], int | None]) -> None:
         """Go by another clock from now on; it says None if it has no time of its own."""
@@ -91,21 +93,28 @@ class StoreClock:
             if server_ms is None:
                 self._ask = None
                 return
-            # nor is one believed that took so long that clocks that agree may seem not to
-            if after_ms - before_ms <= 2 * CLOCKS_AGREE_MS:
-                self._take((before_ms + after_ms) // 2 - server_ms)
+            # nor is one believed that took long, or during which the machine's clock was set
+            if 0 <= after_ms - before_ms <= 2 * CLOCKS_AGREE_MS:
+                self._take((before_ms + after_ms) // 2 - server_ms, (after_ms - before_ms) // 2)
         self._asked_at_ms = self._machine.now_ms()
 
-    def _take(self, ahead_ms: int) -> None:
-        was_ms, self.ahead_ms = self.ahead_ms, 0 if abs(ahead_ms) <= CLOCKS_AGREE_MS else ahead_ms
-        if abs(self.ahead_ms - was_ms) > CLOCKS_AGREE_MS:
-            _log.warning("%s", describe_ahead(self.ahead_ms))
+    def _take(self, ahead_ms: int, unsure_ms: int) -> None:
+        was_ms = self.ahead_ms
+        if abs(ahead_ms - was_ms) <= max(unsure_ms, CLOSE_MS):
+            return  # what is known may as well be right
+        self.ahead_ms = ahead_ms
+        if abs(_to_tell(ahead_ms) - _to_tell(was_ms)) > CLOCKS_AGREE_MS:
+            _log.warning("%s", describe_ahead(ahead_ms))
+
+
+def _to_tell(ahead_ms: int) -> int:
+    return 0 if abs(ahead_ms) <= CLOCKS_AGREE_MS else ahead_ms
 
 
 def describe_ahead(ahead_ms: int) -> str:
     """Return how far this machine's clock is from the database server's, as a sentence."""
     host = platform.node()
-    if not ahead_ms:
+    if not _to_tell(ahead_ms):
         return f"the clock of {host} agrees with the database server's"
     side = "ahead of" if ahead_ms > 0 else "behind"
     return (

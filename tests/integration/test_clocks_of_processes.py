@@ -21,6 +21,7 @@ from carnac.core.time.leases import CLOCKS_AGREE_MS
 from carnac.ports import LeaseKind
 from tests.forking import FORK
 from tests.integration.clock_children import AHEAD_MS, ClockAhead, lead_ahead
+from tests.support.clock import ClockSetBack
 from tests.support.tasks import FakeRunner
 
 LEASE_MS = 60_000
@@ -79,6 +80,22 @@ def test_a_store_on_postgresql_is_made_at_the_time_of_the_server(
     settings = Settings(store=postgresql_url, deep_storage=str(tmp_path / "deep"))
     with carnac.open(create=True, settings=settings, clock=StoreClock(ClockAhead())) as store:
         assert abs(store.head().at_ms - SystemClock().now_ms()) < AHEAD_MS // 2
+
+
+@pytest.mark.sql
+def test_a_short_lease_outlives_clocks_that_are_seconds_apart(
+    postgresql_url: str, tmp_path: Path
+) -> None:
+    settings = Settings(store=postgresql_url, deep_storage=str(tmp_path / "deep"))
+    carnac.open(create=True, settings=settings).close()
+    behind, ahead = ClockSetBack(), ClockSetBack()
+    behind.back_ms, ahead.back_ms = 4_500, -4_500
+    one = open_records(settings=settings, clock=StoreClock(behind))
+    other = open_records(settings=settings, clock=StoreClock(ahead))
+    lease = one.acquire_lease(LeaseKind.READER, holder="one", ttl_ms=8_000)
+    assert other.leases() == (lease,)
+    one.close()
+    other.close()
 
 
 @pytest.mark.sql

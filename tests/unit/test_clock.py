@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from carnac.clock import ASK_PERIOD_MS, MarkedIds, RandomIds, StoreClock, SystemClock
+from carnac.clock import ASK_PERIOD_MS, CLOSE_MS, MarkedIds, RandomIds, StoreClock, SystemClock
 from carnac.core.ids import ALPHABET, bears_mark, digits, mark_of, time_of
 from carnac.core.time.leases import CLOCKS_AGREE_MS
 from carnac.errors import Unavailable
@@ -95,10 +95,29 @@ class TestStoreClock:
         machine.advance_ms(ASK_PERIOD_MS - 1)
         assert clock.now_ms() == 1_000_000 + ASK_PERIOD_MS - 1
 
-    def test_where_they_agree_it_is_the_machine_s(self) -> None:
+    def test_seconds_are_taken_off_and_not_told(self, caplog: pytest.LogCaptureFixture) -> None:
         clock = StoreClock(FakeClock(10_000))
         clock.follow(lambda: 10_000 - CLOCKS_AGREE_MS)
-        assert (clock.now_ms(), clock.ahead_ms) == (10_000, 0)
+        assert (clock.now_ms(), clock.ahead_ms) == (10_000 - CLOCKS_AGREE_MS, CLOCKS_AGREE_MS)
+        assert not caplog.records
+
+    @pytest.mark.parametrize(("took_ms", "apart_ms"), [(0, CLOSE_MS), (4_000, 2_000)])
+    def test_what_may_be_the_journey_moves_no_clock(self, took_ms: int, apart_ms: int) -> None:
+        machine, server = FakeClock(10**12), FakeClock(10**12 + took_ms // 2 + apart_ms)
+
+        def ask() -> int:
+            machine.advance_ms(took_ms)
+            return server.now_ms()
+
+        clock = StoreClock(machine, wait_s=None)
+        clock.follow(ask)
+        assert (clock.now_ms(), clock.ahead_ms) == (10**12 + took_ms, 0)
+
+    def test_an_answer_during_which_the_clock_was_set_back_moves_no_clock(self) -> None:
+        machine = FakeClock(10**12)
+        clock = StoreClock(machine, wait_s=None)
+        clock.follow(lambda: machine.advance_ms(-3_600_000) + 3_600_000)
+        assert (clock.now_ms(), clock.ahead_ms) == (10**12 - 3_600_000, 0)
 
     @pytest.mark.parametrize("jump_ms", [172_800_000, -172_800_000])
     def test_a_clock_that_was_set_is_compared_at_once(

@@ -285,7 +285,8 @@ def _clocks(session: Session) -> Iterator[Check]:
     clock = session.clock
     early_ms = head.at_ms - clock.now_ms()
     ahead_ms = clock.ahead_ms if isinstance(clock, StoreClock) else 0
-    if ahead_ms:
+    is_apart = abs(ahead_ms) > CLOCKS_AGREE_MS
+    if is_apart:
         yield _problem("clocks", describe_ahead(ahead_ms))
     for holder, ms in others.items():
         detail = (
@@ -300,7 +301,7 @@ def _clocks(session: Session) -> Iterator[Check]:
             "then every commit has that time, and none of them is trimmed"
         )
         yield _problem("clocks", detail)
-    elif not ahead_ms and not others:
+    elif not is_apart and not others:
         yield _ok("clocks", "no clock is ahead of this machine's")
 
 
