@@ -22,7 +22,8 @@ from benchmarks.support.harness import RUNS, ratio, read_figures, write_results
 from benchmarks.support.harness import cpu_seconds as seconds
 from carnac.core.balancing.cost.columns import SegmentColumns, segment_columns
 from carnac.core.balancing.cost.compiled import compiled
-from carnac.core.balancing.cost.index import CostIndex, pair_cost
+from carnac.core.balancing.cost.field import pair_cost
+from carnac.core.balancing.cost.index import CostIndex
 from carnac.core.balancing.cost.joint import DAY_MS, HOUR_MS
 from carnac.core.balancing.plan.cluster import ClusterState, Hold, Replicas, SegmentTable, Server
 from carnac.core.balancing.plan.limits import MoveLimits

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from hypothesis import strategies as st
 
 from carnac.core.balancing.cost.columns import Room, SegmentColumns, segment_columns
-from carnac.core.balancing.cost.index import TIE
+from carnac.core.balancing.cost.field import TIE
 from carnac.core.balancing.cost.joint import (
     DAY_MS,
     SAME_DATASOURCE,

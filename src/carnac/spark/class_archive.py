@@ -19,6 +19,7 @@ from pathlib import Path
 
 from carnac.errors import Unavailable
 from carnac.spark.java import JAVA_OPTIONS, JavaRuntime, with_option
+from carnac.spark.jvm import exit_code_of
 
 END_TIMEOUT_S = 180
 _WRITE = "-XX:ArchiveClassesAtExit"
@@ -64,22 +65,16 @@ def end_java() -> None:
     Raises:
         Unavailable: It is still there after three minutes.
     """
-    import subprocess
-
     from pyspark import SparkContext
 
     gateway = SparkContext._gateway  # noqa: SLF001 - pyspark has no public word for it
     if gateway is None:
         return
-    process: subprocess.Popen[bytes] = gateway.proc
+    process = gateway.proc
     gateway.shutdown()
     SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
-    if process.stdin is not None:
-        process.stdin.close()  # at which it ends by itself
-    try:
-        process.wait(timeout=END_TIMEOUT_S)
-    except subprocess.TimeoutExpired as error:
+    if exit_code_of(process, END_TIMEOUT_S) is None:
         process.kill()
         raise Unavailable(
             f"Java did not end within {END_TIMEOUT_S} s; try again when the machine is less busy"
-        ) from error
+        )

@@ -149,7 +149,9 @@ def _wait(
     return port, text[_LENGTH.size : _LENGTH.size + length].decode()
 
 
-def exit_code_of(process: subprocess.Popen[bytes] | None) -> int | None:
+def exit_code_of(
+    process: subprocess.Popen[bytes] | None, timeout_s: float = LAST_WORDS_S
+) -> int | None:
     """End a JVM that nobody needs any more, if it has not ended; return how it ended, or None if it does not soon."""
     if process is None:
         return None
@@ -157,7 +159,7 @@ def exit_code_of(process: subprocess.Popen[bytes] | None) -> int | None:
         with contextlib.suppress(OSError):
             process.stdin.close()  # the JVM ends when its input does
     with contextlib.suppress(subprocess.TimeoutExpired):
-        return process.wait(LAST_WORDS_S)
+        return process.wait(timeout_s)
     return None
 
 

@@ -10,7 +10,7 @@ Source: the grammar `SqlBaseParser.g4` of Apache Spark 4.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -229,15 +229,16 @@ class _Parser:
     def expression(self, depth: int) -> Node:
         """Read a whole expression."""
         _check_depth(depth)
-        node = self._conjunction(depth)
-        while self._takes("or"):
-            node = Operation("or", (node, self._conjunction(depth)))
-        return node
+        return self._row(self._conjunction, depth, "or")
 
     def _conjunction(self, depth: int) -> Node:
-        node = self._negation(depth)
-        while self._takes("and"):
-            node = Operation("and", (node, self._negation(depth)))
+        return self._row(self._negation, depth, "and")
+
+    def _row(self, operand: Callable[[int], Node], depth: int, *operators: str) -> Node:
+        """Read operands with operators of one precedence between them."""
+        node = operand(depth)
+        while (operator := self._takes(*operators)) is not None:
+            node = Operation(operator, (node, operand(depth)))
         return node
 
     def _negation(self, depth: int) -> Node:
@@ -277,16 +278,10 @@ class _Parser:
         return None
 
     def _sum(self, depth: int) -> Node:
-        node = self._product(depth)
-        while (sign := self._takes("+", "-", "||")) is not None:
-            node = Operation(sign, (node, self._product(depth)))
-        return node
+        return self._row(self._product, depth, "+", "-", "||")
 
     def _product(self, depth: int) -> Node:
-        node = self._signed(depth)
-        while (sign := self._takes("*", "/", "%")) is not None:
-            node = Operation(sign, (node, self._signed(depth)))
-        return node
+        return self._row(self._signed, depth, "*", "/", "%")
 
     def _signed(self, depth: int) -> Node:
         _check_depth(depth)

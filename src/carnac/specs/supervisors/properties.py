@@ -29,21 +29,15 @@ _OWN = "each range is read from the position in the log, without a group"
 _JAVA = "the library decides"
 _IGNORED = {
     **dict.fromkeys(
-        ("group.id", "enable.auto.commit", "auto.commit.interval.ms", "auto.offset.reset"), _OWN
+        "group.id enable.auto.commit auto.commit.interval.ms auto.offset.reset key.deserializer "
+        "value.deserializer max.poll.records max.poll.interval.ms".split(),
+        _OWN,
     ),
     **dict.fromkeys(
-        ("key.deserializer", "value.deserializer", "max.poll.records", "max.poll.interval.ms"), _OWN
-    ),
-    **dict.fromkeys(
-        (
-            "request.timeout.ms",
-            "default.api.timeout.ms",
-            "receive.buffer.bytes",
-            "metadata.max.age.ms",
-        ),
+        "request.timeout.ms default.api.timeout.ms receive.buffer.bytes metadata.max.age.ms "
+        "connections.max.idle.ms heartbeat.interval.ms ssl.protocol".split(),
         _JAVA,
     ),
-    **dict.fromkeys(("connections.max.idle.ms", "heartbeat.interval.ms", "ssl.protocol"), _JAVA),
 }
 _INSTEAD = {
     "ssl.truststore.location": "give the certificates as ssl.ca.location, a PEM file",

@@ -19,13 +19,11 @@ from carnac.core.balancing.cost.field import (
     EVERYTHING,
     LOAD,
     PLACE,
-    TIE,
     Held,
     Takers,
     add_costs,
     add_energies,
     change_rows,
-    pair_cost,
     scan_groups,
     search_for,
 )
@@ -34,8 +32,6 @@ from carnac.core.balancing.cost.grouping import Groups
 from carnac.core.balancing.cost.joint import DAY_MS, square_hours
 from carnac.core.time.intervals import MAX_MS, MIN_MS
 from carnac.errors import Invalid
-
-__all__ = ["TIE", "CostIndex", "pair_cost"]
 
 CELLS_PER_ROW = 8
 """To take all sums anew pays from one row on for so many cells."""
@@ -77,14 +73,6 @@ class CostIndex:
     def server_count(self) -> int:
         """How many servers there are; they are numbered from 0."""
         return self._server_count
-
-    def reserve(self, segments: SegmentColumns) -> None:
-        """Cut time where segments start and end that will come.
-
-        Raises:
-            Invalid: It would take more memory than there should be (`grids.MEMORY_MAX_BYTES`).
-        """
-        self._reserve(segments)
 
     def load(self, server: int, datasource: int, start_ms: int, end_ms: int) -> None:
         """Add one segment to what the server holds.
@@ -178,7 +166,7 @@ class CostIndex:
         count = segments.row_count
         room = room or room_for(count, self._server_count)
         copies, different = numbered(segments.copy_of)
-        self._reserve(segments)
+        self.reserve(segments)
         chosen = np.full(count, NOWHERE, np.int64)
         search = search_for(different, count, self._server_count)
         change_rows(
@@ -219,7 +207,7 @@ class CostIndex:
     def _run(self, rows: SegmentColumns, servers: Ints, sign: int) -> int:
         """Load (1) or drop (-1) the rows; return the first row that could not be dropped, or their number."""
         if sign > 0:
-            self._reserve(rows)
+            self.reserve(rows)
         elif len(servers) and rows.datasources.max() >= len(self._grid_of):
             return int(np.argmax(rows.datasources >= len(self._grid_of)))
         is_bulk = len(servers) * CELLS_PER_ROW > len(self._field.edges)
@@ -236,7 +224,12 @@ class CostIndex:
             is_bulk,
         )
 
-    def _reserve(self, rows: SegmentColumns) -> None:
+    def reserve(self, rows: SegmentColumns) -> None:
+        """Cut time where segments start and end that will come.
+
+        Raises:
+            Invalid: It would take more memory than there should be (`grids.MEMORY_MAX_BYTES`).
+        """
         if not rows.row_count:
             return
         most = int(rows.datasources.max()) + 1

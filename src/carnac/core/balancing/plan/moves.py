@@ -18,7 +18,7 @@ from carnac.core.balancing.plan.rebalancing import (
     Scanner,
     choose_best,
 )
-from carnac.core.balancing.plan.scoring import CostScorer, pick_server
+from carnac.core.balancing.plan.scoring import CostScorer
 
 MAX_PASSES = 8
 """Passes over all segments in a run that has moves left."""
@@ -85,33 +85,24 @@ class _Run:
             elif done == budget:
                 self.skipped[Reason.THROTTLED] += 1
             else:
-                scores = self.scorer.scores(segment)
-                target = pick_server(self.board, scores, allowed)
-                saving = self.scorer.own_score(segment, source, scores) - float(scores[target])
-                found = Found(segment=segment, source=source, target=target, saving=saving)
+                found = chooser.pick(segment, source, allowed)
                 chooser.make(found)
                 self.note(found, Reason.EVACUATE)
                 done += 1
         return done
 
     def rebalance(self, chooser: Chooser, budget: int) -> None:
-        """Make the moves that help most."""
-        found = self.choose_best(chooser, self.scorer, budget)
-        for move in found:
-            self.note(move, Reason.SAVE)
-
-    def choose_best(self, chooser: Chooser, scorer: CostScorer, budget: int) -> list[Found]:
-        """Return the moves that save most. Moves that those of a pass make worthwhile are found in the next pass."""
-        found: list[Found] = []
+        """Make the moves that save most. Moves that those of a pass make worthwhile are found in the next pass."""
         for number in range(MAX_PASSES):
             candidates = self.scanner.find(chooser.tier, self.limits)
             if number == 0:
                 self.note_cost(candidates.cost)
-            more = choose_best(chooser, scorer, candidates, budget - len(found))
-            found += more
-            if not more or len(found) == budget:
+            found = choose_best(chooser, self.scorer, candidates, budget)
+            for move in found:
+                self.note(move, Reason.SAVE)
+            budget -= len(found)
+            if not found or not budget:
                 break
-        return found
 
     def note_cost(self, cost: float) -> None:
         """Note what a tier costs now, after the moves that were planned in it so far."""
@@ -128,10 +119,6 @@ class _Run:
             self.rebalance(chooser, budget)
         else:  # no pass was made that would have told
             self.note_cost(float(scorer.index.totals()[tier].sum()))
-
-    def costs(self) -> tuple[float, float]:
-        """Return the cost of time before and after."""
-        return self.cost_before, self.cost_before - self.scorer.time_saved
 
     def blockers(self) -> tuple[Blocker, ...]:
         """Return the reasons why servers cannot be emptied."""
@@ -166,13 +153,12 @@ def plan_moves(
     run = _Run(cluster, limits, index)
     for name in cluster.tiers:
         run.run_tier(name, limits.max_moves)
-    before, after = run.costs()
     return MovePlan(
         moves=tuple(run.moves),
         skipped=dict(run.skipped),
         blockers=run.blockers(),
-        cost_before=before,
-        cost_after=after,
+        cost_before=run.cost_before,
+        cost_after=run.cost_before - run.scorer.time_saved,
     )
 
 

@@ -74,12 +74,17 @@ class Chooser:
         if blocker is not None:
             self._skipped[blocker] += 1
             return None
+        found = self.pick(segment, source, allowed)
+        if found.saving <= max(least, 0.0):
+            self._skipped[Reason.TOO_LITTLE] += 1
+            return None
+        return found
+
+    def pick(self, segment: int, source: int, allowed: Flags) -> Found:
+        """Return the move to the cheapest of the allowed servers."""
         scores = self._scorer.scores(segment)
         target = pick_server(self.board, scores, allowed)
         saving = self._scorer.own_score(segment, source, scores) - float(scores[target])
-        if saving <= max(least, 0.0):
-            self._skipped[Reason.TOO_LITTLE] += 1
-            return None
         return Found(segment=segment, source=source, target=target, saving=saving)
 
     def make(self, found: Found) -> None:

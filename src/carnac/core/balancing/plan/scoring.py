@@ -13,8 +13,8 @@ from carnac.core.balancing.cost.columns import (
     SegmentColumns,
     segment_columns,
 )
-from carnac.core.balancing.cost.compiled import compiled
-from carnac.core.balancing.cost.index import TIE, CostIndex
+from carnac.core.balancing.cost.field import cheapest
+from carnac.core.balancing.cost.index import CostIndex
 from carnac.core.balancing.cost.joint import SAME_DATASOURCE, scaled_cost, square_hours
 from carnac.core.balancing.plan.board import Board
 from carnac.core.balancing.plan.cluster import ClusterState
@@ -91,19 +91,4 @@ def pick_server(board: Board, scores: Floats, allowed: Flags) -> int:
 
     Of costs that are equal (to `TIE`) the larger free share of the disk wins, then the lower number.
     """
-    return _cheapest(scores, allowed, board.free, board.capacity)
-
-
-@compiled
-def _cheapest(scores: Floats, allowed: Flags, free: Ints, capacity: Ints) -> int:
-    lowest = np.inf
-    for server in range(len(scores)):
-        if allowed[server]:
-            lowest = min(lowest, scores[server])
-    best, best_share = -1, -np.inf
-    for server in range(len(scores)):
-        if allowed[server] and scores[server] <= lowest + abs(lowest) * TIE:
-            share = free[server] / max(capacity[server], 1)
-            if share > best_share:
-                best, best_share = server, share
-    return best
+    return cheapest(scores.copy(), allowed, 0, board.free, board.capacity, ~allowed)
