@@ -36,7 +36,7 @@ from carnac.ports import (
     SegmentRewrite,
 )
 from carnac.ports.places import PlacePlan
-from carnac.spark.stream_plans import sources_of
+from carnac.spark.streams import sources_of
 from tests.support.lateness import count_late
 from tests.support.segments import write_segment
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from carnac.console.clouds import HUES
 from carnac.console.html import embed_json, fill_page
-from carnac.core.markup import escape_text
+from carnac.core.showing import escape_text
 from carnac.core.time.intervals import format_ms
 from carnac.core.words import counted, share_text
 from carnac.simulation.measures import QueryMeasure, measure_answers

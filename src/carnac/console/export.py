@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from carnac.console.html import clean_texts, embed_json, fill_page
 from carnac.console.png import shrink_png
 from carnac.console.text_widths import with_widths
-from carnac.core.markup import escape_text
+from carnac.core.showing import escape_text
 from carnac.errors import Invalid, NotFound, Unavailable
 from carnac.named_files import write_named
 

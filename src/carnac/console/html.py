@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 
-from carnac.core.markup import REPLACEMENT, UNSHOWABLE
+from carnac.core.showing import REPLACEMENT, UNSHOWABLE
 
 _PLACE = re.compile(r"\{\{(\w+)\}\}")
 _SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)

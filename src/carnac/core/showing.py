@@ -1,11 +1,12 @@
-"""How values show themselves to people: as one short line, and as a table in a notebook."""
+"""How values show themselves to people: as one short line, and as a table in a notebook; texts of strangers in HTML."""
 
 from __future__ import annotations
 
+import html
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from carnac.core.markup import escape_text
 from carnac.core.texts import cut, one_line
 
 T_co = TypeVar("T_co", covariant=True)
@@ -17,6 +18,9 @@ CELL_MAX = 200
 ROWS_MAX = 20
 """Rows of a table in a notebook."""
 _NULL = "<i>null</i>"
+UNSHOWABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that XML has not, control characters and lone surrogates."""
+REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
 
 class Shown:
@@ -78,3 +82,8 @@ def facts_table(facts: Mapping[str, str]) -> str:
 
 def _cell(text: str | None) -> str:
     return f"<td>{_NULL if text is None else escape_text(cut(text, CELL_MAX))}</td>"
+
+
+def escape_text(text: str) -> str:
+    """Return a text as HTML shows it, between tags and in quoted attributes."""
+    return html.escape(UNSHOWABLE.sub(REPLACEMENT, text))

@@ -2,7 +2,7 @@
 
 A checkpoint (files of lines, as Spark's `OffsetSeqLog` writes them) whose batch 0 is planned and committed has Spark go
 on from the offsets of that batch. Other parts of a checkpoint (state of operators, logs of a source's own) cannot be
-made from offsets: see `stream_plans`.
+made from offsets: see `sources_of`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import tempfile
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from shlex import quote
 from threading import RLock
@@ -20,7 +20,6 @@ from carnac.core.arguments import checked
 from carnac.errors import CarnacError, Invalid, Unavailable
 from carnac.ports.temporary import own_folder
 from carnac.spark.failures import of_spark
-from carnac.spark.stream_plans import INSTEAD, sources_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -32,6 +31,24 @@ AVAILABLE_NOW = "available-now"
 _FORMAT = "v1"
 _NOTHING_READ = "-"
 _NAMESPACE = uuid.UUID("5b0f1d3e-3c0d-4a86-9d3c-5d8f4f6d2a10")
+_INSTEAD = (
+    "publish it by foreachBatch, with writer and batch in the spec and a checkpoint of your own"
+)
+_OWN_LOG = {
+    "FileSource": "numbers files in its own checkpoint",
+    "rate": "counts from when its own checkpoint was made",
+    "socket": "cannot be read again",
+    "memory": "is gone with its process",
+}
+"""Sources whose offsets mean nothing elsewhere, and why."""
+_STATE = {
+    "Aggregate": "an aggregation",
+    "Deduplicate": "a deduplication",
+    "DeduplicateWithinWatermark": "a deduplication",
+    "Distinct": "a deduplication",
+    "GlobalLimit": "a limit",
+    "LocalLimit": "a limit",
+}
 
 
 class PublishBatch(Protocol):
@@ -150,7 +167,7 @@ class Stream:
         with self._batch:
             try:
                 if (self._checkpoint / "state").exists():
-                    raise Invalid(f"the stream holds an operator with state; {INSTEAD}")
+                    raise Invalid(f"the stream holds an operator with state; {_INSTEAD}")
                 reached = read_offsets(self._checkpoint, batch)
                 end = {name: text for name, text in zip(self._names, reached, strict=True) if text}
                 if end != self._position:
@@ -212,3 +229,55 @@ def read_offsets(folder: Path, batch: int) -> list[str]:
             " settings of checkpoints, or publish by foreachBatch with writer and batch"
         )
     return ["" if line == _NOTHING_READ else line for line in lines[1:]]
+
+
+def sources_of(frame: DataFrame) -> list[str]:
+    """Return the names of a stream's sources in the order of its offsets, as positions call them: `0 kafka`.
+
+    Raises:
+        Invalid: It is no stream, or cannot go on from offsets alone; says what to do.
+    """
+    if not getattr(frame, "isStreaming", False):
+        raise Invalid("stream takes a streaming DataFrame (spark.readStream); ingest takes others")
+    query = getattr(frame, "_jdf", None)
+    if query is None:
+        raise Invalid(
+            "a stream of Spark Connect runs in its server, where no store is; use a session that has its driver here"
+        )
+    kinds: list[str] = []
+    for node in _nodes(query.queryExecution().analyzed()):
+        kept = _state(node)
+        if kept is not None:
+            raise Invalid(
+                f"the stream holds {kept}, whose state is in Spark's checkpoint; {_INSTEAD}"
+            )
+        if node.children().isEmpty():  # one that is read twice has two offsets, too
+            kinds.append(str(node.sourceName()).partition("[")[0])
+    for kind in kinds:
+        if kind in _OWN_LOG:
+            raise Invalid(
+                f"source {kind} {_OWN_LOG[kind]}, so no position in the log says where to go on; {_INSTEAD}"
+            )
+    return [f"{place} {kind}" for place, kind in enumerate(kinds)]
+
+
+def _nodes(node: Any) -> Iterator[Any]:
+    """Yield those of a plan's nodes that are part of a stream, from left to right."""
+    if not node.isStreaming():
+        return
+    yield node
+    children = node.children().iterator()
+    while children.hasNext():
+        yield from _nodes(children.next())
+
+
+def _state(node: Any) -> str | None:
+    """Return what an operator is that keeps state; None: it keeps none."""
+    name = str(node.nodeName())
+    if name == "Join":
+        return (
+            "a join of two streams"
+            if node.left().isStreaming() and node.right().isStreaming()
+            else None
+        )
+    return "an operator with state" if "WithState" in name else _STATE.get(name)

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from carnac.core.arguments import checked
 from carnac.core.segments.sql_columns import HIDDEN_PREFIX
 from carnac.core.showing import Listing
-from carnac.core.time.intervals import IntervalSet, as_interval
-from carnac.core.time.moments import as_moment
+from carnac.core.time.intervals import IntervalSet, as_interval, as_moment
 from carnac.errors import Invalid
 from carnac.ports import SegmentInput
 from carnac.ports.threads import never

@@ -13,8 +13,7 @@ from carnac.core.arguments import checked
 from carnac.core.compaction.plan.groups import CompactionTarget
 from carnac.core.redaction import show_url
 from carnac.core.showing import Listing, facts_line, facts_table
-from carnac.core.time.intervals import as_interval
-from carnac.core.time.moments import as_moment
+from carnac.core.time.intervals import as_interval, as_moment
 from carnac.errors import CarnacError, Invalid
 from carnac.ports.closing import Closing
 from carnac.store.leases import LeaseKeeper

@@ -16,7 +16,7 @@ from carnac.console import html as html_module
 from carnac.console.balance_page import render_page
 from carnac.console.export import render_chart
 from carnac.console.html import embed_json, fill_page, policy_for
-from carnac.core.markup import escape_text
+from carnac.core.showing import escape_text
 from carnac.simulation.load import change_scenario, load_preset
 from carnac.simulation.run import Simulation
 from tests.browser import browser

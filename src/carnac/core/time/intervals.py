@@ -314,3 +314,22 @@ def as_interval(value: Interval | str | None) -> Interval | None:
     raise Invalid(
         f"{value!r} is no interval; write it like '2013-01-01/2013-02-01', or give a carnac.Interval"
     )
+
+
+def as_moment(at: int | str | datetime | None) -> int | str | None:
+    """Return a datetime as ISO 8601 text, cut off to milliseconds, and all else as it is.
+
+    Raises:
+        Invalid: The datetime has no time zone, or lies outside years 1 to 9999.
+    """
+    if not isinstance(at, datetime):
+        return at
+    if at.tzinfo is None or at.utcoffset() is None:
+        raise Invalid(
+            f"{at.isoformat(' ')} has no time zone, so it is no one time; give it one: "
+            "at.replace(tzinfo=timezone.utc) if it is UTC, at.astimezone() if it is this machine's time"
+        )
+    ms = (at - EPOCH) // timedelta(milliseconds=1)
+    if ms < MIN_MS:
+        raise Invalid(f"{at.isoformat(' ')} lies outside years 1 to 9999 UTC")
+    return format_ms(ms)

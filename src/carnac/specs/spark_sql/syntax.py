@@ -10,13 +10,12 @@ Source: the grammar `SqlBaseParser.g4` of Apache Spark 4.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from carnac.errors import Invalid
 from carnac.specs.druid.patterns import check_pattern
-from carnac.specs.spark_sql.patterns import literal_patterns
 
 DEPTH_MAX = 50
 """Brackets, functions and signs inside of one another."""
@@ -106,6 +105,17 @@ _COMPARISONS |= {">=": ">=", "<=>": "<=>"}
 _WORDS = frozenset(
     "and or not is null in between like true false case when then else end cast as div rlike regexp".split()
 )
+_PATTERN_OPERATORS = frozenset(("rlike", "regexp"))
+_PATTERN_FUNCTIONS = frozenset(
+    (
+        "regexp", "regexp_count", "regexp_extract", "regexp_extract_all", "regexp_instr", "regexp_like",
+        "regexp_replace", "regexp_substr", "rlike", "split",
+    )
+)  # fmt: skip
+"""Functions whose second argument is a regular expression."""
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+_BY_NUMBER = re.compile(r"\\[uU0-9]")
+_LETTERS = {"b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,11 +182,44 @@ def _check_brackets(tokens: list[_Token]) -> None:
 
 
 def _check_patterns(tokens: list[_Token]) -> None:
-    for pattern in literal_patterns(tokens):
+    for pattern in _literal_patterns(tokens):
         try:
             check_pattern(pattern)
         except Invalid as error:
             raise Mistake(error.message) from None
+
+
+def _literal_patterns(tokens: Sequence[_Token]) -> Iterator[str]:
+    """Yield the regular expressions; not those with characters that are written as numbers."""
+    for place, token in enumerate(tokens):
+        name = token.text.lower() if token.kind == "word" else ""
+        is_call = [one.text for one in tokens[place + 1 : place + 2]] == ["("]
+        if is_call and name in _PATTERN_FUNCTIONS:
+            yield from _pattern_at(tokens, _second_argument(tokens, place + 2))
+        elif name in _PATTERN_OPERATORS:
+            yield from _pattern_at(tokens, place + 1)
+
+
+def _second_argument(tokens: Sequence[_Token], start: int) -> int:
+    """Return where it begins; the end if there is none."""
+    depth = 0
+    for place in range(start, len(tokens)):
+        sign = tokens[place].text if tokens[place].kind == "sign" else ""
+        if sign == "," and not depth:
+            return place + 1
+        depth += (sign in {"(", "[", "{"}) - (sign in {")", "]", "}"})
+        if depth < 0:
+            break
+    return len(tokens)
+
+
+def _pattern_at(tokens: Sequence[_Token], place: int) -> Iterator[str]:
+    """Yield the text at a place, unless it is a part of something larger."""
+    found, after = tokens[place : place + 1], tokens[place + 1 : place + 2]
+    if not found or found[0].kind != "text" or _BY_NUMBER.search(found[0].text):
+        return
+    if all(one.kind == "word" or one.text in {")", ","} for one in after):
+        yield _ESCAPED.sub(lambda one: _LETTERS.get(one[1], one[1]), found[0].text[1:-1])
 
 
 def _check_depth(depth: int) -> None:
