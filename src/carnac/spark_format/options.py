@@ -37,6 +37,10 @@ class Options:
         self._given = {name.lower(): value for name, value in given.items()}
         by_lower = {name.lower(): name for name in known}
         for name in self._given:
+            if name == "paths":  # Spark's own, where `load` is given several
+                raise Invalid(
+                    f"{door} takes one datasource at a time; load each, and join them with unionByName"
+                )
             if name not in by_lower and name not in _OF_SPARK:
                 raise Invalid(
                     f"{door} has no option '{name}'; it takes {', '.join(known)}{suggest(name, known)}"

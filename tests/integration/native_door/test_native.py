@@ -212,6 +212,7 @@ def test_unknown_datasources_are_empty(door: InProcessClient) -> None:
             [None],
         ),
         ({"type": "in", "dimension": "n", "values": ["1", 2.0]}, ["a10", "a9"]),
+        ({"type": "equals", "column": "t", "matchValueType": "LONG", "matchValue": "a9"}, []),
         ({"type": "like", "dimension": "t", "pattern": "a_"}, ["a9"]),
         ({"type": "regex", "dimension": "t", "pattern": "[0-9]{2}"}, ["a10"]),
         (

@@ -41,6 +41,10 @@ GOLDENS: list[tuple[dict[str, Any], str]] = [
         {"type": "equals", "column": "s", "matchValueType": "LONG", "matchValue": 3},
         f"CASE WHEN `s` IS NOT NULL THEN coalesce(({S_AS_NUMBER} = 3.0D), False) END",
     ),
+    (
+        {"type": "equals", "column": "s", "matchValueType": "LONG", "matchValue": "word"},
+        "(`s` <> `s`)",
+    ),
     ({"type": "null", "column": "n"}, "(`n` IS NULL)"),
     (
         {"type": "null", "column": "mv"},

@@ -307,6 +307,8 @@ class FilterCompiler(Generic[Value]):
                 return f"CASE WHEN {one.text} IS NOT NULL THEN {not is_below} END"
             return self._compare_number(one, operator, number)
         text = self._of.text(one)
+        if number is None and operator == "=":
+            return f"({text} <> {text})"  # unknown of null, else false
         if number is None:
             both = f"{text} {operator} {self._of.quote(said(value))}"
             return f"CASE WHEN {self._of.double(one)} IS NULL THEN {both} ELSE {not is_below} END"
