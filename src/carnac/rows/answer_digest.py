@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 DIGEST_VERSION = 2
 """Raised when the digest of any answer changes; so does one that is made of another version of the row hash."""
 FLOAT_DIGITS = 9
+_INFINITE = (1 << 63) - 1
+"""Microseconds by which the engine says an infinite time, which its clients would take for one of the year 294247."""
 _HUGE = pa.decimal128(38)
 """Whole numbers of 128 bits."""
-_AS_THEY_ARE = frozenset(
-    one.id for one in (pa.bool_(), pa.int32(), pa.int64(), pa.string(), pa.timestamp("us"))
-)
+_AS_THEY_ARE = frozenset(one.id for one in (pa.bool_(), pa.int32(), pa.int64(), pa.string()))
 """Types of most columns, of which the row hash takes the values as they are."""
 
 
@@ -60,7 +60,7 @@ def _comparable(column: pa.Array) -> pa.Array:
     """Return the column in a form that the row hash takes, and that does not depend on the last bits of a number."""
     kind = column.type
     types = pa.types
-    if types.is_date(kind) or (types.is_timestamp(kind) and kind.unit != "us"):
+    if types.is_date(kind) or types.is_timestamp(kind):
         return _microseconds(column)
     if kind.id in _AS_THEY_ARE:
         return column
@@ -82,20 +82,24 @@ def _comparable(column: pa.Array) -> pa.Array:
 
 
 def _microseconds(column: pa.Array) -> pa.Array:
-    """Return days, or instants of another unit, in the unit in which instants are hashed; nanoseconds are cut off.
+    """Return days or instants in the unit in which instants are hashed; nanoseconds are cut off.
 
     Raises:
-        Invalid: One of them has no place in it.
+        Invalid: One of them has no place in it, or is infinite.
     """
     kind = column.type
     try:
         is_finer = pa.types.is_timestamp(kind) and kind.unit == "ns"
-        return column.cast(pa.timestamp("us", tz=getattr(kind, "tz", None)), safe=not is_finer)
+        found = column.cast(pa.timestamp("us", tz=getattr(kind, "tz", None)), safe=not is_finer)
+        ends = pc.min_max(found.view(pa.int64())).as_py()
     except pa.ArrowInvalid:
+        found, ends = column, {"max": _INFINITE}
+    if _INFINITE in ends.values() or -_INFINITE in ends.values():
         raise Invalid(
             f"a column of {kind} holds a time beyond the year 294247, such as infinity; select it as text, "
             "CAST(… AS VARCHAR)"
-        ) from None
+        )
+    return found
 
 
 def _rounded(column: pa.Array) -> pa.Array:

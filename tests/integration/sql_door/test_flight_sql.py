@@ -159,6 +159,8 @@ def test_values_are_bound(cursor: Any) -> None:
         ("DELETE FROM events", "only SELECT"),
         ("SET timeout = x; SELECT 1", "timeout must be a whole number"),
         ("  ", "query must be one SELECT"),
+        ("SELECT TIMESTAMP '-infinity' AS t", "such as infinity; select it as text"),
+        ("SELECT ARRAY[TIMESTAMP 'infinity'] AS t", "such as infinity; select it as text"),
     ],
 )
 def test_what_is_wrong_is_told_in_a_sentence(cursor: Any, sql: str, said: str) -> None:
