@@ -14,6 +14,9 @@ import carnac
 from carnac.bootstrap.store import open_records
 from carnac.bootstrap.tasks import open_loop
 from carnac.cli import main
+from carnac.cli.commands.running.locks import locks
+from carnac.cli.commands.running.task import list_tasks
+from carnac.cli.session import Session
 from carnac.clock import StoreClock, SystemClock
 from carnac.config import Settings
 from carnac.core.tasks.machine import OVERLORD
@@ -21,8 +24,11 @@ from carnac.core.time.leases import CLOCKS_AGREE_MS
 from carnac.ports import LeaseKind
 from tests.forking import FORK
 from tests.integration.clock_children import AHEAD_MS, ClockAhead, lead_ahead
+from tests.locks import hours
+from tests.locks import wants as wants_lock
 from tests.support.clock import ClockSetBack
 from tests.support.tasks import FakeRunner
+from tests.tasks import candidacy, dispatch, wants
 
 LEASE_MS = 60_000
 
@@ -96,6 +102,25 @@ def test_a_short_lease_outlives_clocks_that_are_seconds_apart(
     assert other.leases() == (lease,)
     one.close()
     other.close()
+
+
+@pytest.mark.sql
+def test_ages_are_told_by_the_clock_of_the_server(
+    postgresql_url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = Settings(store=postgresql_url, deep_storage=str(tmp_path / "deep"))
+    carnac.open(create=True, settings=settings).close()
+    with open_records(settings=settings, clock=SystemClock()) as right:
+        right.change_tasks(wants("a"))
+        right.change_tasks(dispatch(right.lead(candidacy("right")).fence))
+        right.change_locks(wants_lock("a/1", hours(0)))
+    for show in (list_tasks, locks):
+        session = Session(clock=StoreClock(ClockAhead()))
+        session.store_name = postgresql_url
+        show(session)
+    told = capsys.readouterr().out
+    assert "held" in told, "not overdue"
+    assert "2 d" not in told
 
 
 @pytest.mark.sql

@@ -241,13 +241,13 @@ def require_writable(store: str) -> None:
         raise ReadOnly(f"the store can only be read here, because {obstacle}")
 
 
-def open_lockbox(settings: Settings) -> Lockbox:
+def open_lockbox(settings: Settings, *, clock: Clock | None = None) -> Lockbox:
     """Open the lockbox of a store that is there.
 
     Raises:
         NotFound, Invalid, Unavailable: As `open_store`.
     """
-    clock = StoreClock()
+    clock = clock or StoreClock()
     return make_lockbox(open_records(settings=settings, clock=clock), settings, clock)
 
 

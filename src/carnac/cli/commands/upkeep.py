@@ -41,7 +41,7 @@ def gc(
 
     with session.open_store() as store:
         report = store.gc(dry_run=dry_run)
-    with open_tasks(settings=session.settings) as tasks:
+    with open_tasks(settings=session.settings, clock=session.clock) as tasks:
         forgotten = tasks.trim(retention_ms=session.settings.task_retention_ms, dry_run=dry_run)
     if session.output.is_json:
         session.output.json(

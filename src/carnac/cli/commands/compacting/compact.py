@@ -115,7 +115,7 @@ def _plan(
 ) -> CompactionPlan:
     from carnac.bootstrap.compaction import open_compaction
 
-    with open_compaction(settings=session.settings) as service:
+    with open_compaction(settings=session.settings, clock=session.clock) as service:
         return service.plan(datasource, interval=interval, spec=spec)
 
 
@@ -363,7 +363,7 @@ def error_lines(errors: Iterable[tuple[str, str]]) -> list[str]:
 def _run_auto(session: Session, datasource: str | None, *, until_stable: bool) -> None:
     from carnac.bootstrap.compaction import open_compaction, open_local_compaction
 
-    with open_compaction(settings=session.settings) as service:
+    with open_compaction(settings=session.settings, clock=session.clock) as service:
         if datasource is not None:
             service.check_spec(datasource)
         elif not service.specs():

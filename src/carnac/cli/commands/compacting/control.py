@@ -39,7 +39,7 @@ def open_service(session: Session) -> CompactionService:
     """Return what answers questions about compaction."""
     from carnac.bootstrap.compaction import open_compaction
 
-    return open_compaction(settings=session.settings)
+    return open_compaction(settings=session.settings, clock=session.clock)
 
 
 @command(

@@ -40,11 +40,13 @@ def locks(
     """
     from carnac.bootstrap.store import open_lockbox
 
-    with open_lockbox(session.settings) as lockbox:
+    with open_lockbox(session.settings, clock=session.clock) as lockbox:
         if datasource is not None:
             lockbox.check_datasource(datasource)
         pictures = lockbox.explain(datasource)
-    now_ms = session.clock.now_ms()
+        now_ms = (
+            session.clock.now_ms()
+        )  # of the database's server, which is asked while the store is open
     if session.output.is_json:
         session.output.json({"locks": [_as_json(one, now_ms) for one in pictures]})
         return
@@ -68,7 +70,7 @@ def break_lock(
     from carnac.bootstrap.store import open_lockbox
     from carnac.core.locks.model import describe_end
 
-    with open_lockbox(session.settings) as lockbox:
+    with open_lockbox(session.settings, clock=session.clock) as lockbox:
         lock = lockbox.break_lock(lock_id)
     session.output.answer(
         {"lock": _lock_json(lock)},

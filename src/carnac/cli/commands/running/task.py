@@ -117,6 +117,9 @@ def list_tasks(
         if datasource is not None:
             tasks.check_datasource(datasource)
         found = tasks.list(which, limit=limit)
+        now_ms = (
+            session.clock.now_ms()
+        )  # of the database's server, which is asked while the store is open
         if not all(one.state.is_over for one in found):
             note_without_overlord(session, tasks.leader())
     if session.output.is_json:
@@ -125,7 +128,6 @@ def list_tasks(
     if not found:
         session.output.line("no tasks")
         return
-    now_ms = session.clock.now_ms()
     session.output.table(_COLUMNS, [_row(task, now_ms) for task in found])
     session.output.note(counted(len(found), "task"))
 
@@ -135,7 +137,7 @@ def show(session: Session, task_id: TaskId) -> None:
     """Show a task: its state, its attempts, and the progress of the last one."""
     with _open(session) as tasks, _found(task_id):
         task, attempts = tasks.get(task_id), tasks.attempts(task_id)
-        payload = tasks.payload(task_id)
+        payload, now_ms = tasks.payload(task_id), session.clock.now_ms()
         if not task.state.is_over:
             note_without_overlord(session, tasks.leader())
     if session.output.is_json:
@@ -147,7 +149,7 @@ def show(session: Session, task_id: TaskId) -> None:
             }
         )
         return
-    session.output.facts(_facts(task, attempts, session.clock.now_ms()))
+    session.output.facts(_facts(task, attempts, now_ms))
 
 
 @command(
@@ -244,7 +246,7 @@ def _open(session: Session) -> TaskService | OverlordClient:
         return OverlordClient(settings.overlord.get_secret_value(), session.clock)
     from carnac.bootstrap.tasks import open_tasks
 
-    return open_tasks(settings=settings)
+    return open_tasks(settings=settings, clock=session.clock)
 
 
 def _found(task_id: str) -> AbstractContextManager[None]:
