@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 _INSTANT = re.compile(r"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d:\d\d(?:\.\d{1,6})?(?:Z|\+00(?::00)?)?)?")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-_CLOCK_WORDS = {"current_date", "current_timestamp", "current_localtimestamp", "localtimestamp"}
+CLOCK_WORDS = {"current_date", "current_timestamp", "current_localtimestamp", "localtimestamp"}
+"""Columns that mean the time of the query."""
 _VOLATILE = {"random", "uuid", "uuidv4", "uuidv7", "gen_random_uuid"}
 
 
@@ -123,7 +124,7 @@ def _cut_to_day(node: Node, at_us: int | None) -> int | None:
 def _is_constant(node: Node) -> bool:
     for part in walk(node):
         kind = part.get("class")
-        if kind == "COLUMN_REF" and str(part["column_names"][0]).lower() in _CLOCK_WORDS:
+        if kind == "COLUMN_REF" and str(part["column_names"][0]).lower() in CLOCK_WORDS:
             continue
         if kind is not None and kind not in ROW_EXPRESSIONS:
             return False

@@ -22,17 +22,19 @@ from carnac.query.folding import Constants
 from carnac.query.functions import CHOPPED, is_volatile
 from carnac.query.newest import TimeEdge, find_edge
 from carnac.query.parameters import Parameters, take_parameters
-from carnac.query.relations import Columns, Relation, Scope, Tables, let_scans_match, used_types
+from carnac.query.relations import Columns, Relation, Scope, Tables, let_scans_match
 from carnac.query.rewriting.bucketing import rewrite_buckets
 from carnac.query.rewriting.documents import rewrite_documents
 from carnac.query.rewriting.membership import rewrite_memberships
 from carnac.query.rewriting.own import OWN_FUNCTIONS
 from carnac.query.rewriting.repeating import inline_repeated
 from carnac.query.rewriting.sketching import rewrite_sketches
+from carnac.query.rewriting.wrapping import unwrap
 from carnac.query.scans import slices_of
 from carnac.query.schema.information import INFORMATION_SCHEMA, LOOKUP_SCHEMA
 from carnac.query.schema.names import Names, column_lookup, refuse_doubled
 from carnac.query.schema.system import SYSTEM_SCHEMA, system_table
+from carnac.query.schema.used import used_types
 from carnac.query.syntax import Node, base_table, parse, unparse, walk
 
 if TYPE_CHECKING:
@@ -157,6 +159,7 @@ class Planner:
         is_time_or_chance = any(map(is_volatile, walk(statement["node"])))
         check(statement, OWN_FUNCTIONS | {CHOPPED})
         inline_repeated(statement)
+        unwrap(statement)
         self._replace_show_tables(statement, names)
         parameters = take_parameters(statement, self.parameters)
         constants = Constants(self.cursor, parameters)
@@ -165,7 +168,7 @@ class Planner:
             return Conditions(lambda path: scope.resolve(path, relation), constants).translate(node)
 
         tables = Tables(lambda node: self._open_table(node, names), translate)
-        tables.visit_query(statement["node"])
+        tables.visit(statement)
         with_pi(statement, self._columns(tables.found, names))
         for one in {relation.datasource for relation in tables.found if relation.datasource}:
             refuse_doubled(_asked(statement), one, names.columns(one))

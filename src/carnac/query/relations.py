@@ -1,24 +1,37 @@
-"""Where tables stand in a statement, which of its conditions speak of each one, and which columns it may need.
+"""Where tables stand in a statement, and which of its conditions speak of each one.
 
 A condition counts for a table only where leaving out rows that do not satisfy it cannot change the answer: WHERE of
 the same SELECT, ON of inner joins, ON of outer joins for the side that may be null. For a side that may be null, a
 condition of WHERE counts only if null does not satisfy it. Tables under a sample, an ASOF or a positional join, where
 every row has a say, get no conditions.
+
+A condition on what a subquery or a common table gives counts inside of it, too: not under a LIMIT, a window or several
+grouping sets, where other rows would change, and not for a common table that stands in FROM twice. Of UNION and its
+kind, conditions on times count alone: other columns may have another type there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from carnac.core.pruning.predicates import ANYTHING, Predicate, all_of
-from carnac.core.segments.segment import TIME_COLUMN, ColumnType
-from carnac.query.syntax import NOWHERE, Node, constant, walk, walk_here
+from carnac.core.segments.segment import TIME_COLUMN
+from carnac.query.folding import CLOCK_WORDS
+from carnac.query.syntax import NOWHERE, STAR_PARTS, Node, arguments, constant, walk, walk_here
 
+Visible = Mapping[str, "Source | None"]
+"""Common tables that can be named, by their lower-case names; None: nothing is known of what one gives."""
 Columns = Mapping[str, str]
 """Column names by their lower-case form."""
 Translate = Callable[[Node, "Relation", "Scope"], Predicate]
+_TRUNCATIONS = frozenset(("date_trunc", "datetrunc"))
+_ELSEWHERE: Node = {"class": "COLUMN_REF", "type": "COLUMN_REF", "column_names": ["__carnac_other"]}
+"""A column of something else."""
+_OF_THEIR_OWN = frozenset(("SUBQUERY", "LAMBDA", "WINDOW"))
+"""Classes of expressions that name what a condition around them does not."""
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -30,16 +43,27 @@ class Relation:
         columns: None if they are not known (subqueries, functions, renamed columns).
         node: The BASE_TABLE node of a datasource; None for everything else.
         conditions: Those that rows of it must meet to matter, with the scope that their names are looked up in.
+        source: What a subquery or a common table gives; None: nothing is known of that.
+        asked: The conditions on what `source` gives: each with its scope, and whether all may be null there.
     """
 
     alias: str
     columns: Columns | None
+    source: Source | None = None
+    asked: list[tuple[Node, Scope, bool]] = field(default_factory=list)
     node: Node | None = None
     datasource: str = ""
     predicates: list[Predicate] = field(default_factory=list)
     conditions: list[tuple[Node, Scope]] = field(default_factory=list)
     is_nullable: bool = False
     is_blocked: bool = False
+
+    @property
+    def names(self) -> Columns:
+        """The columns that are known, of a subquery too."""
+        if self.columns is None and self.source is not None:
+            return {name: name for name in self.source.outputs}
+        return self.columns or {}
 
     @property
     def predicate(self) -> Predicate:
@@ -57,23 +81,162 @@ class Scope:
 
     def resolve(self, names: list[str], relation: Relation) -> str | None:
         """Return the column of `relation` that a reference means; None if it means another, or that is not certain."""
-        if relation.columns is None or not names:
-            return None
-        column = relation.columns.get(names[-1].lower())
+        column = relation.names.get(names[-1].lower()) if names else None
         if column is None:
             return None
         if len(names) == 1:
-            owners = [
-                one
-                for one in self.relations
-                if one.columns is not None and names[0].lower() in one.columns
-            ]
+            owners = [one for one in self.relations if names[0].lower() in one.names]
             is_merged = self.merges_unknown or names[0].lower() in self.merged
             return None if is_merged or owners != [relation] else column
         if len(names) == 2:
             owners = [one for one in self.relations if one.alias == names[0].lower()]
             return column if owners == [relation] else None
         return None
+
+
+class Output(NamedTuple):
+    """A column of a SELECT.
+
+    Attributes:
+        name: Lower case; empty: DuckDB makes one.
+        node: What it is: a column, or a time that is rounded; None: anything else.
+        is_time: Whether it is the time of a datasource's rows, which may be rounded, in its own type.
+    """
+
+    name: str
+    node: Node | None = None
+    is_time: bool = False
+
+
+class Source:
+    """What a subquery or a common table gives.
+
+    Attributes:
+        listed: Its columns, in order.
+        outputs: Those with a name of their own, by name.
+        branches: The SELECTs whose rows these are: the scope of each, and what its columns are, by their names here.
+        references: Where it stands in FROM.
+    """
+
+    def __init__(
+        self, listed: Sequence[Output], branches: Sequence[tuple[Scope, Mapping[str, Node]]]
+    ) -> None:
+        count = Counter(one.name for one in listed)
+        self.listed = listed
+        self.outputs = {one.name: one for one in listed if one.name and count[one.name] == 1}
+        self.branches = branches
+        self.references: list[Relation] = []
+
+    def under(self, listed: Sequence[Output], names: Mapping[str, str]) -> Source:
+        """Return what its rows are as (a part of) rows with other columns.
+
+        Args:
+            names: New names of its columns, by the old ones.
+        """
+        branches = [
+            (scope, {names[old]: node for old, node in shown.items() if old in names})
+            for scope, shown in self.branches
+        ]
+        return Source(listed, branches)
+
+    def renamed(self, names: Sequence[str]) -> Source:
+        """Return the same with other names for its first columns."""
+        lower = [name.lower() for name in names]
+        listed = [one._replace(name=name) for one, name in zip(self.listed, lower, strict=False)]
+        listed += self.listed[len(lower) :]
+        pairs = zip(self.listed, listed, strict=True)
+        return self.under(listed, {old.name: new.name for old, new in pairs if new.name})
+
+
+def _united(sources: Sequence[Source], *, by_name: bool) -> Source:
+    """Return what the rows of several are together; of its columns, times alone are known."""
+    if by_name:
+        names = dict.fromkeys(name for one in sources for name in one.outputs)
+        rows = [[one.outputs.get(name) for one in sources] for name in names]
+    else:
+        rows = [[*row] for row in zip(*(one.listed for one in sources), strict=False)]
+    listed, known = [], list[dict[str, str]]([{} for _ in sources])
+    for row in rows:
+        there = [one for one in row if one is not None]
+        is_time = all(one.is_time for one in there)
+        listed.append(there[0] if is_time else Output(there[0].name))
+        for names_of, one in zip(known, row, strict=True):
+            if one is not None and is_time:
+                names_of[one.name] = there[0].name
+    parts = [one.under(listed, names_of) for one, names_of in zip(sources, known, strict=True)]
+    return Source(listed, [branch for part in parts for branch in part.branches])
+
+
+def _select_source(node: Node, scope: Scope) -> Source | None:
+    """Return what a SELECT gives; None if its rows depend on one another, or nothing is known."""
+    if node["sample"] is not None or node["qualify"] is not None or len(node["group_sets"]) > 1:
+        return None
+    if any(one.get("class") == "WINDOW" for one in walk_here(node["select_list"])):
+        return None
+    listed: list[Output] = []
+    for item in node["select_list"]:
+        if item["class"] != "STAR":
+            names = item.get("column_names") or [""]
+            name = str(item["alias"] or names[-1]).lower()
+            listed.append(Output(name, *_meant(item, scope)))
+            continue
+        alias = str(item["relation_name"]).lower()
+        relations = [one for one in scope.relations if alias in {"", one.alias}]
+        is_merged = scope.merged or scope.merges_unknown
+        if len(relations) != 1 or is_merged or any(item.get(part) for part in STAR_PARTS):
+            return None
+        [relation] = relations
+        every: Iterable[str] = relation.columns or ()
+        if relation.source is not None:
+            every = [one.name for one in relation.source.listed]
+        elif relation.columns is None:
+            return None
+        for name in every:
+            column = _ELSEWHERE | {"column_names": [relation.alias, name]}
+            listed.append(Output(name, *_meant(column, scope)))
+    shown = Source(listed, ())
+    known = {name: one.node for name, one in shown.outputs.items() if one.node is not None}
+    return Source(listed, [(scope, known)])
+
+
+def _meant(node: Node, scope: Scope) -> tuple[Node | None, bool]:
+    """Return an expression that is a column, or one rounded, else None; and whether it is a time in its own type."""
+    inner, is_cast = node, False
+    while inner["class"] != "COLUMN_REF":
+        if inner["class"] == "CAST":
+            inner, is_cast = inner["child"], True
+        elif inner.get("function_name") in _TRUNCATIONS and len(arguments(inner)) == 2:
+            inner = arguments(inner)[1]
+        else:
+            return None, False
+    for relation in scope.relations:
+        name = scope.resolve(inner["column_names"], relation)
+        if name is not None and relation.source is not None:
+            return node | {"alias": ""}, relation.source.outputs[name].is_time and not is_cast
+        if name is not None and relation.datasource:
+            return node | {"alias": ""}, name == TIME_COLUMN and not is_cast
+    return None, False
+
+
+def _within(part: Any, outer: Scope, relation: Relation, shown: Mapping[str, Node]) -> Any:
+    """Return a condition with what the columns of a subquery are in their place.
+
+    What names no column stays the same object: values take the places of parameters later.
+    """
+    if isinstance(part, list):
+        items = [_within(one, outer, relation, shown) for one in part]
+        is_same = all(one is old for one, old in zip(items, part, strict=True))
+        return part if is_same else items
+    if not isinstance(part, dict):
+        return part
+    if part.get("class") == "COLUMN_REF":
+        names = part["column_names"]
+        if str(names[0]).lower() in CLOCK_WORDS and len(names) == 1:
+            return part
+        name = outer.resolve(names, relation)
+        return _ELSEWHERE if name is None else shown.get(name, _ELSEWHERE)
+    found = {key: _within(one, outer, relation, shown) for key, one in part.items()}
+    return part if all(found[key] is one for key, one in part.items()) else found
 
 
 class Tables:
@@ -92,26 +255,63 @@ class Tables:
         self._translate = translate
         self.found: list[Relation] = []
         self.selects: list[tuple[Node, Scope]] = []
+        self._sources: list[Source] = []  # each after those that stand in it
 
-    def visit_query(self, node: Node, visible: frozenset[str] = frozenset()) -> None:
-        """Find the tables of a query node in which the common table expressions `visible` can be named."""
-        for entry in node["cte_map"]["map"]:
-            self.visit_query(entry["value"]["query_node"], visible)
-            visible |= {entry["key"].lower()}
-        kind = node["type"]
-        if kind == "SELECT_NODE":
-            self._visit_select(node, visible)
+    def visit(self, statement: Node) -> None:
+        """Find the tables of a statement."""
+        self._visit_query(statement["node"], {})
+        for source in reversed(self._sources):
+            self._pass_on(source)
+
+    def _pass_on(self, source: Source) -> None:
+        """Let the conditions on what a subquery gives count inside of it."""
+        if len(source.references) != 1 or source.references[0].is_blocked:
             return
-        if kind in {"RECURSIVE_CTE_NODE", "CTE_NODE"}:
-            visible |= {str(node["cte_name"]).lower()}
-        for part in ("left", "right", "query", "child"):
-            if node.get(part):
-                self.visit_query(node[part], visible)
-        for child in node.get("children") or ():
-            self.visit_query(child, visible)
-        self._visit_subqueries(node["modifiers"], visible)
+        [relation] = source.references
+        for part, outer, is_nullable in relation.asked:
+            if any(one.get("class") in _OF_THEIR_OWN for one in walk(part)):
+                continue
+            for scope, shown in source.branches:
+                inside = _within(part, outer, relation, shown)
+                for one in scope.relations:
+                    self._ask(one, inside, scope, is_nullable=is_nullable or one.is_nullable)
 
-    def _visit_select(self, node: Node, visible: frozenset[str]) -> None:
+    def _visit_query(self, node: Node, visible: Visible) -> Source | None:
+        """Find the tables of a query node in which common tables can be named; return what it gives."""
+        for entry in node["cte_map"]["map"]:
+            source = self._visit_query(entry["value"]["query_node"], visible)
+            names = entry["value"]["aliases"]
+            visible = {**visible, entry["key"].lower(): self._named(source, names)}
+        visit = self._visit_select if node["type"] == "SELECT_NODE" else self._visit_parts
+        source = visit(node, visible)
+        is_whole = all(
+            one["type"] == "ORDER_MODIFIER"
+            or (one["type"] == "DISTINCT_MODIFIER" and not one["distinct_on_targets"])
+            for one in node["modifiers"]
+        )
+        return source if is_whole else None
+
+    def _visit_parts(self, node: Node, visible: Visible) -> Source | None:
+        """Find the tables of a query node that is made of others."""
+        if node["type"] in {"RECURSIVE_CTE_NODE", "CTE_NODE"}:
+            visible = {**visible, str(node["cte_name"]).lower(): None}
+        parts = [node[part] for part in ("left", "right", "query", "child") if node.get(part)]
+        sources = [self._visit_query(one, visible) for one in parts + (node.get("children") or [])]
+        self._visit_subqueries(node["modifiers"], visible)
+        known = [one for one in sources if one is not None]
+        if node["type"] != "SET_OPERATION_NODE" or len(known) < len(sources):
+            return None
+        return _united(known, by_name=str(node["setop_type"]).endswith("BY_NAME"))
+
+    def _named(self, source: Source | None, names: Sequence[str]) -> Source | None:
+        """Return what stands in FROM under names of its own for columns, if there are some."""
+        if source is None:
+            return None
+        made = source.renamed(names) if names else source
+        self._sources.append(made)
+        return made
+
+    def _visit_select(self, node: Node, visible: Visible) -> Source | None:
         scope = Scope()
         self.selects.append((node, scope))
         scope.relations = self._visit_from(node["from_table"], visible, scope)
@@ -122,14 +322,15 @@ class Tables:
         for key, part in node.items():
             if key not in {"from_table", "cte_map"}:
                 self._visit_subqueries(part, visible)
+        return _select_source(node, scope)
 
-    def _visit_subqueries(self, part: Any, visible: frozenset[str]) -> None:
+    def _visit_subqueries(self, part: Any, visible: Visible) -> None:
         for node in walk_here(part):
             if node.get("class") == "SUBQUERY":
-                self.visit_query(node["subquery"]["node"], visible)
+                self._visit_query(node["subquery"]["node"], visible)
                 self._visit_subqueries(node.get("child"), visible)
 
-    def _visit_from(self, node: Node, visible: frozenset[str], scope: Scope) -> list[Relation]:
+    def _visit_from(self, node: Node, visible: Visible, scope: Scope) -> list[Relation]:
         kind = node["type"]
         if kind == "EMPTY":
             return []
@@ -138,31 +339,35 @@ class Tables:
         elif kind == "BASE_TABLE":
             relations = [self._visit_table(node, visible)]
         else:
-            relations = [Relation(alias=str(node["alias"]).lower(), columns=None)]
-            self._visit_inner(node, visible)
+            relations = [self._visit_inner(node, visible)]
         if node["sample"] is not None:
             _block(relations)
         return relations
 
-    def _visit_inner(self, node: Node, visible: frozenset[str]) -> None:
+    def _visit_inner(self, node: Node, visible: Visible) -> Relation:
         """Find the tables inside a reference that hides them from the FROM clause it stands in."""
-        kind = node["type"]
+        kind, source = node["type"], None
         if kind == "SUBQUERY":
-            self.visit_query(node["subquery"]["node"], visible)
+            source = self._visit_query(node["subquery"]["node"], visible)
+            source = self._named(source, node["column_name_alias"])
         elif kind == "SHOW_REF" and node["query"] is not None:
-            self.visit_query(node["query"], visible)
+            self._visit_query(node["query"], visible)
         elif kind == "PIVOT":
             self._visit_from(node["source"], visible, Scope())
         self._visit_subqueries(
             [part for key, part in node.items() if key not in {"subquery", "query", "source"}],
             visible,
         )
+        return _reference(str(node["alias"]).lower(), source)
 
-    def _visit_table(self, node: Node, visible: frozenset[str]) -> Relation:
+    def _visit_table(self, node: Node, visible: Visible) -> Relation:
         name = str(node["table_name"])
         alias = str(node["alias"] or name).lower()
         if not node["schema_name"] and not node["catalog_name"] and name.lower() in visible:
-            return Relation(alias=alias, columns=None)
+            relation = _reference(alias, visible[name.lower()])
+            if node["column_name_alias"]:
+                relation.source = None  # its columns have other names
+            return relation
         columns, datasource = self._open_table(node)
         if node["column_name_alias"]:
             columns = None
@@ -170,7 +375,7 @@ class Tables:
         self.found.append(relation)
         return relation
 
-    def _visit_join(self, node: Node, visible: frozenset[str], scope: Scope) -> list[Relation]:
+    def _visit_join(self, node: Node, visible: Visible, scope: Scope) -> list[Relation]:
         left = self._visit_from(node["left"], visible, scope)
         right = self._visit_from(node["right"], visible, scope)
         self._visit_subqueries(node["condition"], visible)
@@ -194,14 +399,27 @@ class Tables:
 
     def _apply(self, condition: Node, relations: list[Relation], scope: Scope) -> None:
         for relation in relations:
-            if relation.node is None or not relation.datasource:
-                continue
             for part in conjuncts(condition):
-                if not relation.is_nullable:
-                    relation.conditions.append((part, scope))
-                predicate = self._translate(part, relation, scope)
-                if not (relation.is_nullable and is_satisfied_by_null(predicate)):
-                    relation.predicates.append(predicate)
+                self._ask(relation, part, scope, is_nullable=relation.is_nullable)
+
+    def _ask(self, relation: Relation, part: Node, scope: Scope, *, is_nullable: bool) -> None:
+        """Let a condition count for a relation."""
+        if relation.source is not None:
+            relation.asked.append((part, scope, is_nullable))
+        elif relation.datasource:
+            if not is_nullable:
+                relation.conditions.append((part, scope))
+            predicate = self._translate(part, relation, scope)
+            if not (is_nullable and is_satisfied_by_null(predicate)):
+                relation.predicates.append(predicate)
+
+
+def _reference(alias: str, source: Source | None) -> Relation:
+    """Return what stands in FROM for a subquery or a common table."""
+    relation = Relation(alias=alias, columns=None, source=source)
+    if source is not None:
+        source.references.append(relation)
+    return relation
 
 
 def conjuncts(condition: Node) -> list[Node]:
@@ -223,48 +441,6 @@ def let_scans_match(condition: Node) -> None:
             part.clear()
             part.update({"class": "COMPARISON", "type": "COMPARE_EQUAL", **NOWHERE})
             part.update({"left": like, "right": true})
-
-
-def used_columns(statement: Node, columns: Mapping[str, ColumnType]) -> list[str]:
-    """Return the columns of a datasource that a statement may need, `__time` among them, in order; one at least.
-
-    A column that is named anywhere counts, whatever table is meant there.
-    """
-    names, aliases = set[str](), set[str]()
-    for node in walk(statement["node"]):
-        if _takes_all(node):
-            return [TIME_COLUMN, *columns]
-        if node.get("class") == "COLUMN_REF":
-            names.update(str(name).lower() for name in node["column_names"])
-        elif node.get("type") == "BASE_TABLE":
-            aliases.add(str(node["alias"] or node["table_name"]).lower())
-        elif node.get("type") == "JOIN":
-            names.update(str(name).lower() for name in node["using_columns"])
-    if names & aliases and any(
-        len(node["column_names"]) == 1 and str(node["column_names"][0]).lower() in aliases
-        for node in walk(statement["node"])
-        if node.get("class") == "COLUMN_REF"
-    ):
-        return [TIME_COLUMN, *columns]  # a whole row may be meant
-    found = [name for name in (TIME_COLUMN, *columns) if name.lower() in names]
-    return found or [TIME_COLUMN]
-
-
-def used_types(statement: Node, columns: Mapping[str, ColumnType]) -> dict[str, ColumnType]:
-    """Return the columns that a statement may need, without `__time`: text about others is read for nothing."""
-    found = used_columns(statement, columns)
-    return {name: columns[name] for name in found if name in columns}
-
-
-def _takes_all(node: Node) -> bool:
-    """Whether a node may mean columns that it does not name."""
-    kind = node.get("type")
-    if kind == "BASE_TABLE":
-        return bool(node["column_name_alias"])
-    if kind == "JOIN":
-        return bool(node["ref_type"] == "NATURAL")
-    is_many = node.get("class") in {"STAR", "POSITIONAL_REFERENCE"}
-    return is_many or kind == "PIVOT" or kind == "SHOW_REF"  # noqa: PLR1714 - a sample's is a tree
 
 
 def _block(relations: list[Relation]) -> None:

@@ -223,6 +223,15 @@ NO_LOCATION = 18_446_744_073_709_551_615
 """DuckDB's word for a node that stands nowhere in the text."""
 
 
+STAR_PARTS = (
+    "exclude_list",
+    "replace_list",
+    "qualified_exclude_list",
+    "rename_list",
+    "columns",
+    "expr",
+)
+"""What a STAR node has if it is not simply all columns."""
 NOWHERE: Node = {"alias": "", "query_location": NO_LOCATION, "query_location_length": 0}
 """Stands in our own expressions for a name and a place in the text."""
 

@@ -40,6 +40,11 @@ from carnac.query.dialect.clauses import without_clauses
             "SELECT JSON_OBJECT('a': JSON_OBJECT('b': JSON_VALUE(j, '$.c' RETURNING DOUBLE)))",
             "SELECT JSON_OBJECT('a', JSON_OBJECT('b', JSON_VALUE(j, '$.c', 'DOUBLE')))",
         ),
+        (
+            "SELECT * FROM TABLE(APPEND('a', 'b ''c\"')) t",
+            """SELECT * FROM (FROM "a" UNION ALL BY NAME FROM "b 'c""\") t""",
+        ),
+        ("SELECT * FROM table ( append('a') )", 'SELECT * FROM (FROM "a")'),
         ("SELECT POSITION('a' IN x FROM 2)", """SELECT "position"('a' , x , 2)"""),
         (
             "SELECT 1 + position((SELECT 'a' FROM u) in x from position('b' IN x FROM 1)) FROM t",
@@ -55,6 +60,7 @@ def test_becomes_arguments(sql: str, expected: str) -> None:
     "sql",
     [
         "SELECT 'floor(x to hour)' -- floor(x to day)",
+        "SELECT list_append(a, 'b'), 'TABLE(APPEND(''a''))' FROM t",
         'SELECT floor(2.5), "floor(a to b)" FROM t',
         "SELECT json_object('a', value, 'b'::VARCHAR, '1'::INT, key, t[1:2]) FROM t",
         "SELECT json_object('a', f('x' : 1)) FROM t",

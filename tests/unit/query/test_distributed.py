@@ -41,6 +41,7 @@ ONE_ROUND = [
     ("SELECT carrier, count(*) FROM flights WHERE delay > 1e9 GROUP BY carrier", ()),
     ("SELECT count(delay), sum(distance), avg(distance), sum(delay)::BIGINT + 1 FROM flights", ()),
     ("SELECT carrier, avg(delay) FROM flights GROUP BY carrier ORDER BY carrier", ()),
+    ("SELECT carrier c, count(*) FROM (FROM flights f WHERE f.delay > ?) v WHERE delay < 9 GROUP BY 1 ORDER BY 1", [1]),
     ("SELECT carrier c, sum(delay) FROM flights GROUP BY c HAVING c > 'AA' ORDER BY 2 DESC LIMIT 1", ()),
     ("SELECT nullif(carrier, 'UA') AS c, count(*) FROM flights GROUP BY ALL ORDER BY ALL", ()),
     ("SELECT upper(carrier) AS carrier, count(*) FROM flights GROUP BY 1 ORDER BY carrier", ()),

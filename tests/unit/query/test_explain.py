@@ -69,3 +69,26 @@ def test_a_longer_window_takes_what_is_kept_of_a_shorter_one(
     wanted = keeping.run_query(longer, catalog, keeping=READ_ALL).table
     found = keeping.run_query(longer, catalog).table
     assert found.to_pylist() == wanted.to_pylist()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("sql", "segments"),
+    [
+        ("SELECT count(*) FROM (SELECT * FROM flights) AS virtual_table WHERE {}", 1),
+        ("SELECT d FROM (SELECT date_trunc('day', __time) AS d FROM flights) WHERE d = '{day}'", 1),
+        (
+            "WITH f(t, c) AS (FROM flights SELECT __time, carrier) SELECT c FROM f WHERE t < '{end}'",
+            1,
+        ),
+        ("SELECT 1 FROM TABLE(APPEND('flights', 'flights')) WHERE {}", 1),
+        ("SELECT 1 FROM (SELECT __time, max(delay) FROM flights GROUP BY 1) WHERE {}", 1),
+        ("SELECT 1 FROM (SELECT * FROM flights LIMIT 100000) WHERE {}", 10),
+        ("SELECT 1 FROM (SELECT *, row_number() OVER () FROM flights) WHERE {}", 10),
+        ("WITH f AS (FROM flights) SELECT 1 FROM f JOIN f g USING (carrier) WHERE f.{}", 10),
+    ],
+)
+def test_a_condition_around_a_query_leaves_out_segments_within(
+    engine: QueryEngine, catalog: MemoryCatalog, sql: str, segments: int
+) -> None:
+    asked = sql.format("__time < '2013-01-02'", day="2013-01-01", end="2013-01-02")
+    assert engine.run_query(asked, catalog).segments_read == segments

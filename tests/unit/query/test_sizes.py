@@ -36,11 +36,11 @@ ANY = [
     "SELECT unnest(list(delay)) FROM flights",
     "SELECT carrier, unnest([1, 2]) FROM flights",
     "SELECT f.carrier FROM flights f JOIN flights g USING (carrier)",
-    "SELECT * FROM (SELECT * FROM flights)",
+    "SELECT * FROM (SELECT *, 1 FROM flights)",
     "SELECT carrier, delay, count(*) FROM flights GROUP BY CUBE (carrier, delay)",
-    "SELECT sum(delay) OVER (PARTITION BY carrier) FROM (SELECT * FROM flights)",
+    "SELECT sum(delay) OVER (PARTITION BY carrier) FROM (SELECT *, 1 FROM flights)",
     "SELECT * FROM flights, (SELECT count(*) FROM flights)",
-    "SELECT * FROM (SELECT * FROM flights) LIMIT 10 %",
+    "SELECT * FROM (SELECT *, 1 FROM flights) LIMIT 10 %",
     "SELECT delay FROM flights UNION ALL SELECT delay FROM flights",
 ]
 

@@ -6,6 +6,7 @@
     JSON_OBJECT(KEY 'a' VALUE x)      JSON_OBJECT('a', x)
     JSON_OBJECT('a': x)               JSON_OBJECT('a', x)
     POSITION(x IN y FROM 3)           "position"(x, y, 3)
+    TABLE(APPEND('a', 'b'))           (FROM "a" UNION ALL BY NAME FROM "b")
 
 Source of the forms: Druid's documentation of its SQL functions.
 """
@@ -14,6 +15,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+
+from carnac.core.quoting import quote
 
 PERIODS = {
     "second": "PT1S",
@@ -32,6 +35,7 @@ _PARTS = tuple(
         (r"\b(?:floor|ceil|ceiling)\s*\(", r"\bto\s+[a-z]+\s*\)"),
         (r"\bjson_(?:value|object)\s*\(",),
         (r"\bposition\s*\(", r"\bfrom\b"),
+        (r"\bappend\s*\(",),
     )
 )
 """What a statement with one of the forms has in it somewhere.
@@ -40,6 +44,7 @@ Each part is searched alone: a pattern of two of them looks for the second from 
 """
 _WORDS = re.compile(
     r"""(?P<pair>(?:\bkey\s+)?(?P<name>'(?:[^']|'')*')\s*(?:\bvalue\b|:(?!:)))
+    | \btable\s*\(\s*append\s*\(\s*(?P<tables>(?:'(?:[^']|'')*'\s*,?\s*)+)\)\s*\)
     | '(?:[^']|'')*' | "(?:[^"]|"")*" | --[^\n]* | /\*.*?(?:\*/|\Z)
     | \b(?P<call>floor|ceil|ceiling|json_value|json_object|position)\s*\( | (?P<open>[(\[{])
     | \b(?P<word>in|from)\b
@@ -48,6 +53,9 @@ _WORDS = re.compile(
     | (?P<close>[)\]}])""",
     re.IGNORECASE | re.DOTALL | re.VERBOSE,
 )
+
+
+_TEXT = re.compile(r"'(?:[^']|'')*'")
 
 
 @dataclass(slots=True)
@@ -97,7 +105,10 @@ def without_clauses(sql: str) -> str:
     opened: list[_Call] = []
     edits: list[tuple[int, int, str]] = []
     for found in _WORDS.finditer(sql):
-        if found["call"] or found["open"]:
+        if found["tables"]:
+            tables = (quote(one[1:-1].replace("''", "'")) for one in _TEXT.findall(found["tables"]))
+            edits.append((*found.span(), f"(FROM {' UNION ALL BY NAME FROM '.join(tables)})"))
+        elif found["call"] or found["open"]:
             opened.append(_Call((found["call"] or "").lower(), found.span()))
         elif opened and found["close"]:
             edits += opened.pop().edits

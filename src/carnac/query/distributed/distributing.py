@@ -31,9 +31,10 @@ from carnac.query.distributed.sorting import (
 from carnac.query.messages import first_sentence
 from carnac.query.parameters import Parameters
 from carnac.query.planning import Plan, Planner, Scan
-from carnac.query.relations import Scope, used_columns, used_types
+from carnac.query.relations import Scope
 from carnac.query.results import arrow_tables
 from carnac.query.scans import rows_in, with_views
+from carnac.query.schema.used import used_columns, used_types
 from carnac.query.streams.basis import basis_of
 from carnac.query.syntax import Node, base_table, cast, select_of, unparse, walk
 

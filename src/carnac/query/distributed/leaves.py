@@ -85,7 +85,7 @@ def _checked(cursor: duckdb.DuckDBPyConnection, request: LeafRequest) -> Checked
         raise Invalid(f"a server was asked for '{name}', which it was not given")
 
     tables = Tables(open_table, lambda *_: ANYTHING)
-    tables.visit_query(statement["node"])
+    tables.visit(statement)
     edge = find_edge(statement, tables.selects, lambda one: unparse(cursor, one))
     relations = [one for one in tables.found if one.datasource]
     size = size_of(statement, tables.selects)

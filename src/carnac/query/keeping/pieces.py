@@ -19,7 +19,8 @@ from carnac.query.distributed.aggregates import VOLATILE, function_name, is_aggr
 from carnac.query.distributed.leaves import CheckedLeaf
 from carnac.query.folding import Constants
 from carnac.query.functions import is_volatile
-from carnac.query.relations import conjuncts, used_columns
+from carnac.query.relations import conjuncts
+from carnac.query.schema.used import used_columns
 from carnac.query.syntax import Node, conjunction, unparse, walk
 
 if TYPE_CHECKING:
