@@ -19,6 +19,9 @@ pytestmark = pytest.mark.usefixtures("shared_connection")
 ID = uuid.UUID(int=5)
 IDS = pa.array([ID.bytes, None], pa.uuid())
 HALVES = pa.array([1.5, None], pa.float16())
+FULL_MAP = pa.map_(
+    pa.string(), pa.field("value", pa.timestamp("us"), nullable=False), keys_sorted=True
+)
 LIST = pa.array([0, 1, 2], pa.int32())
 
 
@@ -82,6 +85,7 @@ def test_pieces_with_dictionaries_of_their_own_are_read(
         (pa.array([decimal.Decimal("2E-9"), None], pa.decimal128(2, 10)), [2e-9]),
         (pa.FixedSizeListArray.from_arrays(pa.array([1, 2]), 1), [[1], [2]]),
         (pa.array([[[decimal.Decimal("1.5")]], None]), ["[[1.5]]"]),
+        (pa.array([[("k", 0)], None], FULL_MAP), ['{"k":"1970-01-01 00:00:00"}']),
     ],
     ids=lambda one: str(one.type)[:40] if isinstance(one, pa.Array) else "",
 )

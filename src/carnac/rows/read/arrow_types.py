@@ -145,8 +145,8 @@ def _is_changed(kind: pa.DataType, leaf: Leaf, *, is_inner: bool = False) -> boo
     return leaf(kind) is not None
 
 
-def _inner_type(kind: pa.DataType, leaf: Leaf) -> pa.DataType:
-    return _type(kind, leaf, is_inner=True)
+def _inner_field(field: pa.Field, leaf: Leaf) -> pa.Field:
+    return field.with_type(_type(field.type, leaf, is_inner=True))
 
 
 def _type(kind: pa.DataType, leaf: Leaf, *, is_inner: bool = False) -> pa.DataType:
@@ -158,13 +158,14 @@ def _type(kind: pa.DataType, leaf: Leaf, *, is_inner: bool = False) -> pa.DataTy
         named = {"arrow.bool8": pa.bool_(), "arrow.uuid": pa.string()}.get(kind.extension_name)
         return named or _type(kind.storage_type, leaf, is_inner=is_inner)
     if kinds.is_map(kind):
-        return pa.map_(_inner_type(kind.key_type, leaf), _inner_type(kind.item_type, leaf))
+        key, item = _inner_field(kind.key_field, leaf), _inner_field(kind.item_field, leaf)
+        return pa.map_(key, item, keys_sorted=kind.keys_sorted)
     if kinds.is_struct(kind):
-        return pa.struct([one.with_type(_inner_type(one.type, leaf)) for one in kind])
+        return pa.struct([_inner_field(one, leaf) for one in kind])
     if not kinds.is_nested(kind):
         change = leaf(kind)
         return kind if change is None else change.type
-    inner = kind.value_field.with_type(_inner_type(kind.value_type, leaf))
+    inner = _inner_field(kind.value_field, leaf)
     if kinds.is_fixed_size_list(kind):
         return pa.list_(inner, kind.list_size)
     is_large = kinds.is_large_list(kind) or kinds.is_large_list_view(kind)
