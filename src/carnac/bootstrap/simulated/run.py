@@ -33,7 +33,6 @@ from carnac.historical import journal, server
 from carnac.jobs.delete import job
 from carnac.simulation.cluster.faults import FREEZES_MS, KINDS, Faults
 from carnac.simulation.cluster.kernel import Kernel, Process, Violation
-from carnac.simulation.cluster.processor import one_processor
 from carnac.simulation.cluster.swarm import draw_swarm
 from carnac.simulation.cluster.threads import simulated
 
@@ -135,7 +134,6 @@ def run(
     for name in PACKAGES:
         importlib.import_module(name)
     with ExitStack() as stack:
-        stack.enter_context(one_processor())
         stack.enter_context(simulated(kernel, PACKAGES))
         stack.enter_context(_calm())
         stack.enter_context(_listening(kernel))
