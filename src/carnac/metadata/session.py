@@ -92,7 +92,7 @@ class Session:
         """Send a statement that writes; the cursor that is returned has its rows when the transaction has ended."""
         self.writes += 1
         self._notify(text.text)
-        return self._connection.execute(text.text, params)
+        return self._connection.execute(text.text, params, prepare=True)
 
     def stream(self, stated: Statement, /, **params: object) -> Iterator[Row]:
         """Yield the rows of a query without holding all of them."""

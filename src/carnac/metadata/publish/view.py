@@ -46,7 +46,7 @@ class SqlPublishView:
         """Return what is known of an interval that is or was a chunk; None if it never was."""
         key = (datasource_id, interval)
         if key not in self._rows:
-            found = load_chunk_rows(self._session, s.FIND_CHUNK, datasource_id, interval)
+            found = self._load(s.FIND_CHUNK, datasource_id, interval)
             self._rows[key] = found[0] if found else None
         return self._rows[key]
 
@@ -62,7 +62,7 @@ class SqlPublishView:
         known = self._rows.get((datasource_id, interval))
         if known is not None and known.live is not None:  # live chunks are disjoint (CH-1)
             return (known.chunk(),)
-        rows = load_chunk_rows(self._session, s.CHUNKS_LIVE_OVER, datasource_id, interval)
+        rows = self._load(s.CHUNKS_LIVE_OVER, datasource_id, interval)
         for row in rows:
             self._rows[datasource_id, row.interval] = row
         return [row.chunk() for row in rows]
@@ -98,7 +98,7 @@ class SqlPublishView:
         datasource_id = self.find_datasource(datasource)
         if datasource_id is None:
             return None
-        rows = load_chunk_rows(self._session, s.CHUNKS_EVER_OVER, datasource_id, interval)
+        rows = self._load(s.CHUNKS_EVER_OVER, datasource_id, interval)
         self._rows.setdefault((datasource_id, interval), None)
         for row in rows:
             self._rows[datasource_id, row.interval] = row
@@ -161,6 +161,16 @@ class SqlPublishView:
     def find_pending(self, keys: Sequence[Key]) -> Sequence[PendingSegment]:
         """Return the reservations that were made for these requests."""
         return pending_rows.load_by_request(self._session, keys)
+
+    def _load(self, stated: Statement, datasource_id: int, interval: Interval) -> list[ChunkRow]:
+        newest = self._session.memo.get("newest")
+        return load_chunk_rows(
+            self._session,
+            stated,
+            datasource_id,
+            interval,
+            are_settled=newest is not None and newest.settled_revision == newest.head.revision,
+        )
 
     def _newest(
         self, stated: Statement, datasource: str, interval: Interval, after: int

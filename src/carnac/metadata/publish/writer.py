@@ -105,7 +105,9 @@ def write_publication(
         found = _find_range(session, publication)
         if found is not None:
             return Published(revision=found[0], at_ms=found[1], is_replay=True, commit=None)
-    newest: Newest = session.memo.get("newest") or Newest(*load_newest(session))
+    newest: Newest | None = session.memo.get("newest")
+    if newest is None:
+        newest = session.memo["newest"] = Newest(*load_newest(session))
     head = newest.head
     require_base(publication.base_revision, head.revision)
     check_lease(session, publication.lease_id, now_ms)

@@ -72,18 +72,25 @@ def load_chunks(session: Session, datasource_id: int, interval: Interval | None)
 
 
 def load_chunk_rows(
-    session: Session, stated: Statement, datasource_id: int, interval: Interval | None = None
+    session: Session,
+    stated: Statement,
+    datasource_id: int,
+    interval: Interval | None = None,
+    *,
+    are_settled: bool = False,
 ) -> list[ChunkRow]:
     """Return the chunks of a query for whole rows of `chunks`, with what these do not count yet.
 
     Args:
         interval: Interval that the query asks about; None: it asks about no time.
+        are_settled: Whether it is known that they count all (`publish.settling`).
     """
     where = {} if interval is None else {"start_ms": interval.start_ms, "end_ms": interval.end_ms}
     rows = session.rows(stated, datasource_id=datasource_id, **where)
     if not rows:
         return []
-    grown = {row[4:]: row[:4] for row in session.rows(s.UNSETTLED_CHUNKS)}
+    unsettled = () if are_settled else session.rows(s.UNSETTLED_CHUNKS)
+    grown = {row[4:]: row[:4] for row in unsettled}
     return [chunk_row_of(row, grown.get(row[:3])) for row in rows]
 
 
