@@ -339,7 +339,9 @@ class Link:
     def _note_speed(self) -> None:
         now_ms = self._clock.now_ms()
         is_busy = bool(self.asked or self._on_the_way)
-        if self._busy_since_ms is None and is_busy:
+        since_ms = self._busy_since_ms
+        # it begins, or the clock was set back
+        if is_busy if since_ms is None else since_ms > now_ms:
             self._busy_since_ms = now_ms
             self._loaded.clear()
         while self._loaded and self._loaded[0][0] < now_ms - RATE_WINDOW_MS:

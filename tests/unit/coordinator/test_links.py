@@ -72,6 +72,21 @@ def test_a_copy_that_was_told_to_go_is_none_although_the_server_was_started_agai
     assert not link.view(fence=1).unloading
 
 
+def test_a_clock_that_is_set_back_makes_no_server_fast() -> None:
+    server, clock = HandHistorical("h1", is_eager=False), FakeClock()
+    link = link_to(server, clock)
+    link.greet(1)
+    link.load([(segment(f"e{number}", day(number)), "wanted") for number in (1, 2, 3)], fence=1)
+    speeds = []
+    for jump_ms in (1_000, 1_000, -3_600_000, 1_000):
+        exchange(link)
+        clock.advance_ms(jump_ms)
+        server.finish(1)
+        exchange(link)
+        speeds.append(link.bytes_per_s)
+    assert speeds[0] == speeds[1] == speeds[2]
+
+
 def test_what_is_refused_as_overtaken_is_decided_anew() -> None:
     """Nobody takes it for the word of another leader."""
     server = HandHistorical("h1")
@@ -97,11 +112,11 @@ def test_a_link_that_has_ended_sends_nothing_more() -> None:
     assert server.order == (0, 0)
 
 
-def link_to(server: HandHistorical) -> Link:
+def link_to(server: HandHistorical, clock: FakeClock | None = None) -> Link:
     return Link(
         server.record,
         server,
-        FakeClock(),
+        clock or FakeClock(),
         numbers=count(1),
         disconnect=lambda _: None,
         has_threads=False,
