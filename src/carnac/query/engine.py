@@ -421,7 +421,7 @@ class QueryEngine:
                 stopped_after(limit_ms, query.interrupt) as timed_out,
             ):
                 yield query
-        except (duckdb.Error, Interrupted, MemoryError) as error:
+        except (duckdb.Error, Interrupted, MemoryError, RecursionError) as error:
             if isinstance(error, duckdb.FatalException | duckdb.InternalException):
                 self.close()  # DuckDB refuses everything after such an error
             if timed_out is not None and timed_out.is_set():

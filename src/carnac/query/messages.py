@@ -91,7 +91,7 @@ def syntax_error(tree: dict[str, Any], sql: str) -> Invalid:
 
 
 def translate(
-    error: duckdb.Error | MemoryError,
+    error: duckdb.Error | MemoryError | RecursionError,
     *,
     memory_limit_bytes: int | None,
     columns: Iterable[str] = (),
@@ -105,6 +105,8 @@ def translate(
 
     text = cut(str(error), MESSAGE_MAX)
     match error:
+        case RecursionError():
+            return Invalid("the statement is nested too deeply")
         case duckdb.OutOfMemoryException():
             return _too_large(memory_limit_bytes)
         case _ if isinstance(error, MemoryError) or _NO_MEMORY.search(text):

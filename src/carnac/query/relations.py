@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -167,6 +168,20 @@ def _united(sources: Sequence[Source], *, by_name: bool) -> Source:
     return Source(listed, [branch for part in parts for branch in part.branches])
 
 
+def _parts(node: Node) -> list[Node]:
+    """Return the queries that a query node is made of."""
+    parts = [node[part] for part in ("left", "right", "query", "child") if node.get(part)]
+    return parts + (node.get("children") or [])
+
+
+def _combined(node: Node, sources: Sequence[Source | None]) -> Source | None:
+    """Return what a query node gives whose parts give this."""
+    known = [one for one in sources if one is not None]
+    if node["type"] != "SET_OPERATION_NODE" or len(known) < len(sources):
+        return None
+    return _united(known, by_name=str(node["setop_type"]).endswith("BY_NAME"))
+
+
 def _select_source(node: Node, scope: Scope) -> Source | None:
     """Return what a SELECT gives; None if its rows depend on one another, or nothing is known."""
     if node["sample"] is not None or node["qualify"] is not None or len(node["group_sets"]) > 1:
@@ -272,9 +287,10 @@ class Tables:
             if any(one.get("class") in _OF_THEIR_OWN for one in walk(part)):
                 continue
             for scope, shown in source.branches:
-                inside = _within(part, outer, relation, shown)
-                for one in scope.relations:
-                    self._ask(one, inside, scope, is_nullable=is_nullable or one.is_nullable)
+                with suppress(RecursionError):  # too deep to be copied: it counts outside alone
+                    inside = _within(part, outer, relation, shown)
+                    for one in scope.relations:
+                        self._ask(one, inside, scope, is_nullable=is_nullable or one.is_nullable)
 
     def _visit_query(self, node: Node, visible: Visible) -> Source | None:
         """Find the tables of a query node in which common tables can be named; return what it gives."""
@@ -282,26 +298,22 @@ class Tables:
             source = self._visit_query(entry["value"]["query_node"], visible)
             names = entry["value"]["aliases"]
             visible = {**visible, entry["key"].lower(): self._named(source, names)}
-        visit = self._visit_select if node["type"] == "SELECT_NODE" else self._visit_parts
-        source = visit(node, visible)
+        if node["type"] == "SELECT_NODE":
+            source = self._visit_select(node, visible)
+        else:
+            if node["type"] in {"RECURSIVE_CTE_NODE", "CTE_NODE"}:
+                visible = {**visible, str(node["cte_name"]).lower(): None}
+            sources = []
+            for part in _parts(node):
+                sources.append(self._visit_query(part, visible))  # noqa: PERF401 - a frame less for each of many
+            self._visit_subqueries(node["modifiers"], visible)
+            source = _combined(node, sources)
         is_whole = all(
             one["type"] == "ORDER_MODIFIER"
             or (one["type"] == "DISTINCT_MODIFIER" and not one["distinct_on_targets"])
             for one in node["modifiers"]
         )
         return source if is_whole else None
-
-    def _visit_parts(self, node: Node, visible: Visible) -> Source | None:
-        """Find the tables of a query node that is made of others."""
-        if node["type"] in {"RECURSIVE_CTE_NODE", "CTE_NODE"}:
-            visible = {**visible, str(node["cte_name"]).lower(): None}
-        parts = [node[part] for part in ("left", "right", "query", "child") if node.get(part)]
-        sources = [self._visit_query(one, visible) for one in parts + (node.get("children") or [])]
-        self._visit_subqueries(node["modifiers"], visible)
-        known = [one for one in sources if one is not None]
-        if node["type"] != "SET_OPERATION_NODE" or len(known) < len(sources):
-            return None
-        return _united(known, by_name=str(node["setop_type"]).endswith("BY_NAME"))
 
     def _named(self, source: Source | None, names: Sequence[str]) -> Source | None:
         """Return what stands in FROM under names of its own for columns, if there are some."""
