@@ -53,6 +53,16 @@ def test_every_other_type_is_left_as_it_is_and_read(array: pa.Array) -> None:
         assert len(con.sql("SELECT c FROM t").fetchall()) == 1
 
 
+def test_dicts_may_hold_what_pandas_writes_for_null() -> None:
+    """A DataFrame as dicts has NaN among texts, and NaT among times; among numbers, NaN is a number."""
+    frame = pd.DataFrame({"t": ["2024-01-01", None], "s": ["a", np.nan], "n": [1.5, np.nan]})
+    frame["t"] = pd.to_datetime(frame["t"])
+    found = arrow_table(frame.to_dict("records"))
+    assert found["s"].to_pylist() == ["a", None]
+    assert found["t"].null_count == 1
+    assert found["n"].null_count == 0
+
+
 def test_a_named_index_of_pandas_is_a_column_and_another_one_is_not() -> None:
     frame = pd.DataFrame({"t": [1, 2], "d": ["a", "b"]})
     assert arrow_table(frame.set_index("t")).to_pydict() == {"t": [1, 2], "d": ["a", "b"]}
@@ -105,7 +115,11 @@ def test_pieces_of_a_table_may_have_dictionaries_of_their_own(
         ),
         (
             lambda: polars().DataFrame({"i": polars().Series([1], dtype=polars().Int128)}),
-            "cannot be read as a table",
+            "column i holds numbers of 128 bits",
+        ),
+        (
+            lambda: pd.DataFrame({"p": pd.period_range("2024-01", periods=2, freq="M")}),
+            "column 'p' holds periods of pandas, of which dt.to_timestamp\\(\\) makes times",
         ),
         (
             lambda: pa.table({"d": pa.array([decimal.Decimal(1)], pa.decimal256(50, 2))}),

@@ -155,6 +155,8 @@ def _type(kind: pa.DataType, leaf: Leaf, *, is_inner: bool = False) -> pa.DataTy
     if _is_encoded(kind):
         return _type(_plain_type(kind.value_type), leaf, is_inner=True)
     if _is_extension(kind):
+        if kind.extension_name == "pandas.period":
+            raise Unreadable("holds periods of pandas, of which dt.to_timestamp() makes times")
         named = {"arrow.bool8": pa.bool_(), "arrow.uuid": pa.string()}.get(kind.extension_name)
         return named or _type(kind.storage_type, leaf, is_inner=is_inner)
     if kinds.is_map(kind):

@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 KEY_SHOWN = 40
+_NOT_OF_ARROW = {
+    "Object": "Python objects",  # Polars hands over their addresses in memory
+    **dict.fromkeys(("Int128", "UInt128"), "numbers of 128 bits"),
+}
+"""By type of Polars, the words for values that Arrow has no type for."""
 
 
 def arrow_table(rows: Any) -> pa.Table:
@@ -63,9 +68,9 @@ def _as_table(rows: Any) -> pa.Table:
     if isinstance(rows, pa.RecordBatchReader):
         return rows.read_all()
     if hasattr(rows, "to_arrow") and hasattr(rows, "schema"):
-        objects = [name for name, kind in rows.schema.items() if str(kind) == "Object"]
-        if objects:  # Polars hands over their addresses in memory
-            raise ValueError(f"column {objects[0]} holds Python objects")
+        for name, kind in rows.schema.items():
+            if str(kind) in _NOT_OF_ARROW:
+                raise ValueError(f"column {name} holds {_NOT_OF_ARROW[str(kind)]}")
         return pa.table(rows.to_arrow())
     if hasattr(rows, "iloc") and hasattr(rows, "columns"):
         named = [name for name in rows.index.names if name is not None and name not in rows.columns]
@@ -96,4 +101,14 @@ def _of_mappings(rows: Sequence[object]) -> pa.Table:
                 )
             names[str.__str__(key)] = None  # also of an enumeration of texts
     found = [row for row in rows if isinstance(row, Mapping)]
-    return pa.table({name: pa.array([row.get(name) for row in found]) for name in names})
+    return pa.table({name: _column([row.get(name) for row in found]) for name in names})
+
+
+def _column(values: list[Any]) -> pa.Array:
+    """Return values as a column; what pandas writes for null is null where it goes with nothing else."""
+    import pyarrow as pa
+
+    try:
+        return pa.array(values)
+    except (pa.ArrowException, ValueError):
+        return pa.array(values, from_pandas=True)
