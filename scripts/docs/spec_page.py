@@ -20,33 +20,29 @@ from carnac.specs.druid.fields import (
     METRIC_HINTS,
 )
 from carnac.specs.druid.filters import FILTER_TYPES
-from carnac.specs.ingest.spec import (
+from carnac.specs.ingest.inputs import (
     ArrowFormat,
     CsvFormat,
-    DimensionSpec,
-    DimensionsSpec,
-    DynamicPartitions,
     FilesInput,
     FlattenField,
     FlattenSpec,
     FrameInput,
-    GranularitySpec,
-    HashedPartitions,
-    IgnoredField,
-    IngestSpec,
     InlineInput,
     JsonFormat,
-    MetricSpec,
     OrcFormat,
     ParquetFormat,
     QueryInput,
-    RangePartitions,
-    TimestampSpec,
-    Transform,
-    TransformSpec,
     TsvFormat,
+)
+from carnac.specs.ingest.layout import (
+    DynamicPartitions,
+    GranularitySpec,
+    HashedPartitions,
+    RangePartitions,
     TuningSpec,
 )
+from carnac.specs.ingest.schema import DimensionSpec, DimensionsSpec, MetricSpec, TimestampSpec
+from carnac.specs.ingest.spec import IgnoredField, IngestSpec, Transform, TransformSpec
 
 BLOCKS: tuple[tuple[type[SpecModel], str, str], ...] = (
     (IngestSpec, "The spec", ""),

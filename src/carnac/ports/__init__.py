@@ -5,10 +5,7 @@ A class that is the only one of its kind needs no protocol: `MetadataStore` is n
 Every adapter of a port, and its in-memory fake, passes the one behaviour suite of that port in `tests/contract/`.
 """
 
-from carnac.ports.ambient import (
-    Clock,
-    IdSource,
-)
+from carnac.ports.ambient import Clock, IdSource
 from carnac.ports.jobs import (
     ChunkLayout,
     JobProgress,
@@ -31,21 +28,9 @@ from carnac.ports.metadata import (
     TrashedSegment,
     TrimReport,
 )
-from carnac.ports.queries import (
-    Catalog,
-    ExportResult,
-    QueryResult,
-)
-from carnac.ports.storage import (
-    DeepStorage,
-    StoredFile,
-)
-from carnac.ports.tasks import (
-    TaskFilter,
-    TaskJobs,
-    TaskRunner,
-    WriteGuard,
-)
+from carnac.ports.queries import Catalog, ExportResult, QueryResult
+from carnac.ports.storage import DeepStorage, StoredFile
+from carnac.ports.tasks import TaskFilter, TaskJobs, TaskRunner, WriteGuard
 
 __all__ = [
     "Catalog",

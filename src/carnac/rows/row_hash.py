@@ -315,15 +315,3 @@ class RowMeter:
 
     def _measure(self, rows: pa.Table) -> None:
         self._row_hash = add_hashes(self._row_hash, hash_rows(rows))
-
-
-__all__ = [
-    "Pool",
-    "RowMeter",
-    "RowSums",
-    "add_hashes",
-    "blocks",
-    "column_hash",
-    "hash_columns",
-    "hash_rows",
-]

@@ -244,15 +244,3 @@ def filled(array: pa.Array | pa.ChunkedArray, value: float) -> Any:
 
 def _cast(array: pa.Array, kind: pa.DataType) -> pa.Array:
     return array if array.type.equals(kind) else array.cast(kind)
-
-
-__all__ = [
-    "EXACT_LIMIT",
-    "FOLD",
-    "LONG_TEXT_BYTES",
-    "codes_of",
-    "filled",
-    "mix",
-    "number_codes",
-    "numpy_of",
-]

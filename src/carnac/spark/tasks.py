@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from carnac.errors import CarnacError, Unavailable
+from carnac.errors import Unavailable
 from carnac.ports import Clock
 from carnac.spark.failures import (
     TaskFailure,
@@ -206,6 +206,3 @@ def result_batch(index: int, failure: str | None, result: bytes | None) -> pa.Re
         ],
         names=["task", "failure", "result"],
     )
-
-
-__all__ = ["Attempt", "CarnacError", "Work", "collect", "run_tasks"]

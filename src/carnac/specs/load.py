@@ -25,8 +25,9 @@ from carnac.core.time.intervals import Interval
 from carnac.errors import Invalid
 from carnac.specs.base import NO_INPUT, check_texts
 from carnac.specs.druid.ingest import convert, is_druid_spec
+from carnac.specs.ingest.inputs import FrameInput, QueryInput
 from carnac.specs.ingest.schema import MetricSpec
-from carnac.specs.ingest.spec import FrameInput, IngestSpec, QueryInput, TransformSpec
+from carnac.specs.ingest.spec import IngestSpec, TransformSpec
 from carnac.specs.ingest.transforms import check_transforms
 from carnac.specs.lines import with_lines
 from carnac.specs.problems import Findings, Problem, explain, raise_problems, validated

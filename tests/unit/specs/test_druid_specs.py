@@ -11,16 +11,8 @@ from carnac.core.time.granularity import DAY, MONTH, NONE
 from carnac.core.time.intervals import parse_interval
 from carnac.errors import Invalid
 from carnac.specs import IngestSpec, load_spec
-from carnac.specs.ingest.spec import (
-    CsvFormat,
-    DynamicPartitions,
-    FilesInput,
-    FlattenField,
-    HashedPartitions,
-    InlineInput,
-    JsonFormat,
-    RangePartitions,
-)
+from carnac.specs.ingest.inputs import CsvFormat, FilesInput, FlattenField, InlineInput, JsonFormat
+from carnac.specs.ingest.layout import DynamicPartitions, HashedPartitions, RangePartitions
 
 
 def task(**changes: Any) -> dict[str, Any]:

@@ -14,7 +14,8 @@ import pytest
 
 from carnac.core.time.granularity import MINUTE, NONE, THIRTY_MINUTE
 from carnac.specs import IngestSpec, load_spec
-from carnac.specs.ingest.spec import CsvFormat, FilesInput, InlineInput, MetricSpec, TimestampSpec
+from carnac.specs.ingest.inputs import CsvFormat, FilesInput, InlineInput
+from carnac.specs.ingest.schema import MetricSpec, TimestampSpec
 from carnac.specs.ingest.transforms import compile_transforms
 
 DATA = Path(__file__).resolve().parents[4] / "shared" / "data" / "tutorials"

@@ -10,24 +10,23 @@ from pydantic import ValidationError
 from carnac.core.time.granularity import DAY, HOUR, MONTH, parse_granularity
 from carnac.core.time.intervals import Interval, parse_interval
 from carnac.specs import IngestSpec, load_spec
-from carnac.specs.ingest.spec import (
+from carnac.specs.ingest.inputs import (
     CsvFormat,
-    DimensionSpec,
-    DimensionsSpec,
-    DynamicPartitions,
     FilesInput,
     FrameInput,
-    GranularitySpec,
-    HashedPartitions,
     InlineInput,
     JsonFormat,
-    MetricSpec,
-    RangePartitions,
-    TimestampSpec,
     TsvFormat,
     infer_compression,
     infer_format,
 )
+from carnac.specs.ingest.layout import (
+    DynamicPartitions,
+    GranularitySpec,
+    HashedPartitions,
+    RangePartitions,
+)
+from carnac.specs.ingest.schema import DimensionSpec, DimensionsSpec, MetricSpec, TimestampSpec
 
 MINIMAL = {"dataSource": "w", "input": "w.json"}
 

@@ -216,6 +216,3 @@ def _cut(task: ScatterTask, batches: Batches, attempt: Attempt) -> Scattered:
 
 def _said(side: Side) -> str:
     return f"{side.rows} {side.row_hash}"
-
-
-__all__ = ["scatter_filtered"]

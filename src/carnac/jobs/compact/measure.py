@@ -126,6 +126,3 @@ def blame_inputs(plan: ReadPlan, inputs: Sequence[SegmentInput]) -> None:
                 f" of ({segment.rows} rows recorded, {found.rows} found); run 'verify'",
                 segment_id=segment.segment_id,
             )
-
-
-__all__ = ["as_read", "blame_inputs", "measure", "measured", "recorded"]

@@ -35,67 +35,18 @@ from carnac.core.time.granularity import ALL
 from carnac.core.time.intervals import IntervalSet, interval_set, interval_text
 from carnac.specs.base import TIME_COLUMN, SpecModel, check_datasource, named, problem
 from carnac.specs.ingest.inputs import (
-    ArrowFormat,
-    CsvFormat,
-    FilesInput,
-    FlattenField,
-    FlattenSpec,
-    FrameInput,
-    InlineInput,
-    InputFormat,
     InputSource,
-    JsonFormat,
-    OrcFormat,
-    ParquetFormat,
     QueryInput,
-    TsvFormat,
-    infer_compression,
-    infer_format,
 )
 from carnac.specs.ingest.layout import (
     DynamicPartitions,
     GranularitySpec,
     HashedPartitions,
     PartitionsField,
-    PartitionsSpec,
     RangePartitions,
     TuningSpec,
 )
-from carnac.specs.ingest.schema import DimensionSpec, DimensionsSpec, MetricSpec, TimestampSpec
-
-__all__ = [
-    "TIME_COLUMN",
-    "ArrowFormat",
-    "CsvFormat",
-    "DimensionSpec",
-    "DimensionsSpec",
-    "DynamicPartitions",
-    "FilesInput",
-    "FlattenField",
-    "FlattenSpec",
-    "FrameInput",
-    "GranularitySpec",
-    "HashedPartitions",
-    "IgnoredField",
-    "IngestSpec",
-    "InlineInput",
-    "InputFormat",
-    "InputSource",
-    "JsonFormat",
-    "MetricSpec",
-    "OrcFormat",
-    "ParquetFormat",
-    "PartitionsSpec",
-    "QueryInput",
-    "RangePartitions",
-    "TimestampSpec",
-    "Transform",
-    "TransformSpec",
-    "TsvFormat",
-    "TuningSpec",
-    "infer_compression",
-    "infer_format",
-]
+from carnac.specs.ingest.schema import DimensionsSpec, MetricSpec, TimestampSpec
 
 
 class Transform(SpecModel):
