@@ -361,6 +361,31 @@ def test_a_column_that_the_engine_cannot_take_is_refused_by_a_sentence(
         store.append("t", path)
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([b"2024-01-01"]),
+        pa.array([True]),
+        pa.array([[dt.datetime(2024, 1, 1, tzinfo=dt.UTC)]]),
+        pa.array([{"at": 1}]),
+        pa.nulls(1),
+    ],
+    ids=lambda one: str(one.type),
+)
+def test_a_column_of_a_type_without_times_is_told(store: Store, values: pa.Array) -> None:
+    """It was said to hold '', and an option that changes nothing."""
+    with pytest.raises(Invalid, match=r"^column 'v' shows no text or number that could be a time"):
+        store.append("t", pa.table({"v": values}), time="v")
+
+
+def test_lists_of_times_are_no_time_of_their_row(store: Store) -> None:
+    seen = pa.array(
+        [[dt.datetime(2024, 1, 2, tzinfo=dt.UTC), dt.datetime(2024, 1, 3, tzinfo=dt.UTC)]]
+    )
+    store.append("t", pa.table({"seen": seen, "begun": [dt.datetime(2024, 1, 1, tzinfo=dt.UTC)]}))
+    assert types(store, "t")["seen"] == "VARCHAR[]"
+
+
 def test_fields_with_one_space_between_them_are_read(store: Store, tmp_path: Path) -> None:
     path = tmp_path / "access.log"
     path.write_text(

@@ -52,6 +52,7 @@ _YEARS = (1000, 2999)
 _FIRST_S, _LAST_S = 315_532_800, 4_102_444_800  # 1980 to 2100
 _SECONDS_MIN = 365 * 86_400
 _EPOCHS = {"posix": 1, "millis": 1_000, "micro": 1_000_000, "nano": 1_000_000_000}
+_INSTANT = re.compile(r"(TIMESTAMP|DATE)[^\[]*")
 _WHOLE = re.compile(r"\s*\d+(\.0+)?\s*")
 """A whole number as text; beside nulls it is often written as a double."""
 _MAYBE_TIME = re.compile(
@@ -257,7 +258,7 @@ class _Column:
         return SeenColumn(
             name=self._name,
             type=self._type.value,
-            is_instant=self._sql_type.startswith(("TIMESTAMP", "DATE")),
+            is_instant=_INSTANT.fullmatch(self._sql_type) is not None,
             is_number=is_number,
             may_count_time=is_number
             and any(abs(one) >= _SECONDS_MIN for one in _numbers(self.values)),

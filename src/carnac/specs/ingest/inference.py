@@ -271,13 +271,20 @@ def _format_of(column: SeenColumn) -> str:
     if len(column.formats) == 1:
         return column.formats[0]
     choices = column.formats or (EPOCHS if column.is_number else ())
-    remedy = "say so with --time-format FORMAT (in Python time={'format': …})"
+    option = "--time-format FORMAT (in Python time={'format': …})"
+    remedy = f"say so with {option}"
     if choices:
         raise Ambiguous(
             f"how is '{column.example}' in column '{column.name}' to be read",
             remedy,
             option="format",
             choices=choices,
+        )
+    if not column.example:
+        raise WrongTime(
+            f"column '{column.name}' shows no text or number that could be a time; name another one, or say its format"
+            f" with {option}",
+            column=column.name,
         )
     raise Ambiguous(
         f"'{column.example}' in column '{column.name}' is no time of the years 1000 to 2999"
