@@ -73,17 +73,39 @@ def test_a_file_of_arrow_is_known_by_its_name_or_its_first_bytes(
     assert found == ROWS
 
 
-@pytest.mark.parametrize("suffix", ["parquet", "orc", "feather"])
+WRITERS: dict[str, Any] = {
+    "parquet": pq.write_table,
+    "orc": orc.write_table,
+    "feather": feather.write_feather,
+}
+
+
+@pytest.mark.parametrize("suffix", WRITERS)
+def test_bytes_are_texts_where_the_format_says_so(
+    store: Store, tmp_path: Path, suffix: str
+) -> None:
+    """Of ORC, the option was read and passed over."""
+    rows = pa.table({"time": [AT], "b": [b"x"], "l": [[b"y"]]})
+    WRITERS[suffix](rows, str(tmp_path / f"rows.{suffix}"))
+    spec = {
+        "dataSource": "d",
+        "input": {
+            "paths": str(tmp_path / f"rows.{suffix}"),
+            "inputFormat": {"type": suffix, "binaryAsString": True},
+        },
+        "timestampSpec": {"column": "time"},
+        "dimensions": ["b", "l"],
+    }
+    store.append("d", tmp_path / f"rows.{suffix}", spec=spec)
+    assert store.sql("SELECT b, l FROM d").arrow().to_pylist() == [{"b": "x", "l": ["y"]}]
+
+
+@pytest.mark.parametrize("suffix", WRITERS)
 def test_a_file_of_columns_may_be_compressed_as_a_whole(
     store: Store, tmp_path: Path, suffix: str
 ) -> None:
-    write: dict[str, Any] = {
-        "parquet": pq.write_table,
-        "orc": orc.write_table,
-        "feather": feather.write_feather,
-    }
     path = tmp_path / f"rows.{suffix}"
-    write[suffix](TABLE.select(["time", "n"]), str(path))
+    WRITERS[suffix](TABLE.select(["time", "n"]), str(path))
     (tmp_path / f"rows.{suffix}.gz").write_bytes(gzip.compress(path.read_bytes()))
     store.append("d", tmp_path / f"rows.{suffix}.gz")
     assert store.sql("SELECT sum(n) AS n FROM d").arrow()["n"].to_pylist() == [3]
