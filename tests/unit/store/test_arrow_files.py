@@ -176,3 +176,16 @@ def test_what_is_no_file_of_arrow_is_told(
     path.write_bytes(path.read_bytes()[:-40])
     with pytest.raises(Invalid, match=r"Arrow file .* cannot be read: "):
         store.append("d", path)
+
+
+def test_a_sample_of_parquet_is_read_a_few_columns_at_a_time(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of a wide file at once would not fit into the memory that a sample has."""
+    monkeypatch.setattr("carnac.rows.read.columnar.COLUMNS_AT_ONCE", 3)
+    rows = {"time": [AT, AT + 1], **{f"c{place}": [place, place + 0.5] for place in range(7)}}
+    pq.write_table(pa.table(rows), tmp_path / "rows.parquet")
+    store.append("d", tmp_path / "rows.parquet")
+    found = store.sql("SELECT * FROM d ORDER BY __time").arrow().drop_columns("__time")
+    assert found.column_names == [f"c{place}" for place in range(7)]
+    assert found.to_pylist()[1] == {f"c{place}": place + 0.5 for place in range(7)}

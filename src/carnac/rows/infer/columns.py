@@ -26,7 +26,7 @@ from carnac.core.segments.segment import NUMBER_TYPES, TIME_COLUMN, ColumnType
 from carnac.rows.normalise.projection import make_macros
 from carnac.rows.normalise.shape import is_reserved
 from carnac.rows.normalise.timestamps import text_time, typed_time
-from carnac.rows.read.columnar import describe
+from carnac.rows.read.columnar import COLUMNS_AT_ONCE, describe
 from carnac.rows.read.discover import kind_of, type_of
 from carnac.rows.read.far_times import held_rows
 from carnac.specs.ingest.inference import SeenColumn
@@ -44,8 +44,6 @@ NULL_WORDS = (
 TIME_SHARE = 0.9
 VALUES_MAX = 1_000
 """Values of a column that are tried as times."""
-COLUMNS_AT_ONCE = 64
-"""Columns that are looked at in one statement: of all of a wide table, their cells would not fit into memory."""
 _DIGITS_MAX = 17
 _EXACT_DECIMAL = 15
 _YEARS = (1000, 2999)

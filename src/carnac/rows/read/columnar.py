@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 SOURCE_LINE = "__carnac_row"
+COLUMNS_AT_ONCE = 64
+"""Columns of a sample that are read, or looked at, in one statement: all of a wide table would not fit into memory."""
 ROW_NUMBER = "file_row_number"
 """Column of the engine's own with the number of a row of Parquet, from 0; a column of the file hides it."""
 
@@ -139,13 +141,24 @@ def parquet_sample(
     def read(path: Path) -> tuple[pa.Table, bool]:
         source = parquet_source(con, path, name, binary_as_string=False)
         total = parquet_rows(con, path)
-        columns = ", ".join(map(quote, source.types))
-        parts = (f"LIMIT {rows}", f"WHERE {source.row} > {max(rows, total - rows)}")
-        statements = [f"SELECT {columns} FROM {source.relation} {part}" for part in parts]
+        columns = list(source.types)
+        wheres = (f"{source.row} <= {rows}", f"{source.row} > {max(rows, total - rows)}")
+
+        def part(where: str) -> pa.Table:
+            found: dict[str, pa.ChunkedArray] = {}
+            for start in range(0, len(columns), COLUMNS_AT_ONCE):
+                some = columns[start : start + COLUMNS_AT_ONCE]
+                names = ", ".join(map(quote, some))
+                table = con.sql(
+                    f"SELECT {names} FROM {source.relation} WHERE {where}"
+                ).to_arrow_table()
+                found.update(zip(some, table.columns, strict=True))
+            return pa.table(found)
+
         con.execute("SET arrow_lossless_conversion = true").complete()  # JSON stays JSON
         try:
             with unreadable(name, "Parquet"):
-                tables = [con.sql(one).to_arrow_table() for one in statements]
+                tables = [part(where) for where in wheres]
         finally:
             con.execute("RESET arrow_lossless_conversion").complete()
         return pa.concat_tables(tables), total <= rows
