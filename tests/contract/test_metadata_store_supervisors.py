@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from carnac.metadata.records.supervisor_records import VERSIONS_KEPT
+from carnac.metadata.records.stream_records import VERSIONS_KEPT
 from tests.contract.conftest import Store
 
 

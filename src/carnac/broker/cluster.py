@@ -196,7 +196,7 @@ class Cluster:
             before = dict(self._members)
         for server_id, record in found.items():
             member = before.get(server_id)
-            if member is None or _is_other(member.record, record):
+            if member is None or record.is_other_than(member.record):
                 safely(_log, f"reaching {server_id}", lambda one=record: self._join(one))  # type: ignore[misc]
             else:
                 member.record = record
@@ -270,11 +270,6 @@ class Cluster:
             members, self._members = self._members, {}
         for thread in [_leave(member) for member in members.values()]:
             thread.join(LAST_WAIT_S)
-
-
-def _is_other(was: ServerRecord, now: ServerRecord) -> bool:
-    """Whether a server was started anew, maybe elsewhere."""
-    return (was.url, was.started_at_ms) != (now.url, now.started_at_ms)
 
 
 def _leave(member: Member) -> threading.Thread:

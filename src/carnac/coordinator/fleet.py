@@ -101,7 +101,7 @@ class Fleet:
             self._leave(server_id)
         for server_id, record in found.items():
             link = self._links.get(server_id)
-            if link is not None and _is_other(link.record, record):
+            if link is not None and record.is_other_than(link.record):
                 self._leave(server_id)
                 link = None
             if link is None:
@@ -221,8 +221,3 @@ class Fleet:
         """Leave all. Idempotent."""
         for server_id in [*self._links]:
             self._leave(server_id)
-
-
-def _is_other(was: ServerRecord, now: ServerRecord) -> bool:
-    """Whether a server was started anew, maybe elsewhere."""
-    return (was.url, was.started_at_ms) != (now.url, now.started_at_ms)

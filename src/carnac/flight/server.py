@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from carnac.errors import Invalid, Unavailable
 from carnac.flight import wire
-from carnac.flight.ending import shut_down
 from carnac.flight.failures import to_flight
-from carnac.flight.grpc import silence_grpc, url_of
+from carnac.flight.grpc import shut_down, silence_grpc, url_of
 from carnac.ports.loops import Loop
 from carnac.ports.queries import LeafReport
 from carnac.ports.serving import SegmentServer

@@ -16,9 +16,8 @@ from carnac.metadata.read.rows import lease_of
 from carnac.metadata.records.allocation_records import AllocationRecords
 from carnac.metadata.records.compaction_records import CompactionRecords
 from carnac.metadata.records.erasure_records import ErasureRecords
-from carnac.metadata.records.position_records import PositionRecords
 from carnac.metadata.records.server_records import ServerRecords
-from carnac.metadata.records.supervisor_records import SupervisorRecords
+from carnac.metadata.records.stream_records import StreamRecords
 from carnac.metadata.records.task_records import TaskRecords
 from carnac.metadata.records.user_records import UserRecords
 from carnac.metadata.sql import pending_rows as pending_sql
@@ -47,9 +46,8 @@ class MetadataStore(
     AllocationRecords,
     CompactionRecords,
     ErasureRecords,
-    PositionRecords,
     ServerRecords,
-    SupervisorRecords,
+    StreamRecords,
     UserRecords,
 ):
     """The log and what is derived from it. Safe for use by many threads and processes at once.

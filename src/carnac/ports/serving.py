@@ -61,6 +61,10 @@ class ServerRecord:
     planning_revision: int | None = None
     oldest_revision: int | None = None
 
+    def is_other_than(self, before: ServerRecord) -> bool:
+        """Whether the server was started anew, maybe elsewhere."""
+        return (before.url, before.started_at_ms) != (self.url, self.started_at_ms)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:

@@ -12,6 +12,7 @@ from carnac.core.pruning.predicates import EVERYTHING, Predicate, time_bounds
 from carnac.core.pruning.pruning import Pruner
 from carnac.core.segments.segment import ColumnType
 from carnac.ports import Catalog
+from carnac.ports.distributed import said_of_slices
 from carnac.ports.queries import LeafRequest, LeafSlice
 from carnac.query.checking import check
 from carnac.query.conditions import Conditions
@@ -125,6 +126,16 @@ class Plan:
     def segments_read(self) -> int:
         """How many segments the scans read, each counted once."""
         return len({piece.segment.segment_id for piece in self.slices})
+
+    def said_of_segments(self) -> Iterator[str]:
+        """Yield EXPLAIN's lines on the segments that are read, and on those that are pruned, by reason."""
+        slices = {piece.segment.segment_id: piece for piece in self.slices}
+        yield f"segments that may matter: {len(slices)} of {self.segments_total}"
+        if slices:
+            yield f"to be read: {said_of_slices(list(slices.values()))}"
+        if self.pruned:
+            parts = [f"{number} by {reason}" for reason, number in self.pruned.items()]
+            yield f"pruned: {', '.join(parts)}"
 
 
 @dataclass(slots=True)

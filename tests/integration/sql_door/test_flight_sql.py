@@ -415,7 +415,7 @@ def test_anybody_may_log_in_as_over_http(server: Server) -> None:
 def test_a_server_that_ends_stops_what_runs(
     server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("carnac.flight.ending.CLOSE_MAX_MS", 300)
+    monkeypatch.setattr("carnac.flight.grpc.CLOSE_MAX_MS", 300)
     with fl.connect(server.url) as client:
         info = info_of(client, "CommandStatementQuery", query=ENDLESS)
         failures: list[BaseException] = []

@@ -251,7 +251,7 @@ def test_errors_in_the_middle_of_an_answer_arrive_whole(behind: Behind) -> None:
 def test_somebody_who_does_not_read_keeps_no_server_from_ending(
     behind: Behind, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr("carnac.flight.ending.CLOSE_MAX_MS", 300)
+    monkeypatch.setattr("carnac.flight.grpc.CLOSE_MAX_MS", 300)
     segments = write_hours(behind.storage, 1, rows=3000)
     client = FlightSegmentServer(behind.url)
     endless = "SELECT repeat(a.word, 1000) FROM v a, v b"

@@ -17,8 +17,7 @@ from carnac.api.problems import Refused
 from carnac.core.access import User, token_of
 from carnac.core.texts import one_line
 from carnac.errors import Busy, Cancelled, CarnacError, Invalid, NotFound, TimedOut, Unavailable
-from carnac.flight.ending import shut_down
-from carnac.flight.grpc import silence_grpc, url_of
+from carnac.flight.grpc import shut_down, silence_grpc, url_of
 from carnac.ports.loops import Loop, log_failure, reason_of
 
 if TYPE_CHECKING:

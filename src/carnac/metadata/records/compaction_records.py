@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from carnac.metadata.sql import compaction as sql
+from carnac.metadata.sql import specs as sql
 from carnac.metadata.transactions import SqlTransactions
 
 if TYPE_CHECKING:

@@ -25,14 +25,13 @@ from carnac.core.tasks.model import Task
 from carnac.core.texts import WHOLE_MAX
 from carnac.errors import Conflict, Invalid, NotFound
 from carnac.overlord.supervisors.rounds import LIVE_STATES, LOOKED_AT_MAX
-from carnac.overlord.supervisors.shown import state_shown, status_shown
+from carnac.overlord.supervisors.shown import SupervisorView, state_shown, status_shown
 from carnac.overlord.supervisors.stream import (
     LISTED_KEPT_MS,
     LISTED_WAIT_MS,
     Streams,
     StreamState,
 )
-from carnac.overlord.supervisors.view import SupervisorView
 from carnac.ports.closing import Closing
 from carnac.ports.tasks import TaskFilter
 from carnac.specs.supervisors.kafka import KafkaSupervisor, load_supervisor

@@ -4,17 +4,51 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from carnac.core.redaction import show_submitted
 from carnac.core.streams.partitions import Partition, group_of, lag_of
-from carnac.core.streams.supervisors import SupervisorVersion
+from carnac.core.streams.supervisors import Standing, SupervisorVersion
 from carnac.core.tasks.model import Task, TaskState
 from carnac.core.time.intervals import format_ms
-from carnac.overlord.supervisors.view import SupervisorView
+from carnac.overlord.supervisors.stream import StreamState
+from carnac.specs.supervisors.kafka import KafkaSupervisor
 
 ERRORS_SHOWN_MAX = 10
 _TOTALS = ("processed", "processedBytes", "processedWithError", "thrownAway", "unparseable")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SupervisorView:
+    """A supervisor with its tasks, position and stream.
+
+    Attributes:
+        groups: The tasks of each of its groups, newest first.
+        counts: Counts of rows that running tasks have read so far, by task and Druid's names.
+        position: Offset to read next, by partition, from the log.
+        stream: State of the stream in Kafka.
+    """
+
+    version: SupervisorVersion
+    supervisor: KafkaSupervisor
+    groups: Mapping[str, Sequence[Task]]
+    counts: Mapping[str, Mapping[str, int]]
+    position: Mapping[Partition, int]
+    stream: StreamState
+    standing: Standing
+
+    @property
+    def spec(self) -> Mapping[str, Any]:
+        """The spec, as it was posted."""
+        found: Mapping[str, Any] = json.loads(self.version.spec)
+        return found
+
+    @property
+    def live(self) -> Sequence[tuple[int, Task]]:
+        """The tasks that are not over, each with its group."""
+        newest = [(group, tasks[0]) for group, tasks in enumerate(self.groups.values()) if tasks]
+        return [(group, task) for group, task in newest if not task.state.is_over]
 
 
 def partition_key(name: str, topic: str) -> str:

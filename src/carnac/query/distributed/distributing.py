@@ -12,7 +12,6 @@ from carnac.ports.distributed import Along, Distribution, GatherLimit, Stand, Wa
 from carnac.ports.queries import LeafRequest, QueryBasis
 from carnac.query.binding import Bound, bind, cast_all, scan_types, show_empty, show_types
 from carnac.query.distributed.aggregates import is_aggregate
-from carnac.query.distributed.explaining import said_of_segments
 from carnac.query.distributed.gathering import condition_of, leaf_of, stand_select
 from carnac.query.distributed.groups import split_groups
 from carnac.query.distributed.merging import stand_sql
@@ -429,7 +428,7 @@ def _explained(plan: Distribution, planned: Plan) -> Distribution:
     """Return what says how a statement would be run; the leaves are there for callers that know the servers."""
     told = [
         f"{plan.way.value}: {plan.reason}",
-        *said_of_segments(planned),
+        *planned.said_of_segments(),
         *(f"first, as {one.table}: {leaf.sql}" for one in plan.along for leaf in one.plan.leaves),
         *(
             f"each server, over its part of {said_of_slices(leaf.slices)}: {leaf.sql}"

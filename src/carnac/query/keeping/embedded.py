@@ -24,7 +24,6 @@ from carnac.query.distributed.aggregates import (
     is_aggregate,
 )
 from carnac.query.distributed.distributing import Asked, Distributor
-from carnac.query.distributed.explaining import said_of_segments
 from carnac.query.distributed.leaves import checked_leaf
 from carnac.query.distributed.merging import stand_sql
 from carnac.query.distributed.naming import NotOneRound
@@ -109,7 +108,7 @@ class Embedded:
             return
         if plan.is_explain:
             plan = replace(
-                plan, told=[*said_of_segments(plan), *self._said_of_kept(query, plan, keeping)]
+                plan, told=[*plan.said_of_segments(), *self._said_of_kept(query, plan, keeping)]
             )
         files = self.leaves.files
         edge = None if plan.is_explain else plan.edge

@@ -1,4 +1,4 @@
-"""Records of compaction: its specs, and the states of chunks."""
+"""Specs of compaction and the states of its chunks; specs of supervisors, the newest of each in force."""
 
 from __future__ import annotations
 
@@ -19,3 +19,12 @@ STATES = statement(
 PUT_STATE = c.put("compaction_chunks")
 REMOVE_STATE = c.delete("compaction_chunks")
 REMOVE_STATES = c.delete("compaction_chunks", "datasource")
+SUPERVISORS = c.select(
+    "supervisor_specs",
+    "number IN (SELECT max(number) FROM supervisor_specs GROUP BY supervisor_id)",
+    order="supervisor_id",
+)
+SUPERVISOR_HISTORY = c.select("supervisor_specs", order="number DESC")
+LAST_SUPERVISOR = statement("SELECT max(number) FROM supervisor_specs")
+INSERT_SUPERVISOR = c.insert("supervisor_specs")
+FORGET_SUPERVISORS = c.forget("supervisor_specs", "supervisor_id")
