@@ -116,6 +116,20 @@ def test_what_a_rewrite_wrote_falls_into_as_many_groups_again(
     assert len(set(find_input_groups(written))) == len(written) == len(set(input_groups))
 
 
+def test_a_planner_expects_the_groups_of_a_rewrite_that_reads_in_the_same_order() -> None:
+    kins_read = [
+        kin(MAX),
+        kin(SUM),
+        kin(LIKES, x=ColumnType.HLL),  # goes with either of the first two
+        kin(MAX, x=ColumnType.LONG),
+    ]
+    segments = [small(f"s{n}", SegmentLayout(kin=one)) for n, one in enumerate(kins_read)]
+    mixture = TargetView(CompactionTarget()).mixture(segments)
+    assert mixture is not None
+    assert [mixture[id(one.layout)] for one in segments] == [0, 1, 0, 2]
+    assert find_input_groups(kins_read) == [0, 1, 0, 2]
+
+
 def test_what_a_rewrite_makes_of_rows() -> None:
     hourly = CompactionTarget(query_granularity="HOUR", allow_lossy=True)
     one = kin(n=ColumnType.LONG, page=ColumnType.STRING)

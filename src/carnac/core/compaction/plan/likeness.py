@@ -87,10 +87,10 @@ class TargetView:
     def mixture(self, segments: Sequence[PlanSegment]) -> Mixture | None:
         """Return the input groups of segments; None if all of them can be put together."""
         first = segments[0].layout if segments else None
-        layouts = {id(one.layout): one.layout for one in segments if one.layout is not first}
-        if first is None or not layouts:
+        others = {id(one.layout): one.layout for one in segments if one.layout is not first}
+        if first is None or not others:
             return None
-        layouts[id(first)] = first
+        layouts = {id(first): first, **others}  # in the order of segments, as a rewrite reads them
         key = frozenset(layouts)
         if key not in self._mixtures:
             kept = tuple(layouts.values())  # an id is one of its own only as long as they live
