@@ -21,7 +21,16 @@ from typing import Any, NamedTuple
 from carnac.core.pruning.predicates import ANYTHING, Predicate, all_of
 from carnac.core.segments.segment import TIME_COLUMN
 from carnac.query.folding import CLOCK_WORDS
-from carnac.query.syntax import NOWHERE, STAR_PARTS, Node, arguments, constant, walk, walk_here
+from carnac.query.syntax import (
+    NOWHERE,
+    OF_THEIR_OWN,
+    STAR_PARTS,
+    Node,
+    arguments,
+    constant,
+    walk,
+    walk_here,
+)
 
 Visible = Mapping[str, "Source | None"]
 """Common tables that can be named, by their lower-case names; None: nothing is known of what one gives."""
@@ -31,8 +40,6 @@ Translate = Callable[[Node, "Relation", "Scope"], Predicate]
 _TRUNCATIONS = frozenset(("date_trunc", "datetrunc"))
 _ELSEWHERE: Node = {"class": "COLUMN_REF", "type": "COLUMN_REF", "column_names": ["__carnac_other"]}
 """A column of something else."""
-_OF_THEIR_OWN = frozenset(("SUBQUERY", "LAMBDA", "WINDOW"))
-"""Classes of expressions that name what a condition around them does not."""
 
 
 @dataclass(eq=False, slots=True, kw_only=True)
@@ -284,7 +291,7 @@ class Tables:
             return
         [relation] = source.references
         for part, outer, is_nullable in relation.asked:
-            if any(one.get("class") in _OF_THEIR_OWN for one in walk(part)):
+            if any(one.get("class") in OF_THEIR_OWN for one in walk(part)):
                 continue
             for scope, shown in source.branches:
                 with suppress(RecursionError):  # too deep to be copied: it counts outside alone

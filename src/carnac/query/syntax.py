@@ -223,6 +223,8 @@ NO_LOCATION = 18_446_744_073_709_551_615
 """DuckDB's word for a node that stands nowhere in the text."""
 
 
+OF_THEIR_OWN = frozenset(("SUBQUERY", "LAMBDA", "WINDOW"))
+"""Classes of expressions that name what a condition around them does not."""
 STAR_PARTS = (
     "exclude_list",
     "replace_list",

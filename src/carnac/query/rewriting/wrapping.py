@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from carnac.query.syntax import STAR_PARTS, Node, conjunction, walk
+from carnac.query.syntax import OF_THEIR_OWN, STAR_PARTS, Node, conjunction, walk
 
 UNNAMED = "unnamed_subquery"
 """What DuckDB calls a subquery without a name."""
 _EMPTY = ("group_expressions", "group_sets", "having", "qualify", "sample", "modifiers")
-_OF_THEIR_OWN = frozenset(("SUBQUERY", "LAMBDA"))
 
 
 def unwrap(statement: Node) -> None:
@@ -38,7 +37,7 @@ def _unwrap(outer: Node) -> None:
     alias = str(wrap["alias"] or UNNAMED)
     condition = inner["where_clause"]
     if condition is not None:
-        if any(one.get("class") in _OF_THEIR_OWN for one in walk(condition)):
+        if any(one.get("class") in OF_THEIR_OWN for one in walk(condition)):
             return
         condition = _under(condition, str(table["alias"] or table["table_name"]), alias)
     both = [one for one in (condition, outer["where_clause"]) if one is not None]

@@ -101,8 +101,10 @@ def changed_rows(rows: Rows, leaf: Leaf) -> Rows:
             found = _of(column, leaf) if isinstance(column, pa.Array) else _pieces(column, leaf)
         except Unreadable as error:
             raise _invalid(field, error) from None
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            raise _invalid(field, Unreadable()) from None
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise _invalid(
+                field, Unreadable()
+            ) from error  # says which value, or what Arrow cannot do
         if found is not column:
             rows = rows.set_column(index, field.with_type(found.type), found)
     return rows
