@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from carnac.core.pruning.predicates import EVERYTHING, Predicate, time_bounds
 from carnac.core.pruning.pruning import Pruner
 from carnac.core.segments.segment import ColumnType
+from carnac.errors import NotFound
 from carnac.ports import Catalog
 from carnac.ports.distributed import said_of_slices
 from carnac.ports.queries import LeafRequest, LeafSlice
@@ -19,6 +20,7 @@ from carnac.query.conditions import Conditions
 from carnac.query.dialect.clauses import without_clauses
 from carnac.query.dialect.constants import with_pi
 from carnac.query.dialect.druid import without_druid_calls
+from carnac.query.dialect.qualified import without_schemas
 from carnac.query.folding import Constants
 from carnac.query.functions import CHOPPED, is_volatile
 from carnac.query.newest import TimeEdge, find_edge
@@ -28,7 +30,7 @@ from carnac.query.rewriting.bucketing import rewrite_buckets
 from carnac.query.rewriting.documents import rewrite_documents
 from carnac.query.rewriting.membership import rewrite_memberships
 from carnac.query.rewriting.own import OWN_FUNCTIONS
-from carnac.query.rewriting.repeating import inline_repeated
+from carnac.query.rewriting.repeating import inline_named_once, inline_repeated
 from carnac.query.rewriting.sketching import rewrite_sketches
 from carnac.query.rewriting.wrapping import unwrap
 from carnac.query.scans import slices_of
@@ -166,11 +168,13 @@ class Planner:
         sql = without_clauses(sql)
         prefix, statement = parse(self.cursor, sql)
         names = Names(self.catalog, self.cursor)
+        without_schemas(statement)
         without_druid_calls(self.cursor, statement)
         is_time_or_chance = any(map(is_volatile, walk(statement["node"])))
         check(statement, OWN_FUNCTIONS | {CHOPPED})
+        inline_named_once(statement)
         inline_repeated(statement)
-        unwrap(statement)
+        unwrap(statement, lambda node: self._known_columns(node, names))
         self._replace_show_tables(statement, names)
         parameters = take_parameters(statement, self.parameters)
         constants = Constants(self.cursor, parameters)
@@ -214,6 +218,15 @@ class Planner:
             is_live=self._is_live,
             is_volatile=is_time_or_chance,
         )
+
+    def _known_columns(self, node: Node, names: Names) -> Columns | None:
+        """Return the columns of the datasource that a node means; None: it means another table."""
+        if node["table_name"] in self.externals:
+            return None
+        try:
+            return column_lookup(names.columns(names.datasource(node)))
+        except NotFound:
+            return None
 
     def _columns(self, relations: Sequence[Relation], names: Names) -> Iterator[str]:
         """Yield the names of the columns of all tables that are given from outside."""

@@ -36,6 +36,9 @@ def engines(storage: DeepStorage) -> Iterator[list[QueryEngine]]:
 
 
 ONE_ROUND = [
+    ("SELECT s.c AS c, count(*) FROM (SELECT carrier AS c FROM flights WHERE delay > ?) s GROUP BY 1 ORDER BY 1", [9]),
+    ("WITH t AS (SELECT carrier FROM flights WHERE delay > 990) SELECT count(*) FROM t", ()),
+    ("WITH t(d) AS (SELECT delay FROM flights), u AS (SELECT d + 1 AS e FROM t) SELECT max(e) AS m FROM u", ()),
     ("SELECT count(*) FROM flights", ()),
     ("SELECT count(*), sum(delay), min(carrier), max(delay), avg(delay) FROM flights WHERE false", ()),
     ("SELECT carrier, count(*) FROM flights WHERE delay > 1e9 GROUP BY carrier", ()),
@@ -159,7 +162,7 @@ GATHERED = [
     ("SELECT __time, row_number() OVER (ORDER BY __time) FROM flights ORDER BY 1", "window"),
     ("SELECT name, count(*) FROM flights f FULL JOIN airlines a USING (carrier) GROUP BY 1 ORDER BY 1", "full"),
     ("SELECT (SELECT max(name) FROM airlines a WHERE a.carrier = f.carrier) n FROM flights f ORDER BY 1 LIMIT 1", "f"),
-    ("WITH t AS (SELECT carrier FROM flights WHERE delay > 990) SELECT count(*) FROM t", "rows as they are"),
+    ("WITH t AS MATERIALIZED (SELECT carrier FROM flights) SELECT count(*) FROM t", "rows as they are"),
     ("SELECT p_1, max(c) FROM (SELECT carrier p_1, count(*) c FROM flights GROUP BY 1) GROUP BY 1", "called 'p_1'"),
     ("SELECT g, (SELECT count(*) FROM airlines WHERE carrier = g) FROM (SELECT DISTINCT carrier g FROM flights)", ""),
     ("SELECT DISTINCT ON (carrier) carrier, delay FROM flights ORDER BY carrier, delay", "DISTINCT ON"),

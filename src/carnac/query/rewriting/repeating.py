@@ -1,4 +1,7 @@
-"""Common tables that stand in a statement several times, below a LIMIT without an order: each place computes its own.
+"""Common tables that come to stand where they are named, as subqueries.
+
+One that is named once and only gives rows of another table is a subquery. One that is named several times becomes one
+at each place below a LIMIT without an order.
 
 DuckDB 2.0 computes such a table once, if it groups or is said to be MATERIALIZED, or reads Arrow; a join of it with
 itself below such a LIMIT then waits for ever, from 122,880 rows of it on. As subqueries the same tables are read twice,
@@ -14,12 +17,31 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from carnac.query.functions import is_volatile
+from carnac.query.rewriting.wrapping import PLAIN_WITHOUT
 from carnac.query.syntax import Node, walk
 
 NODES_MAX = 5_000
 """Nodes of all copies together, which is about a hundred of them: each table of a chain that reads the one before twice
 doubles what there is.
 """
+
+
+def inline_named_once(statement: Node) -> None:
+    """Replace, in place, references to common tables that are named once and give rows of something as they come."""
+    if not any((one.get("cte_map") or {}).get("map") for one in walk(statement["node"])):
+        return
+    tables = _common_tables(statement)
+    _tell_apart(tables)
+    for table in tables:
+        if table.entry is None or len(table.places) != 1 or not _gives_rows(table.entry["value"]):
+            continue
+        _inline(
+            table.places[0], table.entry["value"]["aliases"], table.entry["value"]["query_node"]
+        )
+        for node in walk(statement["node"]):
+            if node.get("cte_map"):
+                kept = [one for one in node["cte_map"]["map"] if one is not table.entry]
+                node["cte_map"]["map"] = kept
 
 
 def inline_repeated(statement: Node) -> None:
@@ -150,6 +172,18 @@ def _may_repeat(table: _Table) -> bool:
     body = table.entry["value"]["query_node"] if table.entry is not None else {}
     return body["type"] in {"SELECT_NODE", "SET_OPERATION_NODE"} and not any(
         is_volatile(one) or one.get("type") == "LIMIT_MODIFIER" for one in walk(body)
+    )
+
+
+def _gives_rows(common: Node) -> bool:
+    """Whether a common table may be a subquery that gives rows of one table."""
+    body = common["query_node"]
+    return (
+        common["materialized"] == "CTE_MATERIALIZE_DEFAULT"
+        and body["type"] == "SELECT_NODE"
+        and body["from_table"]["type"] in {"BASE_TABLE", "SUBQUERY"}
+        and not any(body[part] for part in PLAIN_WITHOUT)
+        and not any(is_volatile(one) for one in walk(body))
     )
 
 

@@ -1,0 +1,123 @@
+"""A query of one table that stands in FROM may be left out, and no statement means another one for that."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from carnac.deep_storage.local import LocalDeepStorage
+from carnac.errors import CarnacError
+from tests.nightly import by_day
+from tests.property.test_query_laws import World, rows_of
+from tests.support.spreading import spread_query
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    made = World(LocalDeepStorage(tmp_path_factory.mktemp("wrapped")))
+    yield made
+    made.close()
+
+
+INNER = [
+    "SELECT * FROM a WHERE n < 5",
+    "SELECT s, n FROM a",
+    "SELECT S, a.N FROM a WHERE a.x > 1 OR s = 'ab'",
+    "SELECT s AS S, n AS N FROM a",
+    "SELECT t.s AS p, n, x AS y FROM a t WHERE t.n > 1",
+    "SELECT t.s AS n, t.n AS s FROM a AS t WHERE x IS NOT NULL",
+    "SELECT x AS n, n AS x, s FROM a q",
+    "SELECT lower(s) AS s, n + 1 AS n, date_trunc('day', __time) AS d FROM a",
+    "SELECT CASE WHEN n > 3 THEN n END AS n, coalesce(s, 'none') AS s FROM a",
+    "SELECT s, CAST(n AS VARCHAR) AS n FROM a",
+    "SELECT s, q.n FROM (SELECT n + 1 AS n, lower(s) AS s FROM a) AS q",
+    "SELECT 1 AS n, s FROM a",
+    "SELECT n, n + 0, s FROM a",
+    "SELECT s, s, n FROM a",
+    "SELECT s, n + n FROM a",
+    "SELECT n, max(s) AS s FROM a GROUP BY n",
+    "SELECT unnest([n, n]) AS n, s FROM a",
+    "SELECT (SELECT max(n) FROM b) AS n, s FROM a",
+    "SELECT row_number() OVER (ORDER BY __time, s, n, x) AS n, s FROM a",
+    "SELECT DISTINCT s, n FROM a",
+    "SELECT s, n FROM a ORDER BY ALL LIMIT 9",
+    "SELECT s, n FROM a JOIN b USING (s, n)",
+    "SELECT s, list_transform([n], lambda x: x + n) AS n FROM a",
+]
+AROUND = [
+    "SELECT * FROM {}",
+    "SELECT q.*, n FROM {}",
+    "SELECT * EXCLUDE (n) FROM {}",
+    "SELECT COLUMNS('n') FROM {}",
+    "SELECT q FROM {}",
+    "SELECT n FROM {} ORDER BY ALL",
+    "SELECT q.S, count(*) AS n FROM {} GROUP BY q.s ORDER BY n, 1",
+    "SELECT s, count(*) AS x FROM {} GROUP BY s ORDER BY x, s",
+    "SELECT s AS n, n AS s FROM {} ORDER BY n, s",
+    "SELECT s AS n, count(*) FROM {} GROUP BY n",
+    "SELECT s || 'x' AS s, max(n) FROM {} GROUP BY s",
+    "SELECT s, max(n) AS m FROM {} GROUP BY ALL HAVING m > '3' ORDER BY lower(s)",
+    "SELECT s, max(n) AS n FROM {} GROUP BY s HAVING n > '3'",
+    "SELECT DISTINCT n FROM {} ORDER BY n",
+    "SELECT DISTINCT ON (s) s, n FROM {} ORDER BY s, n",
+    "SELECT max(x) FROM {}",
+    "SELECT max(q.x) AS m FROM {}",
+    "SELECT n AS x, x AS z FROM {}",
+    "SELECT count(*) AS c, lower(s) AS x FROM {} GROUP BY x",
+    "SELECT count(*) AS c, lower(s) AS e FROM {} GROUP BY e ORDER BY e",
+    "SELECT s FROM {} WHERE d < '2013-01-05'",
+    "SELECT s FROM {} WHERE n IN (SELECT n FROM b) AND s IN (SELECT s FROM b WHERE b.n = q.n)",
+    "SELECT s FROM {} WHERE EXISTS (SELECT 1 FROM b WHERE b.n = x)",
+    "SELECT s FROM {} WHERE (SELECT max(y) FROM (SELECT x AS y, n FROM b) r WHERE r.n = q.n) > 1",
+    "SELECT s, rank() OVER (PARTITION BY s ORDER BY n) AS r FROM {}",
+    "SELECT s FROM {} QUALIFY rank() OVER (PARTITION BY s ORDER BY n) = 1",
+    "SELECT n FROM {} WHERE s > '' AND n IS NOT NULL UNION ALL SELECT n FROM {} WHERE s = 'ab'",
+    "SELECT upper(CAST(s AS VARCHAR)) FROM {}",
+    "SELECT list_transform([1], lambda n: n + 1) FROM {}",
+    "SELECT p, max(y) AS y FROM {} GROUP BY p ORDER BY y, p",
+    "SELECT o.s, r.n FROM b o JOIN {} ON o.n = q.n JOIN (SELECT n FROM b) r ON r.n = o.n",
+    "SELECT k, count(*) FROM (SELECT s AS k FROM {}) GROUP BY k",
+    "WITH w(k) AS (SELECT s FROM {}) SELECT k, count(*) AS c FROM w GROUP BY k",
+    "WITH a AS (SELECT s FROM {}) SELECT s, count(*) AS c FROM a GROUP BY s",
+    "WITH w AS (SELECT n FROM {}), a AS (SELECT n FROM b) SELECT w.n FROM w, a WHERE w.n = a.n",
+]
+PLACES = ["({}) q", "({}) AS q", "({}) AS q(s, n)", "({}) AS q(x)", "({})"]
+STATEMENTS = [
+    outer.format(place.format(inner), place.format(inner))
+    for inner in INNER
+    for outer in AROUND
+    for place in PLACES
+]
+STATEMENTS += [
+    f"WITH {name} AS ({inner}) {outer.format('q', 'q')}"
+    for inner in INNER
+    for outer in AROUND
+    for name in ("q", "q(n, s)", "a AS (SELECT * FROM b), q")
+    if not outer.startswith("WITH")
+]
+
+
+@pytest.mark.slow
+def test_a_wrapped_query_gives_what_plain_tables_give(world: World) -> None:
+    """Rows, names and refusals are those of plain DuckDB, in one process and over several."""
+    engines = [world.engine, world.engine]
+    for sql in by_day(STATEMENTS, 7):
+        assert isinstance(sql, str)
+        try:
+            expected = world.oracle.sql(sql).to_arrow_table()
+        except duckdb.Error:
+            with pytest.raises(CarnacError):
+                world.engine.run_query(sql, world.catalog)
+            continue
+        for found in (
+            world.engine.run_query(sql, world.catalog).table,
+            spread_query(engines, sql, world.catalog, rng=random.Random(1)).table,
+        ):
+            assert isinstance(found, pa.Table)
+            assert found.schema.names == expected.schema.names, sql
+            same = expected.rename_columns(found.schema.names).cast(found.schema)
+            assert rows_of(found) == rows_of(same), sql
