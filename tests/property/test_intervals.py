@@ -68,6 +68,15 @@ def test_a_set_has_the_instants_of_its_intervals_in_normal_form(pieces: list[Int
     assert bool(result) == bool(pieces)
 
 
+@given(a=interval_sets, b=grid_intervals())
+def test_a_set_and_an_interval(a: IntervalSet, b: Interval) -> None:
+    ours, theirs = instants_of(*a), instants_of(b)
+    assert a.overlaps(b) == bool(ours & theirs)
+    assert a.contains(b) == (theirs <= ours)
+    assert a.inside(b) == a.intersect(IntervalSet((b,)))
+    assert_normal(a.inside(b))
+
+
 @given(a=interval_sets, b=interval_sets)
 def test_set_operations_are_those_of_sets_of_instants(a: IntervalSet, b: IntervalSet) -> None:
     ours, theirs = instants_of(*a), instants_of(*b)

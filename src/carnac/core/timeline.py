@@ -101,9 +101,8 @@ def _shown(chunk: Interval, entries: Collection[Entry]) -> dict[int, IntervalSet
     newest = max(by_major)
     hidden = {partition_id for group in groups[newest] for partition_id in group.hides}
     last = {entry.partition_id: entry for entry in by_major[newest]}
-    whole = IntervalSet((chunk,))
     return {
-        entry.entry_id: entry.visible.intersect(whole)
+        entry.entry_id: entry.visible.inside(chunk)
         for entry in last.values()
         if entry.partition_id not in hidden
     }

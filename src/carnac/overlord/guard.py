@@ -165,7 +165,7 @@ class TaskGuard:
             return [
                 lock
                 for lock in self._held
-                if lock.datasource == datasource and where.intersect(IntervalSet((lock.interval,)))
+                if lock.datasource == datasource and where.overlaps(lock.interval)
             ]
 
 

@@ -96,7 +96,7 @@ def slices_of(entries: Iterable[VisibleSegment]) -> list[LeafSlice]:
         before = found.get(segment.segment_id)
         if before is not None:
             clip = None if before.clip is None or clip is None else before.clip.union(clip)
-        if clip is not None and not IntervalSet((segment.span,)).minus(clip):
+        if clip is not None and clip.contains(segment.span):
             clip = None
         found[segment.segment_id] = LeafSlice(segment=segment, clip=clip)
     return list(found.values())

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from carnac.core.log.commits import Commit, CommitKind, LookupChange, Publication
-from carnac.core.log.entries import VisibleSegment
+from carnac.core.log.entries import VisibleSegment, come_and_gone, shown_by
 from carnac.core.log.reverting import plan_revert, restored_segments
 from carnac.core.segments.segment import Segment
 from carnac.core.texts import UNFIT, is_fit
 from carnac.core.time.intervals import Interval, IntervalSet, interval_set
 from carnac.errors import Corrupt, Invalid, NotFound
 from carnac.ports import Head, Published
-from carnac.store.writing.shown import unite
 
 if TYPE_CHECKING:
     from carnac.core.log.positions import OffsetRange
@@ -212,35 +212,19 @@ def _turned(diff: DatasourceDiff) -> DatasourceDiff:
 def _diff(
     name: str, before: Sequence[VisibleSegment], after: Sequence[VisibleSegment]
 ) -> DatasourceDiff | None:
-    shown_before, shown_after = _shown(before), _shown(after)
-    added = {
-        key: pieces.minus(shown_before.get(key, IntervalSet()))
-        for key, pieces in shown_after.items()
-    }
-    removed = {
-        key: pieces.minus(shown_after.get(key, IntervalSet()))
-        for key, pieces in shown_before.items()
-    }
-    added = {key: pieces for key, pieces in added.items() if pieces}
-    removed = {key: pieces for key, pieces in removed.items() if pieces}
+    shown_before, shown_after = (shown_by(one.entry for one in some) for some in (before, after))
+    added, removed = come_and_gone(shown_before, shown_after)
     if not added and not removed:
         return None
     rows = {item.segment.segment_id: item.segment.rows for item in (*before, *after)}
-    union = IntervalSet()
-    for pieces in (*added.values(), *removed.values()):
-        union = union.union(pieces)
     return DatasourceDiff(
         datasource=name,
         added=tuple(sorted(added)),
         removed=tuple(sorted(removed)),
         rows_added=sum(rows[key] for key in added if key not in shown_before),
         rows_removed=sum(rows[key] for key in removed if key not in shown_after),
-        interval=union.span(),
+        interval=interval_set(chain(*added.values(), *removed.values())).span(),
     )
-
-
-def _shown(visible: Sequence[VisibleSegment]) -> dict[str, IntervalSet]:
-    return {segment_id: pieces for segment_id, (_, pieces) in unite(visible).items()}
 
 
 def _require_texts(change: LookupChange) -> None:

@@ -7,11 +7,12 @@ manifests, and no manifest has to be read.
 from __future__ import annotations
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from carnac.core.iceberg.avro import to_text
-from carnac.core.log.entries import VisibleSegment
+from carnac.core.log.entries import Entry, VisibleSegment, visible_of
 from carnac.core.segments.segment import Segment, safe_name
 from carnac.core.time.intervals import Interval, IntervalSet
 from carnac.core.time.periods import DAY_MS, HOUR_MS, split_month
@@ -96,25 +97,21 @@ class Group:
 
 def files_of(entries: Iterable[VisibleSegment]) -> list[tuple[DataFile, Interval]]:
     """Return each segment once, with the first of its time chunks."""
-    found: dict[str, tuple[Segment, IntervalSet, int, Interval]] = {}
+    segments: dict[str, Segment] = {}
+    found: dict[str, list[Entry]] = defaultdict(list)
     for item in entries:
-        entry, shown = item.entry, item.entry.visible
-        before = found.get(entry.segment_id)
-        revision, chunk = entry.added_revision, entry.chunk
-        if before is not None:
-            shown = before[1].union(shown)
-            revision, chunk = max(before[2], revision), before[3]
-        found[entry.segment_id] = (item.segment, shown, revision, chunk)
+        segments[item.entry.segment_id] = item.segment
+        found[item.entry.segment_id].append(item.entry)
     return [
         (
             DataFile(
-                segment=segment,
-                hidden=IntervalSet((segment.span,)).minus(shown),
-                revision=revision,
+                segment=segments[segment_id],
+                hidden=IntervalSet((some[0].span,)).minus(visible_of(some)),
+                revision=max(entry.added_revision for entry in some),
             ),
-            chunk,
+            some[0].chunk,
         )
-        for segment, shown, revision, chunk in found.values()
+        for segment_id, some in found.items()
     ]
 
 

@@ -72,7 +72,7 @@ class ChunkDrafts:
                 yield chunk, pieces
                 return
         for chunk in self._overlapping(span):
-            part = pieces.intersect(IntervalSet((chunk,)))
+            part = pieces.inside(chunk)
             if part:
                 yield chunk, part
         homeless = pieces.minus(interval_set(self._overlapping(span)))
@@ -82,7 +82,7 @@ class ChunkDrafts:
             free = IntervalSet((bucket,)).minus(interval_set(self._overlapping(bucket)))
             is_free = free == IntervalSet((bucket,))
             for cell in (bucket,) if is_free else fill_free(free, granularity):
-                part = homeless.intersect(IntervalSet((cell,)))
+                part = homeless.inside(cell)
                 if part:
                     self._add(ChunkDraft(cell, self._new_major(cell), 0))
                     yield cell, part

@@ -6,13 +6,14 @@ once, at publish, and never change. At every revision the time chunks of a datas
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from carnac.core.segments.segment import Segment
 from carnac.core.segments.version import IdRanges, SegmentVersion
 from carnac.core.showing import Shown
-from carnac.core.time.intervals import Interval, IntervalSet, interval_text
+from carnac.core.time.intervals import EMPTY, Interval, IntervalSet, interval_set, interval_text
 from carnac.core.words import number_text
 
 ENTRY_BITS = 20
@@ -66,6 +67,33 @@ class Entry:
         """
         named = (self.update_group.ranges, self.overshadowed_ids.ranges)
         return 1 + max([self.partition_id, *(ranges[-1][1] for ranges in named if ranges)])
+
+
+def visible_of(entries: Iterable[Entry]) -> IntervalSet:
+    """Return the instants that the entries of one segment show together."""
+    return interval_set(piece for entry in entries for piece in entry.visible)
+
+
+def shown_by(entries: Iterable[Entry]) -> dict[str, IntervalSet]:
+    """Return by segment the instants that its entries show together."""
+    found: dict[str, list[Entry]] = defaultdict(list)
+    for entry in entries:
+        found[entry.segment_id].append(entry)
+    return {segment_id: visible_of(some) for segment_id, some in found.items()}
+
+
+def come_and_gone(
+    before: Mapping[str, IntervalSet], after: Mapping[str, IntervalSet]
+) -> tuple[dict[str, IntervalSet], dict[str, IntervalSet]]:
+    """Return by segment the instants that came into sight, and those that went out of it."""
+    return _more(after, before), _more(before, after)
+
+
+def _more(
+    shown: Mapping[str, IntervalSet], other: Mapping[str, IntervalSet]
+) -> dict[str, IntervalSet]:
+    found = {name: pieces.minus(other.get(name, EMPTY)) for name, pieces in shown.items()}
+    return {name: pieces for name, pieces in found.items() if pieces}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

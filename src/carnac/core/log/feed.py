@@ -6,11 +6,10 @@ before.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
-from carnac.core.log.commits import Commit, CommitKind, DatasourceCommit
-from carnac.core.log.entries import Entry
+from carnac.core.log.commits import Commit, CommitKind
+from carnac.core.log.entries import come_and_gone, shown_by
 from carnac.core.segments.segment import Segment
 from carnac.core.time.intervals import EMPTY, IntervalSet
 
@@ -44,21 +43,7 @@ def feed_of(commit: Commit, datasource: str) -> Fed:
         return NOTHING
     if commit.kind in {CommitKind.DELETE, CommitKind.REVERT}:
         return Fed(is_change=True)
-    shown = _visible(change.adds)
+    shown = shown_by(change.adds)
+    _, gone = come_and_gone(shown_by(change.drops), shown)
     new = tuple((one, shown.get(one.segment_id, EMPTY)) for one in change.segments)
-    return Fed(new=new, is_change=_takes_back(change, shown))
-
-
-def _takes_back(change: DatasourceCommit, shown: dict[str, IntervalSet]) -> bool:
-    """Whether something that was visible is not entered again."""
-    return any(
-        before.minus(shown.get(segment_id, EMPTY))
-        for segment_id, before in _visible(change.drops).items()
-    )
-
-
-def _visible(entries: Iterable[Entry]) -> dict[str, IntervalSet]:
-    found: dict[str, IntervalSet] = {}
-    for entry in entries:
-        found[entry.segment_id] = found.get(entry.segment_id, EMPTY).union(entry.visible)
-    return found
+    return Fed(new=new, is_change=bool(gone))

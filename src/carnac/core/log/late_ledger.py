@@ -187,8 +187,8 @@ def _by_chunk(
         first = bisect_right(ends, segment.min_time_ms)
         last = bisect_right(ends, segment.max_time_ms)
         for number in range(first, last + 1):
-            around = IntervalSet((Interval(cuts[number], cuts[number + 1]),))
-            found[chunks[number]].append(late_within(segment, pieces.intersect(around)))
+            around = Interval(cuts[number], cuts[number + 1])
+            found[chunks[number]].append(late_within(segment, pieces.inside(around)))
     return {chunk: add_counts(counts) for chunk, counts in found.items()}
 
 
@@ -232,7 +232,7 @@ def _with_counts(
 def _input_rows(segment: Segment, pieces: IntervalSet) -> int:
     """Return about how many input rows a part of a segment stands for."""
     span = segment.span
-    shown = pieces.intersect(IntervalSet((span,)))
+    shown = pieces.inside(span)
     return segment.input_rows * sum(one.duration_ms for one in shown) // span.duration_ms
 
 
@@ -303,12 +303,11 @@ def draw_up_ledger(
     lines: dict[tuple[Interval, int], _Sums] = defaultdict(_Sums)
     totals: dict[int, _Sums] = defaultdict(_Sums)
     whole = _Sums()
-    clip = None if within is None else IntervalSet((within,))
     for item in visible:
         late = item.segment.late
         if late is None:
             continue
-        shown = item.entry.visible if clip is None else item.entry.visible.intersect(clip)
+        shown = item.entry.visible if within is None else item.entry.visible.inside(within)
         for index, rows in enumerate(late_within(item.segment, shown)):
             if rows:
                 for sums in (lines[item.entry.chunk, index], totals[index], whole):

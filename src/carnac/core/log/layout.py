@@ -39,13 +39,13 @@ def plan_chunks(
         Invalid: The interval has more buckets than `BUCKET_LIMIT`.
     """
     if within is not None:
-        wanted = within.intersect(IntervalSet((interval,)))
+        wanted = within.inside(interval)
         return tuple(
             sorted(
                 piece
                 for bucket in _buckets_over(granularity, wanted)
-                for piece in within.intersect(IntervalSet((bucket,)))
-                if wanted.intersect(IntervalSet((piece,)))
+                for piece in within.inside(bucket)
+                if wanted.overlaps(piece)
             )
         )
     chunks = sorted(existing)
@@ -82,18 +82,14 @@ def find_free_cell(free: IntervalSet, granularity: Granularity, at_ms: int) -> I
     coarser: list[Granularity] = []
     for finer in finer_standards(granularity):
         bucket = finer.bucket(at_ms)
-        if _is_within(bucket, free):
+        if free.contains(bucket):
             # buckets of 6 hours are not parts of those of 8, nor weeks of months: one of those may come first
             others = (other for one in coarser for other in one.buckets(bucket))
-            if any(_is_within(other, free) for other in others):
+            if any(free.contains(other) for other in others):
                 break
             return bucket
         coarser.append(finer)
     return next(cell for cell in fill_free(free, granularity) if cell.holds(at_ms))
-
-
-def _is_within(bucket: Interval, free: IntervalSet) -> bool:
-    return not IntervalSet((bucket,)).minus(free)
 
 
 def overlapping(chunks: Sequence[Interval], interval: Interval) -> Sequence[Interval]:

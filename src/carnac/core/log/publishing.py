@@ -41,7 +41,7 @@ from carnac.core.log.commits import (
     SegmentsVisible,
 )
 from carnac.core.log.drafts import ChunkDrafts, Draft
-from carnac.core.log.entries import MAX_ADDS_PER_COMMIT, Entry
+from carnac.core.log.entries import MAX_ADDS_PER_COMMIT, Entry, visible_of
 from carnac.core.log.positions import require_writer
 from carnac.core.log.publish_view import PublishView
 from carnac.core.time.intervals import EMPTY, Interval, IntervalSet, interval_text
@@ -80,14 +80,6 @@ def plan_any(view: PublishView, publication: Publication, *, revision: int, at_m
         message=publication.message,
         proof=publication.proof,
     )
-
-
-def visible_of(entries: Iterable[Entry]) -> IntervalSet:
-    """Return the instants that the entries of one segment show together."""
-    shown = EMPTY
-    for entry in entries:
-        shown = shown.union(entry.visible)
-    return shown
 
 
 def _plan_change(
@@ -142,12 +134,12 @@ def _take_over(view: PublishView, change: Change, draft: Draft) -> None:
         remaining = draft.remaining(entry)
         draft.drop(entry, EMPTY)
         for chunk in targets:
-            inside = remaining.intersect(IntervalSet((chunk,)))
+            inside = remaining.inside(chunk)
             if inside:
                 draft.place(entry, chunk, inside)
                 remaining = remaining.minus(inside)
         for piece in IntervalSet((entry.chunk,)).minus(IntervalSet(tuple(targets))):
-            outside = remaining.intersect(IntervalSet((piece,)))
+            outside = remaining.inside(piece)
             if outside:
                 draft.keep(entry, piece, outside)
 

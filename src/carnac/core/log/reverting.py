@@ -7,8 +7,8 @@ what is to be taken out, or has replaced or deleted the time in which rows are t
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping
+from itertools import chain
 
 from carnac.core.log.commits import (
     Change,
@@ -23,8 +23,9 @@ from carnac.core.log.commits import (
     Requirement,
     Restore,
 )
+from carnac.core.log.entries import come_and_gone, shown_by
 from carnac.core.segments.segment import Segment
-from carnac.core.time.intervals import IntervalSet
+from carnac.core.time.intervals import IntervalSet, interval_set
 from carnac.errors import Invalid
 
 _FINAL = {
@@ -60,7 +61,7 @@ def plan_revert(
         for lookup in commit.lookups
     ]
     for change in commit.changes:
-        shown, hidden = _difference(change)
+        shown, hidden = difference_of(change)
         changes.append(
             Change(
                 datasource=change.datasource,
@@ -76,7 +77,7 @@ def plan_revert(
                 segment_granularity=segment_granularity[change.datasource],
             )
         )
-        back = _union(hidden)
+        back = interval_set(chain(*hidden.values()))
         if back:
             requirements.append(
                 NotCovered(datasource=change.datasource, pieces=back, revision=commit.revision)
@@ -97,33 +98,12 @@ def plan_revert(
 def restored_segments(commit: Commit) -> frozenset[str]:
     """Return the ids of the segments that a revert of the commit brings back into sight."""
     return frozenset(
-        segment_id for change in commit.changes for segment_id in _difference(change)[1]
+        segment_id for change in commit.changes for segment_id in difference_of(change)[1]
     )
 
 
-def made_visible(change: DatasourceCommit) -> IntervalSet:
-    """Return the instants of segments that show more after the commit than before it."""
-    return _union(_difference(change)[0])
-
-
-def _difference(change: DatasourceCommit) -> tuple[dict[str, IntervalSet], dict[str, IntervalSet]]:
+def difference_of(
+    change: DatasourceCommit,
+) -> tuple[dict[str, IntervalSet], dict[str, IntervalSet]]:
     """Return, by segment, the instants that the commit brought into sight and those that it took out of it."""
-    before: dict[str, IntervalSet] = defaultdict(IntervalSet)
-    after: dict[str, IntervalSet] = defaultdict(IntervalSet)
-    for entry in change.drops:
-        before[entry.segment_id] = before[entry.segment_id].union(entry.visible)
-    for entry in change.adds:
-        after[entry.segment_id] = after[entry.segment_id].union(entry.visible)
-    shown = {segment_id: pieces.minus(before[segment_id]) for segment_id, pieces in after.items()}
-    hidden = {segment_id: pieces.minus(after[segment_id]) for segment_id, pieces in before.items()}
-    return (
-        {segment_id: pieces for segment_id, pieces in shown.items() if pieces},
-        {segment_id: pieces for segment_id, pieces in hidden.items() if pieces},
-    )
-
-
-def _union(pieces_by_segment: Mapping[str, IntervalSet]) -> IntervalSet:
-    union = IntervalSet()
-    for pieces in pieces_by_segment.values():
-        union = union.union(pieces)
-    return union
+    return come_and_gone(shown_by(change.drops), shown_by(change.adds))

@@ -7,7 +7,7 @@ disjoint, not touching, none empty; so two sets are equal exactly if they cover 
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -17,6 +17,7 @@ from operator import attrgetter
 from carnac.core.time.periods import add_period, parse_period
 from carnac.errors import Invalid
 
+_start_of, _end_of = attrgetter("start_ms"), attrgetter("end_ms")
 _by_ends = attrgetter("start_ms", "end_ms")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MIN_MS = -62_135_596_800_000
@@ -236,8 +237,25 @@ class IntervalSet:
 
     def holds(self, at_ms: int) -> bool:
         """Whether the instant lies in one of the intervals; O(log n)."""
-        index = bisect_right(self.intervals, at_ms, key=lambda interval: interval.start_ms) - 1
+        index = bisect_right(self.intervals, at_ms, key=_start_of) - 1
         return index >= 0 and self.intervals[index].holds(at_ms)
+
+    def overlaps(self, interval: Interval) -> bool:
+        """Whether one of the intervals shares an instant with this one; O(log n)."""
+        index = bisect_right(self.intervals, interval.start_ms, key=_end_of)
+        return index < len(self) and self.intervals[index].start_ms < interval.end_ms
+
+    def contains(self, interval: Interval) -> bool:
+        """Whether one of the intervals holds all of this one; O(log n)."""
+        index = bisect_right(self.intervals, interval.start_ms, key=_start_of) - 1
+        return index >= 0 and interval.end_ms <= self.intervals[index].end_ms
+
+    def inside(self, interval: Interval) -> IntervalSet:
+        """Return the instants that lie in an interval, too; O(log n) besides those that do."""
+        first = bisect_right(self.intervals, interval.start_ms, key=_end_of)
+        last = bisect_left(self.intervals, interval.end_ms, lo=first, key=_start_of)
+        found = self.intervals[first:last]
+        return IntervalSet(tuple([piece for one in found if (piece := one.intersect(interval))]))
 
     def union(self, other: IntervalSet) -> IntervalSet:
         """Return the instants of either."""

@@ -14,7 +14,6 @@ from functools import partial
 import pyarrow as pa
 
 from carnac.core.segments.segment import ROW_HASH_VERSION
-from carnac.core.time.intervals import IntervalSet
 from carnac.errors import Corrupt
 from carnac.jobs.compact.conservation import Side
 from carnac.jobs.compact.read import ReadPlan, is_clipped, read_tables
@@ -102,7 +101,7 @@ def recorded(plan: ReadPlan, inputs: Sequence[SegmentInput]) -> Side | None:
 def _shows_most(source: SegmentInput) -> bool:
     """Whether at least half of the segment's span is to be read: the fewer rows are the ones to hash."""
     span = source.segment.span
-    shown = source.visible.intersect(IntervalSet((span,)))
+    shown = source.visible.inside(span)
     return 2 * sum(piece.duration_ms for piece in shown) >= span.duration_ms
 
 

@@ -25,7 +25,7 @@ from carnac.core.segments.segment import TEXT_TYPES, TIME_COLUMN, ColumnType, Se
 from carnac.core.segments.sql_columns import SQL_TYPE
 from carnac.core.texts import first_line
 from carnac.core.time.granularity import NONE, parse_granularity
-from carnac.core.time.intervals import Interval, IntervalSet
+from carnac.core.time.intervals import Interval
 from carnac.errors import CarnacError, Unavailable
 from carnac.ports import SegmentInput
 from carnac.ports.segment_files import (
@@ -76,8 +76,7 @@ class ReadPlan:
 
 def is_clipped(source: SegmentInput) -> bool:
     """Whether some instant of the segment's span is not to be read."""
-    span = IntervalSet((source.segment.span,))
-    return source.visible.intersect(span) != span
+    return not source.visible.contains(source.segment.span)
 
 
 def read_tables(

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from carnac.core.time.intervals import Interval, IntervalSet
+from carnac.core.time.intervals import Interval
 from carnac.jobs.compact.conservation import Side
 from carnac.jobs.compact.cuts import rows_by_chunk
 from carnac.jobs.compact.measure import recorded
@@ -91,7 +91,7 @@ def _ranged(
     tasks: Sequence[GroupTask], chunks: tuple[Interval, ...], number: int
 ) -> Iterator[GroupTask]:
     """Yield the input groups with what a range shows of them."""
-    where = IntervalSet((Interval(chunks[0].start_ms, chunks[-1].end_ms),))
+    where = Interval(chunks[0].start_ms, chunks[-1].end_ms)
     for task in tasks:
         units = tuple(
             replace(unit, inputs=inputs)
@@ -108,8 +108,8 @@ def _ranged(
             )
 
 
-def _clipped(inputs: Sequence[SegmentInput], where: IntervalSet) -> Iterator[SegmentInput]:
+def _clipped(inputs: Sequence[SegmentInput], where: Interval) -> Iterator[SegmentInput]:
     for source in inputs:
-        visible = source.visible.intersect(where)
+        visible = source.visible.inside(where)
         if visible:
             yield replace(source, visible=visible)

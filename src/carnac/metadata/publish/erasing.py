@@ -219,8 +219,7 @@ def find_quotes(
     for key, record in session.stream(sql.RANGE_RECORDS, datasource_id=datasource_id):
         segment = load_segment(record)
         if isinstance(segment.partition, RangePartition) and (
-            spans.intersect(IntervalSet((segment.chunk,)))
-            or _is_quoted(segment.partition, mentions)
+            spans.overlaps(segment.chunk) or _is_quoted(segment.partition, mentions)
         ):
             segments[key] = replace(segment, partition=None)
     return messages, segments

@@ -151,7 +151,7 @@ def _overlap_test(intervals: IntervalSet | None) -> Callable[[int, int], bool]:
     if intervals is None or len(intervals) <= PIECES_LIMIT:
         return lambda _start, _end: True
     wanted = intervals
-    return lambda start, end: bool(wanted.intersect(IntervalSet((Interval(start, end),))))
+    return lambda start, end: wanted.overlaps(Interval(start, end))
 
 
 def _live_rows(session: Session, wanted: Wanted, datasource_id: int, piece: Interval) -> list[Row]:

@@ -11,14 +11,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import TypeAlias
 
 from carnac.core.log.entries import ENTRY_BITS
-from carnac.core.log.reverting import made_visible
+from carnac.core.log.reverting import difference_of
 from carnac.core.segments.record import load_segment
 from carnac.core.segments.segment import Segment
-from carnac.core.time.intervals import Interval
+from carnac.core.time.intervals import Interval, interval_set
 from carnac.metadata.locking import pending_rows
 from carnac.metadata.read import retention as keeping
 from carnac.metadata.read.history import load_commit
@@ -176,7 +176,7 @@ def _restored(session: Session, gaps: Iterable[tuple[int, int]]) -> list[_Cover]
         (ids[change.datasource], revision, piece)
         for revision in reverts
         for change in load_commit(session, revision).changes
-        for piece in made_visible(change)
+        for piece in interval_set(chain(*difference_of(change)[0].values()))
     ]
 
 

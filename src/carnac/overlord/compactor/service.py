@@ -23,7 +23,13 @@ from carnac.core.locks.model import Lock, LockState, is_due
 from carnac.core.locks.waits import picture
 from carnac.core.segments.schema import find_kept_apart
 from carnac.core.time.granularity import parse_granularity
-from carnac.core.time.intervals import Interval, IntervalSet, parse_interval, time_text
+from carnac.core.time.intervals import (
+    Interval,
+    IntervalSet,
+    interval_set,
+    parse_interval,
+    time_text,
+)
 from carnac.errors import Invalid, NotFound
 from carnac.overlord.compactor.status import is_silent, read_status
 from carnac.ports import Clock
@@ -240,9 +246,9 @@ class CompactionService(Closing):
             if one.get("datasource") != datasource:
                 continue
             since = time_text(one["started_ms"] // 1000 * 1000)
-            taken = IntervalSet(tuple(map(parse_interval, one["intervals"])))
+            taken = interval_set(map(parse_interval, one["intervals"]))
             for state in states:
-                if any(piece.contains(state.chunk) for piece in taken):
+                if taken.contains(state.chunk):
                     found[state.chunk] = f"task {one['run']} is at work on it since {since}{rest}"
         return found
 

@@ -99,7 +99,7 @@ def key_of(sql: str, salt: bytes) -> str:
 
 def is_within(piece: LeafSlice, outside: IntervalSet) -> bool:
     """Whether no row of a segment lies at an instant."""
-    return not outside.intersect(IntervalSet((piece.segment.span,)))
+    return not outside.overlaps(piece.segment.span)
 
 
 def _salt(request: LeafRequest, statement: Node) -> bytes:

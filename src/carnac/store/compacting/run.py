@@ -299,8 +299,7 @@ class CompactionRun:
 
 def _as_inputs(entries: Sequence[VisibleSegment], interval: Interval) -> tuple[SegmentInput, ...]:
     """Return the segments with all that their entries show inside of the interval."""
-    where = IntervalSet((interval,))
     return tuple(
-        SegmentInput(segment=segment, visible=pieces.intersect(where))
+        SegmentInput(segment=segment, visible=pieces.inside(interval))
         for segment, pieces in unite(entries).values()
     )

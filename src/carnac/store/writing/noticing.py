@@ -164,7 +164,7 @@ def columns_before(
     if spec.mode == "replace":
         found = (one.interval for one in metadata.datasources() if one.name == spec.datasource)
         span = next(found, None)
-        if span is None or any(one.contains(span) for one in spec.intervals):
+        if span is None or spec.intervals.contains(span):
             return {}
         return metadata.columns(spec.datasource, revision=base)
     return metadata.columns(spec.datasource)  # an append keeps nobody from trimming its base

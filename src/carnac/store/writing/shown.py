@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from carnac.core.log.commits import Drop
-from carnac.core.log.entries import VisibleSegment
+from carnac.core.log.entries import VisibleSegment, shown_by
 from carnac.core.segments.segment import Segment
 from carnac.core.time.granularity import parse_granularity
 from carnac.core.time.intervals import (
@@ -36,12 +35,9 @@ def shown_within(
 
 def unite(entries: Iterable[VisibleSegment]) -> Shown:
     """Return the segments of entries, each with all that its entries show."""
-    shown: dict[str, IntervalSet] = defaultdict(IntervalSet)
-    segments: dict[str, Segment] = {}
-    for item in entries:
-        segment_id = item.segment.segment_id
-        segments[segment_id] = item.segment
-        shown[segment_id] = shown[segment_id].union(item.entry.visible)
+    items = list(entries)
+    segments = {item.segment.segment_id: item.segment for item in items}
+    shown = shown_by(item.entry for item in items)
     return {segment_id: (segment, shown[segment_id]) for segment_id, segment in segments.items()}
 
 

@@ -14,7 +14,6 @@ task has ended.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -195,7 +194,7 @@ class Conductor:
             for interval in reached
             for chunk in survey.known_in(interval)
             if ((one := summaries.get(chunk.start_ms)) is None or one.chunk.end_ms != chunk.end_ms)
-            and not (coarse and _is_within(coarse, chunk))
+            and not (coarse and coarse.contains(chunk))
         ]
         states = [
             *survey.forget([one for one in unseen if watch.is_bucket(one)]),
@@ -334,7 +333,7 @@ class Conductor:
         if not mine:
             return set()
         working = interval_set([chunk for task in mine for chunk in task.chunks])
-        return {one.chunk for one in seen if _touches(working, one.chunk)}
+        return {one.chunk for one in seen if working.overlaps(one.chunk)}
 
     def _refill(self, revision: int, now_ms: int) -> None:
         removed: list[CompactionTask] = []
@@ -403,19 +402,12 @@ def _whole_chunks(
         if interval.start_ms == MIN_MS and interval == ETERNITY:
             return IntervalSet((ETERNITY,))
         for target_period in target_periods:
-            is_whole = target_period.interval.contains(interval)
-            piece = interval if is_whole else interval.intersect(target_period.interval)
+            piece = interval.intersect(target_period.interval)
+            granularity = target_period.granularity
             if piece is None:
                 continue
-            if target_period.granularity is not None and not target_period.granularity.is_bucket(
-                piece
-            ):
-                first = target_period.granularity.bucket(piece.start_ms)
-                if first.end_ms < piece.end_ms:
-                    last = target_period.granularity.bucket(piece.end_ms - 1)
-                    piece = Interval(first.start_ms, last.end_ms)
-                else:
-                    piece = first
+            if granularity is not None and not granularity.is_bucket(piece):
+                piece = granularity.buckets_over(piece)
             found.append(piece)
     return interval_set(found)
 
@@ -424,28 +416,9 @@ def _inside(intervals: IntervalSet, summaries: dict[int, ChunkSummary]) -> dict[
     """Return the summaries of chunks that lie in one of the intervals, and of coarse ones that touch one."""
     if intervals.intervals == (ETERNITY,):
         return summaries
-    starts = [one.start_ms for one in intervals]
-    ends = [one.end_ms for one in intervals]
-    outside = [
-        start_ms
+    return {
+        start_ms: one
         for start_ms, one in summaries.items()
-        if (not (index := bisect_right(starts, start_ms)) or one.chunk.end_ms > ends[index - 1])
-        and not (one.extent is _COARSE and _touches(intervals, one.chunk))
-    ]
-    for start_ms in outside:
-        del summaries[start_ms]
-    return summaries
-
-
-def _is_within(intervals: IntervalSet, chunk: Interval) -> bool:
-    """Whether one of the intervals holds all of the chunk; O(log n)."""
-    known = intervals.intervals
-    index = bisect_right(known, chunk.start_ms, key=lambda one: one.start_ms) - 1
-    return index >= 0 and known[index].contains(chunk)
-
-
-def _touches(intervals: IntervalSet, chunk: Interval) -> bool:
-    """Whether the chunk overlaps one of the intervals; O(log n)."""
-    known = intervals.intervals
-    index = bisect_right(known, chunk.start_ms, key=lambda one: one.start_ms) - 1
-    return any(one.overlaps(chunk) for one in known[max(index, 0) : index + 2])
+        if intervals.contains(one.chunk)
+        or (one.extent is _COARSE and intervals.overlaps(one.chunk))
+    }

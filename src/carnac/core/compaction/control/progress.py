@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from carnac.core.compaction.control.states import ChunkState, ChunkStatus
-from carnac.core.time.intervals import Interval, IntervalSet, interval_set
+from carnac.core.time.intervals import Interval, interval_set
 
 _WAITS = frozenset({ChunkStatus.UNSTABLE, ChunkStatus.DEFERRED})
 
@@ -55,14 +54,8 @@ def progress_of(
     for chunk, tally in chunks.items():
         if chunk.end_ms > skip_from_ms:
             skipped = skipped.plus(tally)
-        elif _meets(unstable, chunk) or not _meets(judged, chunk):
+        elif unstable.overlaps(chunk) or not judged.overlaps(chunk):
             waiting = waiting.plus(tally)
         else:
             done = done.plus(tally)
     return Progress(waiting, done, skipped)
-
-
-def _meets(found: IntervalSet, chunk: Interval) -> bool:
-    """Whether one of the intervals overlaps the chunk; O(log n)."""
-    after = bisect_left(found.intervals, chunk.end_ms, key=lambda one: one.start_ms)
-    return after > 0 and found.intervals[after - 1].end_ms > chunk.start_ms

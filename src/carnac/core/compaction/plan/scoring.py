@@ -103,7 +103,7 @@ def score_left_alone(chunk: TimeChunk, situation: Situation) -> Score | None:
         return leave_alone(
             "the border of two age rules cuts it; it is judged when the border has moved on"
         )
-    if situation.within is not None and not any(one.contains(interval) for one in situation.within):
+    if situation.within is not None and not situation.within.contains(interval):
         return leave_alone("it is not wholly inside the interval that was asked for")
     if interval.end_ms > situation.skip_from_ms:
         offset = situation.settings.skip_offset
