@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from carnac.bootstrap.backup import back_up
+from carnac.errors import Corrupt
 from carnac.store import Store
 from tests.support.clock import FakeClock
 from tests.unit.store.conftest import OpenStore
@@ -41,6 +44,29 @@ def working(open_store: OpenStore, folder: Path) -> Store:
 
 
 class TestABackup:
+    def test_is_not_mixed_with_the_log_of_a_file_that_a_killed_process_left(
+        self, working: Store, open_store: OpenStore, folder: Path
+    ) -> None:
+        append(working, (1, 1))
+        place, kept = folder / "events" / "metadata.db", folder / "kept.db"
+        back_up(str(folder / "events"), kept)
+        append(working, (2, 1))
+        crashed = folder / "crashed"
+        shutil.copytree(folder / "events", crashed)  # with the log, as after SIGKILL
+        log = crashed / f"{place.name}-wal"
+        assert log.stat().st_size
+        shutil.copyfile(kept, crashed / place.name)
+        for _ in range(2):
+            with pytest.raises(Corrupt, match=r"remove metadata\.db-wal and metadata\.db-shm"):
+                open_store(folder=crashed)
+        assert (crashed / place.name).read_bytes() == kept.read_bytes()
+        log.unlink()
+        (crashed / f"{place.name}-shm").unlink()
+        with open_store(folder=crashed) as restored:
+            assert ids(restored) == [1]
+            append(restored, (3, 1))
+            assert ids(restored) == [1, 3]
+
     @pytest.mark.slow
     def test_has_all_that_was_published_before_it_and_can_be_written_to(
         self, working: Store, open_store: OpenStore, folder: Path, clock: FakeClock

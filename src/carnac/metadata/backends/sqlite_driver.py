@@ -19,7 +19,13 @@ import apsw
 
 from carnac.core.texts import first_line
 from carnac.errors import CarnacError, Corrupt, DiskFull, Invalid, NotFound, Unavailable
-from carnac.metadata.backends.sqlite_log import MARK, is_marked, raise_interruption, watch_log
+from carnac.metadata.backends.sqlite_log import (
+    MARK,
+    is_log_of_another,
+    is_marked,
+    raise_interruption,
+    watch_log,
+)
 from carnac.metadata.database import unfit_value
 
 BUSY_TIMEOUT_MS = 60_000
@@ -72,8 +78,8 @@ def connect(
 
     Raises:
         NotFound: The file has no pages yet.
-        Corrupt: Its pages keep no room for checksums, its first page is not what was written, or its log was found
-            to be damaged.
+        Corrupt: Its pages keep no room for checksums, its first page is not what was written, its log was found
+            to be damaged, or is that of another file.
         Unavailable: Other processes make the file and remove it again as often as it is opened.
         apsw.Error: Any other error of SQLite.
     """
@@ -111,6 +117,7 @@ def _look(connection: apsw.Connection, path: Path, *, watches: bool, is_read_onl
     """Read the file's first page, so that obstacles show here, before a transaction begins."""
     # Else a statement whose parameters bound a range is prepared anew whenever it runs: its plan might change.
     connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
+    require_own_log(connection, path)
     connection.pragma("schema_version")
     if watches:
         watch_log(connection, path)
@@ -147,7 +154,7 @@ def back_up(path: Path, target: Path, *, image: Path | None = None) -> None:
         ) as connection:
             connection.execute("VACUUM INTO ?", [str(target)])
             require_checksums(connection, path)
-        with closing(connect(target, READER_PRAGMAS)) as copy:
+        with closing(connect(target, READER_PRAGMAS, parameters="mode=ro")) as copy:
             found = copy.pragma("quick_check")
         if found != "ok":
             raise damaged(path, str(found))
@@ -224,6 +231,22 @@ def require_whole_log(path: Path) -> None:
         raise damaged(
             path,
             f"a page in {path.name}-wal was not what had been written, says {path.name}{MARK} beside it",
+        )
+
+
+def require_own_log(connection: apsw.Connection, path: Path) -> None:
+    """Refuse to read a backup that was put back beside the log of the file before it.
+
+    SQLite would read pages of that log in place of the backup's, and move them into it.
+
+    Raises:
+        Corrupt: It is so.
+    """
+    if is_log_of_another(connection, path):
+        name = path.name
+        raise Corrupt(
+            f"the metadata store {path} is a backup that was put back, and {name}-wal beside it is the log of the file "
+            f"that was there before: stop all processes of the store, remove {name}-wal and {name}-shm, and try again"
         )
 
 

@@ -33,6 +33,9 @@ SUM_BYTES = 8
 """At the end of each header, the log's and the frames'."""
 MARK = "-wal-damaged"
 """Ends the name of the file which says that a log is damaged; it holds that log's header."""
+_KIND = slice(18, 20)
+"""The bytes at the beginning of a database that say whether it has a log of this kind."""
+_WITHOUT_LOG = b"\1\1"
 _POINTERS = {1: 12, 2: 16, 3: 18}
 """Functions of a file, by the version of the interface."""
 _READ = 2
@@ -90,6 +93,18 @@ def is_marked(path: Path) -> bool:
     mark = Path(f"{path}{MARK}")
     with suppress(FileNotFoundError), Path(f"{path}-wal").open("rb") as log:
         return mark.read_bytes() == log.read(HEADER_BYTES)
+    return False
+
+
+def is_log_of_another(connection: apsw.Connection, path: Path) -> bool:
+    """Whether a log lies beside a database that says it has none, as beside a backup in the place of another file.
+
+    A database says that it has a log before the log has a page, so it is asked second; and by SQLite's own handle,
+    since to close another one would end the locks of this process.
+    """
+    with suppress(OSError):
+        if os.stat(f"{path}-wal").st_size:  # noqa: PTH116 - asked for each connection
+            return connection.read("main", 0, 0, _KIND.stop)[1][_KIND] == _WITHOUT_LOG
     return False
 
 
