@@ -8,6 +8,7 @@ from carnac.core.locks.model import Lock
 from carnac.core.log.allocation import PendingChunk, PendingSegment
 from carnac.core.log.commits import Commit
 from carnac.core.log.entries import Chunk, Entry, EntryLife
+from carnac.core.segments.segment import Column
 from carnac.core.time.intervals import Interval
 from tests.support.lock_table import LockTable
 
@@ -92,6 +93,11 @@ class Hour:
         """There are no lookups here."""
         del name
         return None
+
+    def schemas(self, datasource: str) -> Sequence[Sequence[Column]]:
+        """Return none: the segments have no columns."""
+        assert datasource == DATASOURCE
+        return ()
 
     def pending(self, pending_ids: Sequence[str]) -> Sequence[PendingSegment]:
         """Nobody reserves anything here."""

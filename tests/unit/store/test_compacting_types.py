@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from carnac.ports import RewriteJob
+from carnac.core.log.commits import CommitKind, Publication
+from carnac.metadata.store import MetadataStore
+from carnac.ports import Published, RewriteJob
 from carnac.store import Store
 from carnac.store.compacting.reports import GroupOutcome
 from tests.support.clock import FakeClock, SequentialIds
@@ -91,17 +93,26 @@ def test_numbers_are_put_together_as_long_as_no_query_reads_them_as_text(store: 
     assert len(store.segments("events")) == 1
 
 
-@pytest.mark.parametrize("day", [0, 1])
+@pytest.mark.parametrize(("day", "is_last_moment"), [(0, False), (1, False), (1, True)])
 def test_texts_that_come_while_numbers_are_united_are_a_conflict(
-    open_store: OpenStore, day: int
+    open_store: OpenStore, monkeypatch: pytest.MonkeyPatch, day: int, is_last_moment: bool
 ) -> None:
     store = open_store()
+    publish = MetadataStore.publish
+
+    def publish_late(metadata: MetadataStore, publication: Publication) -> Published:
+        if publication.kind is CommitKind.REWRITE and is_last_moment:
+            monkeypatch.setattr(MetadataStore, "publish", publish)
+            load(store, 9, day, v="string", w="long")
+        return publish(metadata, publication)
 
     class Late(StampedPipeline):
         def run_rewrites(self, jobs: list[RewriteJob], **more: Any) -> None:  # type: ignore[override]
-            load(store, 9, day, v="string", w="long")
+            if not is_last_moment:
+                load(store, 9, day, v="string", w="long")
             super().run_rewrites(jobs, **more)
 
+    monkeypatch.setattr(MetadataStore, "publish", publish_late)
     load(store, 0, 0, v="long", w="long")
     load(store, 1, 0, v="double", w="long")
     names = [item.segment.segment_id for item in store.segments("events")]

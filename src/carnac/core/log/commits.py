@@ -136,6 +136,14 @@ class NotCovered:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NumbersUnited:
+    """Requirement: the datasource has no texts in these columns, whose numbers of several types became one."""
+
+    datasource: str
+    columns: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LookupSetBy:
     """Requirement: the lookup is as commit `revision` set it; None: there is no such lookup."""
 
@@ -151,7 +159,9 @@ class LockHeld:
     fence: int
 
 
-Requirement: TypeAlias = LockHeld | ChunksUnchanged | SegmentsVisible | NotCovered | LookupSetBy
+Requirement: TypeAlias = (
+    LockHeld | ChunksUnchanged | SegmentsVisible | NotCovered | NumbersUnited | LookupSetBy
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

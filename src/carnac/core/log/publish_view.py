@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from carnac.core.locks.model import Lock
     from carnac.core.log.allocation import PendingChunk, PendingSegment
     from carnac.core.log.entries import Chunk, Entry, EntryLife
+    from carnac.core.segments.segment import Column
     from carnac.core.time.intervals import Interval
 
 
@@ -65,6 +66,10 @@ class PublishView(ChunkView, Protocol):
 
     def lookup_set_by(self, name: str) -> int | None:
         """Return the commit that set the lookup to what it is; None if there is no such lookup."""
+        ...
+
+    def schemas(self, datasource: str) -> Sequence[Sequence[Column]]:
+        """Return the schemas of the live entries, each once."""
         ...
 
     def locks(self, lock_ids: Sequence[int]) -> Sequence[Lock]:

@@ -35,6 +35,7 @@ from carnac.core.log.commits import (
     LookupSetBy,
     NotCovered,
     Numbered,
+    NumbersUnited,
     Publication,
     Reserved,
     Restore,
@@ -44,6 +45,7 @@ from carnac.core.log.drafts import ChunkDrafts, Draft
 from carnac.core.log.entries import MAX_ADDS_PER_COMMIT, Entry, visible_of
 from carnac.core.log.positions import require_writer
 from carnac.core.log.publish_view import PublishView
+from carnac.core.segments.schema import find_kept_apart
 from carnac.core.time.intervals import EMPTY, Interval, IntervalSet, interval_text
 from carnac.errors import Conflict, Corrupt, Invalid, Revoked
 
@@ -277,6 +279,8 @@ def _check_requirements(view: PublishView, publication: Publication) -> None:
     for requirement in publication.requirements:
         if isinstance(requirement, LookupSetBy):
             _check_lookup(view, requirement)
+        elif isinstance(requirement, NumbersUnited):
+            _check_numbers(view, requirement)
         elif not isinstance(requirement, LockHeld):
             _check_requirement(view, requirement, publication)
 
@@ -335,6 +339,17 @@ def _check_lookup(view: PublishView, requirement: LookupSetBy) -> None:
         lookup=requirement.name,
         commit=culprit,
     )
+
+
+def _check_numbers(view: PublishView, requirement: NumbersUnited) -> None:
+    apart = find_kept_apart(view.schemas(requirement.datasource))
+    for name in sorted(apart & requirement.columns):
+        raise Conflict(
+            f"column {name} of {requirement.datasource} became text while its numbers were made one type; nothing was "
+            f"published: plan again",
+            datasource=requirement.datasource,
+            column=name,
+        )
 
 
 def _validate(publication: Publication) -> None:

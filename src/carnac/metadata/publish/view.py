@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from carnac.core.locks.model import Lock
 from carnac.core.log.allocation import Key, PendingChunk, PendingSegment
 from carnac.core.log.entries import Chunk, Entry, EntryLife
+from carnac.core.segments.segment import Column
 from carnac.core.time.intervals import Interval
 from carnac.metadata.locking import pending_rows
 from carnac.metadata.locking.locks import SqlLockView
 from carnac.metadata.read.chunk_rows import ChunkRow
-from carnac.metadata.read.reader import load_chunk_rows
+from carnac.metadata.read.reader import load_chunk_rows, load_schemas
 from carnac.metadata.read.rows import entry_of, life_of
 from carnac.metadata.session import Session
 from carnac.metadata.sql import statements as s
@@ -145,6 +146,11 @@ class SqlPublishView:
         """Return the commit that set the lookup to what it is; None if there is no such lookup."""
         row = self._session.row(s.LOOKUP_SET_BY, name=name)
         return None if row is None else int(row[0])
+
+    def schemas(self, datasource: str) -> Sequence[Sequence[Column]]:
+        """Return the schemas of the live entries, each once."""
+        found = self.find_datasource(datasource)
+        return [] if found is None else load_schemas(self._session, found, None)
 
     def locks(self, lock_ids: Sequence[int]) -> Sequence[Lock]:
         """Return those of the locks that there are."""

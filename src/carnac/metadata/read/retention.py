@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from carnac.core.log.commits import LockHeld, LookupSetBy, SegmentsVisible
+from carnac.core.log.commits import LockHeld, LookupSetBy, NumbersUnited, SegmentsVisible
 from carnac.core.texts import WHOLE_MAX, cut, short
 from carnac.core.time.intervals import IntervalSet, format_ms, parse_instant
 from carnac.core.words import first_of
@@ -134,7 +134,10 @@ def require_history(requirements: Iterable[Requirement], oldest: int | None) -> 
         Conflict: Changes that they ask about may have been trimmed.
     """
     for requirement in requirements:
-        if isinstance(requirement, LockHeld | SegmentsVisible | LookupSetBy) or oldest is None:
+        if (
+            isinstance(requirement, LockHeld | SegmentsVisible | NumbersUnited | LookupSetBy)
+            or oldest is None
+        ):
             continue
         if requirement.revision + 1 < oldest:
             raise Conflict(

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from carnac.core.compaction.plan.groups import CompactionGroup, GroupKind
 from carnac.core.compaction.plan.notes import with_cut, with_filter
 from carnac.core.log import laws
-from carnac.core.log.commits import Change, CommitKind, Drop, LockHeld, Publication
+from carnac.core.log.commits import Change, CommitKind, Drop, LockHeld, NumbersUnited, Publication
 from carnac.core.log.entries import VisibleSegment
 from carnac.core.log.late_ledger import carry_over
 from carnac.core.segments.schema import find_kept_apart
@@ -147,7 +147,6 @@ class CompactionRun:
             self._give_up(group, job, end, error)
             return
         try:
-            self._require_types(group, job, end)
             where = IntervalSet((group.interval,))
             with publishing(self._guard, group.datasource, where, is_append=False) as fences:
                 revision = self._store.publish(
@@ -169,23 +168,6 @@ class CompactionRun:
             rows_out=sum(segment.rows for segment in end.segments),
             bytes_out=sum(segment.size_bytes for segment in end.segments),
         )
-
-    def _require_types(self, group: CompactionGroup, job: RewriteJob, end: RewriteResult) -> None:
-        """Refuse a result if texts came meanwhile into a column whose numbers it has united.
-
-        Raises:
-            Conflict: There is such a column.
-        """
-        schemas = self._store.metadata.schemas(group.datasource)
-        new = find_kept_apart(schemas) - job.kept_apart
-        written = {column.name for one in end.segments for column in one.columns}
-        for name in sorted(new & written):
-            raise Conflict(
-                f"column {name} of {group.datasource} became text while group {group.group_id} was rewritten; "
-                f"plan again",
-                datasource=group.datasource,
-                column=name,
-            )
 
     def _publication(
         self,
@@ -213,11 +195,15 @@ class CompactionRun:
             takes_over=group.kind is GroupKind.MAJOR and bool(result.segments),
             segment_granularity=self._store.segment_granularity(group.datasource),
         )
+        written = {column.name for one in result.segments for column in one.columns}
+        united = NumbersUnited(
+            datasource=group.datasource, columns=frozenset(written - job.kept_apart)
+        )
         writer, batch = self._batch_of(group)
         return Publication(
             kind=CommitKind.REWRITE,
             changes=(change,),
-            requirements=fences,
+            requirements=(*fences, united),
             writer=writer,
             batch=batch,
             base_revision=self._base,
