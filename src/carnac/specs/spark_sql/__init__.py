@@ -1,1 +1,5 @@
-"""Spark SQL's expressions without Spark: a part of them as trees, and as DuckDB's SQL where both mean the same."""
+"""Spark SQL's expressions without Spark, for appends that no JVM is worth.
+
+`syntax` reads the forms that are written most into trees. `duck` decides which of them mean the same in DuckDB, and
+writes these as its SQL; the others are refused by name: `ingest` takes them, on Spark.
+"""
