@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import decimal
 import re
 import uuid
@@ -78,6 +79,49 @@ def test_what_arrow_says_in_two_parts_is_one_sentence() -> None:
         "the rows cannot be read as a table: Conversion failed for column m with type object: Expected bytes, "
         "got a 'int' object; give each column one name and one type"
     )
+
+
+DAY = dt.date(2024, 1, 1)
+ALOFT = dt.datetime(2024, 1, 1, 12, tzinfo=dt.UTC)
+NOON = ALOFT.replace(tzinfo=None)
+
+
+@pytest.mark.parametrize(
+    ("values", "what"),
+    [
+        ([DAY, NOON], "holds dates and times"),
+        ([NOON, ALOFT], "holds times with and without a time zone"),
+        ([ALOFT, None, NOON], "holds times with and without a time zone"),
+        ([NOON, 5], "holds numbers and times"),
+        ([DAY, 5], "holds dates and numbers"),
+        ([dt.timedelta(1), 5], "holds durations and numbers"),
+        (["x", b"y"], "holds bytes and texts"),
+        ([[DAY], [NOON]], "holds dates and times"),
+    ],
+)
+def test_values_that_would_become_others_are_told_by_their_column(
+    values: list[object], what: str
+) -> None:
+    """Arrow takes the hour from a time that stands behind a date, and shifts one with a zone behind one without."""
+    for rows in (
+        [{"v": one} for one in values],
+        pd.DataFrame({"v": pd.Series(values, dtype="object")}),
+    ):
+        with pytest.raises(Invalid, match=f"column 'v' {what}"):
+            arrow_table(rows)
+    with pytest.raises(Invalid, match=r"column 'v(\.part)?'"):
+        arrow_table([{"v": {"part": one}} for one in values])
+
+
+def test_a_column_of_dicts_that_mixes_types_is_told() -> None:
+    with pytest.raises(Invalid, match="column 'n': Could not convert 'x'"):
+        arrow_table([{"n": 1}, {"n": "x"}])
+
+
+def test_nulls_of_pandas_go_with_all_times() -> None:
+    for values in ([ALOFT, pd.NaT, None, float("nan")], [pd.NaT, NOON], [DAY, pd.NaT, pd.NA]):
+        found = arrow_table([{"v": one} for one in values])["v"]
+        assert found.null_count == sum(bool(pd.isna(one)) for one in values)
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.list_(pa.string())])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from datetime import datetime
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from carnac.core.texts import cut, first_line
@@ -19,6 +21,18 @@ _NOT_OF_ARROW = {
     **dict.fromkeys(("Int128", "UInt128"), "numbers of 128 bits"),
 }
 """By type of Polars, the words for values that Arrow has no type for."""
+_WORDS = {
+    **dict.fromkeys(("NoneType", "NaTType", "NAType", "float"), ""),  # among times all are null
+    **dict.fromkeys(("datetime", "datetime64"), "times"),
+    **dict.fromkeys(("timedelta", "timedelta64"), "durations"),
+    **dict.fromkeys(("bytes", "bytearray", "memoryview"), "bytes"),
+    "date": "dates",
+    "time": "times of day",
+    "int": "numbers",
+    "integer": "numbers",
+    "str": "texts",
+}
+"""By name of a class, the words for values that Arrow makes others of where these stand first; empty: null."""
 
 
 def arrow_table(rows: Any) -> pa.Table:
@@ -73,10 +87,7 @@ def _as_table(rows: Any) -> pa.Table:
                 raise ValueError(f"column {name} holds {_NOT_OF_ARROW[str(kind)]}")
         return pa.table(rows.to_arrow())
     if hasattr(rows, "iloc") and hasattr(rows, "columns"):
-        named = [name for name in rows.index.names if name is not None and name not in rows.columns]
-        return pa.Table.from_pandas(
-            rows.reset_index(named) if named else rows, preserve_index=False
-        )
+        return _of_pandas(rows)
     raise Invalid(
         f"rows of type {type(rows).__name__} cannot be read; give a Spark, pandas or Polars DataFrame,"
         " an Arrow table or a list of dicts"
@@ -101,14 +112,69 @@ def _of_mappings(rows: Sequence[object]) -> pa.Table:
                 )
             names[str.__str__(key)] = None  # also of an enumeration of texts
     found = [row for row in rows if isinstance(row, Mapping)]
-    return pa.table({name: _column([row.get(name) for row in found]) for name in names})
+    return pa.table({name: _column(name, [row.get(name) for row in found]) for name in names})
 
 
-def _column(values: list[Any]) -> pa.Array:
+def _column(name: str, values: list[Any]) -> pa.Array:
     """Return values as a column; what pandas writes for null is null where it goes with nothing else."""
     import pyarrow as pa
 
     try:
-        return pa.array(values)
-    except (pa.ArrowException, ValueError):
-        return pa.array(values, from_pandas=True)
+        try:
+            column = pa.array(values)
+        except (pa.ArrowException, ValueError):
+            column = pa.array(values, from_pandas=True)
+    except (ValueError, TypeError, NotImplementedError) as error:
+        raise ValueError(f"column '{name}': {_words_of(error)}") from error
+    _require_alike(name, values, column.type)
+    return column
+
+
+def _of_pandas(frame: Any) -> pa.Table:
+    import pyarrow as pa
+
+    named = [name for name in frame.index.names if name is not None and name not in frame.columns]
+    frame = frame.reset_index(named) if named else frame
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    for place, (name, kind) in enumerate(zip(table.column_names, table.schema.types, strict=True)):
+        if frame.dtypes.iloc[place] == "object":
+            _require_alike(name, frame.iloc[:, place].tolist(), kind)
+    return table
+
+
+def _require_alike(name: str, values: Sequence[Any], kind: pa.DataType) -> None:
+    """Refuse values of which Arrow makes others without a word: a date of a time, bytes of a text.
+
+    Raises:
+        ValueError: Some are not of the kind of the others.
+    """
+    import pyarrow.types as kinds
+
+    if kinds.is_struct(kind):
+        for field in kind:
+            parts = [one.get(field.name) for one in values if isinstance(one, Mapping)]
+            _require_alike(f"{name}.{field.name}", parts, field.type)
+    elif kinds.is_list(kind):
+        nested = kinds.is_nested(kind.value_type)
+        if nested or kinds.is_temporal(kind.value_type) or kinds.is_binary(kind.value_type):
+            lists = (one for one in values if isinstance(one, list | tuple | set))
+            _require_alike(name, list(chain.from_iterable(lists)), kind.value_type)
+    elif kinds.is_temporal(kind) or kinds.is_binary(kind):
+        words = {_words_for(one) for one in set(map(type, values))} - {""}
+        if len(words) > 1:
+            raise ValueError(f"column '{name}' holds {' and '.join(sorted(words))}")
+        if "times" in words and len({_has_zone(one) for one in values} - {None}) > 1:
+            raise ValueError(f"column '{name}' holds times with and without a time zone")
+
+
+def _has_zone(value: object) -> bool | None:
+    """Return whether a time has a zone; None: it is no time, as the null of pandas."""
+    if not isinstance(value, datetime) or type(value).__name__ == "NaTType":
+        return None
+    return value.tzinfo is not None
+
+
+def _words_for(kind: type) -> str:
+    return next(
+        (_WORDS[one.__name__] for one in kind.__mro__ if one.__name__ in _WORDS), kind.__name__
+    )
