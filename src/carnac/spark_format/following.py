@@ -1,13 +1,14 @@
 """Following a datasource: micro-batches of the rows that commits bring.
 
-An offset is a revision, with the time of its commit: after a restore of the metadata another commit has the number.
+An offset is a revision, with the time of its commit (after a restore of the metadata another commit has the number)
+and the datasource that is followed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
@@ -42,7 +43,7 @@ IDLE_REVISIONS = 100
 PAGE = 500
 RENEWALS = 3
 """Of a lease, in the time that it lasts."""
-Offset: TypeAlias = Mapping[str, int]
+Offset: TypeAlias = Mapping[str, Any]
 
 
 class FollowingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -69,7 +70,7 @@ class FollowingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # calls of Spark
 
     @in_one_sentence
-    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
         """Return where a new query begins."""
         head = self._store().metadata.head().revision
         if self._starting is None:
@@ -92,7 +93,7 @@ class FollowingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = self._store().metadata.head().revision
 
     @in_one_sentence
-    def latestOffset(self, start: Offset, limit: ReadLimit) -> dict[str, int]:  # noqa: N802
+    def latestOffset(self, start: Offset, limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Return where the next batch ends.
 
         Raises:
@@ -174,19 +175,27 @@ class FollowingReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                     self._open.metadata.release_lease(self._pinned.lease_id)
         return self._open
 
-    def _offset(self, revision: int) -> dict[str, int]:
-        found = {"revision": revision}
+    def _offset(self, revision: int) -> dict[str, Any]:
+        found: dict[str, Any] = {"datasource": self._pinned.datasource, "revision": revision}
         if revision > BEFORE:
             with suppress(NotFound):  # a stream may start before the oldest one that is kept
                 found["at_ms"] = self._store().metadata.resolve(revision).at_ms
         return found
 
     def _require_there(self, offset: Offset) -> None:
-        """Refuse an offset of commits that are gone.
+        """Refuse an offset of commits that are gone, and that of another stream.
 
         Raises:
             NotFound: The metadata was restored to an earlier time.
+            Invalid: It says how far another datasource was followed.
         """
+        followed = offset.get("datasource", self._pinned.datasource)
+        if followed != self._pinned.datasource:
+            raise Invalid(
+                f"this stream has followed {followed} so far, and would miss the rows that"
+                f" {self._pinned.datasource} has already; follow that with a checkpoint, or a writer, of its own",
+                datasource=followed,
+            )
         revision, metadata = offset["revision"], self._store().metadata
         is_there = revision <= metadata.head().revision
         if is_there and "at_ms" in offset:

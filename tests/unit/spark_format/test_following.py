@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -51,8 +52,8 @@ class Query:
 
     def __init__(self, store: Store, **options: object) -> None:
         self.made: tuple[CarnacSource, StructType] = frame(store, "events", **options)
-        self.done: dict[str, int] | None = None
-        self.planned: dict[str, int] | None = None
+        self.done: dict[str, Any] | None = None
+        self.planned: dict[str, Any] | None = None
         self.given: Counter[int] = Counter()
         self.crashes = 0
         self.reader = self._started()
@@ -258,6 +259,20 @@ def test_a_query_is_told_of_a_restore(store: Store) -> None:
     rows.append()
     with pytest.raises(NotFound, match=r"restored to a time before revision 2.* new checkpoint"):
         query.batch()
+
+
+def test_a_checkpoint_of_another_datasource_is_refused(store: Store) -> None:
+    """Its revision says nothing of the rows that this one had before."""
+    Rows(store, random.Random(1)).append()
+    store.append("others", pa.table({"t": [START], "n": [1]}))
+    query = Query(store)
+    assert query.batch()
+    other = frame(store, "others")
+    reader = sent(other[0]).streamReader(other[1])
+    with pytest.raises(
+        Invalid, match="has followed events so far, and would miss the rows that others"
+    ):
+        reader.latestOffset(query.done, ReadAllAvailable())
 
 
 def test_a_query_that_waits_at_the_newest_revision_keeps_what_is_to_come(store: Store) -> None:
