@@ -76,6 +76,12 @@ def load_spec(
         raise with_lines(error, source, name=name, root=IngestSpec) from None
 
 
+def is_spec_text(text: str) -> bool:
+    """Whether a text looks like a spec, in JSON, YAML or SQL, and not like the name of a datasource."""
+    begins_as_json = text.lstrip("\ufeff \t")[:1] == "{"
+    return begins_as_json or "\n" in text or ": " in text or is_load_statement(text)
+
+
 def _load_statement(sql: str, *, has_rows: bool) -> IngestSpec:
     if has_rows:
         raise Invalid("an INSERT or REPLACE names its rows itself, in EXTERN; give it alone")

@@ -10,6 +10,7 @@ import pytest
 from carnac.errors import Invalid
 from carnac.specs import load_spec
 from carnac.specs.compaction.spec import load_compaction
+from carnac.specs.load import is_spec_text
 
 GOOD: dict[str, Any] = {"dataSource": "w", "input": "w.json"}
 
@@ -205,6 +206,19 @@ def test_all_mistakes_are_named_at_once() -> None:
         {"path": "mode", "message": "'x' is not one of append, replace"},
         {"path": "input.fliter", "message": "unknown field; did you mean 'filter'?"},
     ]
+
+
+def test_a_text_beside_rows_is_a_spec_or_a_name() -> None:
+    for name in ("edits", "a:b", "[1]", "a {b}", "cafés - été", "insert"):
+        assert not is_spec_text(name)
+    for text in (
+        '{"dataSource":"w"',
+        "dataSource: w",
+        "a:\n  b",
+        "INSERT INTO a SELECT 1",
+        "\ufeff {}",
+    ):
+        assert is_spec_text(text)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from carnac.core.texts import first_line
 from carnac.errors import Invalid
 from carnac.specs.base import NO_INPUT
 from carnac.store.writing import declarations
@@ -118,10 +117,10 @@ def plan_ingest(
     *,
     time: str | Mapping[str, object] | None,
 ) -> LoadPlan:
-    """Return what an ingestion is to do; beside rows, a single word for a spec is the name of a datasource."""
-    from carnac.specs.load import load_spec
+    """Return what an ingestion is to do; beside rows, a text that is no spec is the name of a datasource."""
+    from carnac.specs.load import is_spec_text, load_spec
 
-    if isinstance(spec, str) and rows is not None and not set(spec) & set("{}[]:\n"):
+    if isinstance(spec, str) and rows is not None and not is_spec_text(spec):
         return plan_load(metadata, spec, rows, time=time)
     if time is not None:
         raise Invalid("the spec says the time; leave time out")
@@ -153,16 +152,10 @@ def _infer(
 
 
 def _sample(frame: Any) -> object:
-    try:
-        return _nullable(frame).limit(SPARK_ROWS).toArrow()
-    except (
-        TypeError,
-        ValueError,
-    ) as error:  # as Spark and Arrow say that a type has no other there
-        raise Invalid(
-            f"a column of the DataFrame has no column type here: {first_line(error)}; cast it to another type first, "
-            "or leave it out"
-        ) from error
+    from carnac.spark.schemas import arrow_schema
+
+    arrow_schema(frame.schema)
+    return _nullable(frame).limit(SPARK_ROWS).toArrow()
 
 
 def _nullable(frame: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from carnac.core.log.positions import OffsetRange
 from carnac.core.texts import KEY_MAX, check_name
 from carnac.errors import Conflict, Invalid
-from carnac.specs.load import load_spec
+from carnac.specs.load import is_spec_text, load_spec
 from carnac.store.writing import declarations
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ def _spec_of_stream(spec: IngestSpec | Mapping[str, object] | str) -> IngestSpec
     Raises:
         Invalid: The spec is wrong, or not for a stream.
     """
-    if isinstance(spec, str) and not set(spec) & set("{}[]:\n"):
+    if isinstance(spec, str) and not is_spec_text(spec):
         return spec
     found = load_spec(spec, has_rows=True)
     if found.mode != "append":
