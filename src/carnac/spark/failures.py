@@ -49,6 +49,7 @@ _JVM_GONE = re.compile(
     r"StatusCode\.UNAVAILABLE|INVALID_HANDLE\.SESSION"
 )
 _NO_SPACE_LEFT = re.compile(r"No space left on device|Disk quota exceeded|File too large")
+_OTHER_PYTHON = "No module named 'carnac'"
 _CANCELLED = re.compile(r"cancelled|OPERATION_CANCELED", re.IGNORECASE)
 _CAUSED_BY = re.compile(r"^(?:Caused by: )?([\w.]*(?:Error|Exception)): (.+)$", re.MULTILINE)
 
@@ -116,6 +117,11 @@ def of_spark(error: Exception, keep_log: Callable[[], str]) -> CarnacError:
         return load_failure(marked[1].replace("\\\n", ""))
     if _JVM_GONE.search(text):
         return Unavailable(f"Spark has stopped while the job ran; its log is {keep_log()}")
+    if _OTHER_PYTHON in text:
+        return Invalid(
+            "the Python in which Spark runs tasks has no carnac; install it there, or start the session with"
+            " PYSPARK_PYTHON naming one that has it, such as sys.executable"
+        )
     if _OUT_OF_MEMORY.search(text):
         return Unavailable(
             f"Spark ran out of memory; use fewer cores or more memory; its log is {keep_log()}"

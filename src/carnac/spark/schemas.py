@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from carnac.errors import Invalid
+from carnac.rows.read.tables import require_single
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -15,10 +16,11 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     """Return the schema in which rows of Spark come as Arrow.
 
     Raises:
-        Invalid: A column is of a type that has no place here; names it, and what to do.
+        Invalid: A column is of a type that has no place here, or two have one name; names it, and what to do.
     """
     import pyarrow as pa
 
+    require_single(schema.names)
     return pa.schema([_arrow_field(field) for field in schema.fields])
 
 

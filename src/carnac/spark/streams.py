@@ -119,6 +119,10 @@ class Stream:
         """Whether it runs."""
         return bool(self.query.isActive)
 
+    def __repr__(self) -> str:
+        state = "ended" if self.is_over else "not stopped"
+        return f"<Stream: writer {self.writer}, {state}>"
+
     def wait(self, *, timeout_ms: int | None = None) -> bool:
         """Return whether it has ended; after so long at most. None: when it has ended.
 

@@ -173,7 +173,10 @@ def test_a_datasource_needs_no_spec(spark_store: Store, numbers: DataFrame) -> N
     """The first batch with rows shows what they are; those before it have none."""
     late = numbers.where(f"n >= {STEP}").withColumnRenamed("at", "time")
     for revision in (3, 4):
-        run_to(spark_store.stream("counted", late, writer="w", time="time"), spark_store, revision)
+        stream = spark_store.stream("counted", late, writer="w", time="time")
+        assert repr(stream) == "<Stream: writer w, not stopped>"
+        run_to(stream, spark_store, revision)
+        assert repr(stream) == "<Stream: writer w, ended>"
     found = counted(spark_store)
     assert found == list(range(STEP, STEP + len(found)))
     assert spark_store.check() == ()

@@ -231,3 +231,11 @@ def test_what_goes_wrong_in_spark_is_one_sentence(text: str, words: str, tmp_pat
     assert isinstance(failure, Unavailable)
     assert words in failure.message
     assert "\n" not in failure.message
+
+
+def test_a_python_without_carnac_is_told(tmp_path: Path) -> None:
+    """That of a notebook's own session is whatever `python3` is, unless `PYSPARK_PYTHON` says more."""
+    text = "Traceback:\nModuleNotFoundError: No module named 'carnac'\n\n at org.apache.spark"
+    failure = of_spark(RuntimeError(text), lambda: str(tmp_path / "spark.log"))
+    assert isinstance(failure, Invalid)
+    assert "PYSPARK_PYTHON" in failure.message

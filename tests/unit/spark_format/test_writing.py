@@ -9,7 +9,13 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pytest
 from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import StructField, StructType, TimestampType, YearMonthIntervalType
+from pyspark.sql.types import (
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+    YearMonthIntervalType,
+)
 
 import carnac
 from carnac.core.log.commits import CommitKind
@@ -275,6 +281,13 @@ def test_a_type_that_has_no_other_is_told(store: Store) -> None:
     with pytest.raises(Invalid, match=r"'v' is of Spark's type interval year to month.*; cast it"):
         source(store, "events").writer(schema, False)
     assert leases(store) == []
+
+
+@pytest.mark.parametrize("options", [{}, {"spec": SPEC}])
+def test_two_columns_of_one_name_are_told(store: Store, options: dict[str, str]) -> None:
+    fields = [StructField("t", TimestampType()), *[StructField("k", StringType())] * 2]
+    with pytest.raises(Invalid, match="the rows have the column k more than once; rename one"):
+        source(store, "events", **options).writer(StructType(fields), False)
 
 
 def test_a_declared_column_that_no_row_has_is_refused(store: Store) -> None:

@@ -64,6 +64,17 @@ def test_tables_of_every_kind_show_their_types(store: Store, make: Callable[...,
         assert rows(store, "count(*) FILTER (WHERE ok), count(ok)") == [(1, 1)]
 
 
+def test_rows_that_were_read_say_how_they_are_written_back(store: Store) -> None:
+    store.append("t", ROWS)
+    read = store.sql("SELECT * FROM t").arrow()
+    with pytest.raises(
+        Invalid, match=r"has no column 'time', .*; rename __time to time, or give a spec"
+    ):
+        store.append("t", read)
+    store.append("t", read.rename_columns(["time", *read.column_names[1:]]))
+    assert rows(store, "count(*), count(DISTINCT n)") == [(4, 2)]
+
+
 def test_csv_shows_types_dialect_and_what_stands_for_null(store: Store, tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text(

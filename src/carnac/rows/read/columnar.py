@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from carnac.core.quoting import quote, quote_path, quote_text
+from carnac.core.segments.segment import TIME_COLUMN
 from carnac.core.texts import check_keepable, first_line
 from carnac.core.words import first_of
 from carnac.errors import Invalid
@@ -312,6 +313,8 @@ def require_time(
     if spec.missing_value is not None or not columns:
         return
     shown = first_of([name if len(name) <= 40 else f"{name[:40]}…" for name in columns], 10)
+    if TIME_COLUMN in columns:  # of rows that were read from a datasource
+        hint = f"; rename {TIME_COLUMN} to {spec.column}, or give a spec with timestampSpec.column {TIME_COLUMN}"
     raise Invalid(
         f"input {source} has no column '{spec.column}', in which timestampSpec looks for the time: "
         f"its columns are {shown}{hint}",

@@ -56,11 +56,19 @@ def arrow_table(rows: Any) -> pa.Table:
         raise Invalid(
             "the rows show no columns; give at least the one that holds the time, or a spec"
         )
-    names = table.column_names
+    require_single(table.column_names)
+    return known_rows(table)
+
+
+def require_single(names: Sequence[str]) -> None:
+    """Refuse rows of which two columns have one name.
+
+    Raises:
+        Invalid: They have.
+    """
     if len(set(names)) < len(names):
         repeated = sorted(name for name, times in Counter(names).items() if times > 1)
         raise Invalid(f"the rows have the column {', '.join(repeated)} more than once; rename one")
-    return known_rows(table)
 
 
 def _words_of(error: Exception) -> str:
