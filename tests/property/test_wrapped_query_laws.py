@@ -46,6 +46,12 @@ INNER = [
     "SELECT DISTINCT s, n FROM a",
     "SELECT s, n FROM a ORDER BY ALL LIMIT 9",
     "SELECT s, n FROM a JOIN b USING (s, n)",
+    "SELECT p.s, q.n AS n FROM a p JOIN b q ON p.n = q.n WHERE p.x > 1",
+    "SELECT p.s AS s, q.s AS n FROM a p LEFT JOIN b q ON p.n = q.n AND q.x > 2",
+    "SELECT b.n + a.n AS n, lower(a.s) AS s, b.x AS d FROM a, b WHERE a.n = b.n AND b.x IS NULL",
+    "SELECT s, p.x AS n FROM a p LEFT JOIN b q USING (s)",
+    "SELECT s, n FROM a SEMI JOIN b USING (n)",
+    "SELECT p.s, p.n FROM a p JOIN a q ON p.n = q.n",
     "SELECT s, list_transform([n], lambda x: x + n) AS n FROM a",
 ]
 AROUND = [

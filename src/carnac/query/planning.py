@@ -220,9 +220,11 @@ class Planner:
         )
 
     def _known_columns(self, node: Node, names: Names) -> Columns | None:
-        """Return the columns of the datasource that a node means; None: it means another table."""
+        """Return the columns of the datasource or lookup that a node means; None: it means another table."""
         if node["table_name"] in self.externals:
             return None
+        if str(node["schema_name"]).lower() == LOOKUP_SCHEMA and not node["catalog_name"]:
+            return {name: name for name in _pairs({})}
         try:
             return column_lookup(names.columns(names.datasource(node)))
         except NotFound:

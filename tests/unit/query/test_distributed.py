@@ -37,6 +37,8 @@ def engines(storage: DeepStorage) -> Iterator[list[QueryEngine]]:
 
 ONE_ROUND = [
     ("SELECT s.c AS c, count(*) FROM (SELECT carrier AS c FROM flights WHERE delay > ?) s GROUP BY 1 ORDER BY 1", [9]),
+    ("SELECT w.v, count(*) FROM (SELECT n.v, f.delay FROM flights f LEFT JOIN lookup.names n ON f.carrier = n.k) w"
+     " WHERE w.delay > 9 GROUP BY w.v ORDER BY w.v", ()),
     ("WITH t AS (SELECT carrier FROM flights WHERE delay > 990) SELECT count(*) FROM t", ()),
     ("WITH t(d) AS (SELECT delay FROM flights), u AS (SELECT d + 1 AS e FROM t) SELECT max(e) AS m FROM u", ()),
     ("SELECT count(*) FROM flights", ()),

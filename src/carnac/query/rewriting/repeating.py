@@ -181,7 +181,7 @@ def _gives_rows(common: Node) -> bool:
     return (
         common["materialized"] == "CTE_MATERIALIZE_DEFAULT"
         and body["type"] == "SELECT_NODE"
-        and body["from_table"]["type"] in {"BASE_TABLE", "SUBQUERY"}
+        and body["from_table"]["type"] in {"BASE_TABLE", "JOIN", "SUBQUERY"}
         and not any(body[part] for part in PLAIN_WITHOUT)
         and not any(is_volatile(one) for one in walk(body))
     )

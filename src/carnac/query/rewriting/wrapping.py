@@ -1,4 +1,4 @@
-"""Subqueries that give rows of one table, as tools wrap datasets and models: the table stands there itself.
+"""Subqueries that give rows of a table or a join, as tools wrap datasets and models: the table stands there itself.
 
     SELECT page, count(*) FROM (SELECT * FROM edits WHERE n > 1) AS virtual_table WHERE n < 9 GROUP BY page
     SELECT page, count(*) FROM edits AS virtual_table WHERE virtual_table.n > 1 AND n < 9 GROUP BY page
@@ -12,7 +12,7 @@ So servers answer such a statement each for itself, and what they have answered 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from carnac.query.functions import AGGREGATES, TABLE_FUNCTIONS, is_volatile
@@ -74,30 +74,22 @@ def _unwrapped(outer: Node, columns_of: Callable[[Node], Columns | None]) -> Nod
         raise _Stays  # of the rows that meet the inner condition
     if not _is_plain(inner):
         raise _Stays
-    table = inner["from_table"]
-    alias = str(wrap["alias"] or UNNAMED)
-    here = _Here(str(table["alias"] or table["table_name"]).lower(), alias)
+    rows = _Rows(inner["from_table"], str(wrap["alias"] or UNNAMED), columns_of)
     found: Node = {}
     if not _is_all(inner):
-        columns = columns_of(table)
-        if columns is None:
-            raise _Stays
-        found = _List(inner, wrap["column_name_alias"], columns, here).put_into(outer)
-    elif wrap["column_name_alias"]:
+        found = _List(inner, wrap["column_name_alias"], rows).put_into(outer)
+    elif wrap["column_name_alias"] or rows.is_join:
         raise _Stays
-    condition = here.moved(inner["where_clause"])
+    condition = rows.moved(inner["where_clause"])
     both = [one for one in (condition, found.get("where_clause", outer["where_clause"])) if one]
-    return found | {"from_table": table | {"alias": alias}, "where_clause": conjunction(both)}
+    return found | {"from_table": rows.shown, "where_clause": conjunction(both)}
 
 
 def _is_plain(query: Node) -> bool:
-    """Whether a query gives some rows of one table, each as it is or with values computed from it alone."""
-    if query["type"] != "SELECT_NODE" or query["from_table"]["type"] != "BASE_TABLE":
+    """Whether a query gives some rows of tables, each as it is or with values computed from it alone."""
+    if query["type"] != "SELECT_NODE" or query["cte_map"]["map"]:
         return False
-    if query["cte_map"]["map"] or any(query[part] for part in PLAIN_WITHOUT):
-        return False
-    table = query["from_table"]
-    if table["column_name_alias"] or table["sample"] is not None or table["at_clause"] is not None:
+    if any(query[part] for part in PLAIN_WITHOUT):
         return False
     condition = query["where_clause"] or {}
     if any(one.get("class") in OF_THEIR_OWN for one in walk(condition)):
@@ -126,33 +118,87 @@ def _is_of_row(item: Node) -> bool:
     )
 
 
-class _Here:
-    """Names in what comes out of a subquery.
+class _Rows:
+    """The tables that a subquery reads, and what they are called where it was.
 
     Args:
-        old: What the subquery calls its table, in lower case.
-        new: What the statement around calls it.
+        source: Its FROM: a table, or a join of tables, which keep their own names.
+        alias: What the statement around calls the subquery.
+
+    Raises:
+        _Stays: It reads something else.
     """
 
-    def __init__(self, old: str, new: str) -> None:
-        self.old, self.new = old, new
+    def __init__(
+        self, source: Node, alias: str, columns_of: Callable[[Node], Columns | None]
+    ) -> None:
+        leaves = list(_leaves(source))
+        self.is_join = source["type"] == "JOIN"
+        self.alias = alias.lower()
+        self.shown = source if self.is_join else source | {"alias": alias}
+        self._names = {_name_of(one): _name_of(one) if self.is_join else alias for one in leaves}
+        self._columns = {_name_of(one): columns_of(one) for one in leaves}
+        if len(self._names) < len(leaves):
+            raise _Stays
+        joins = [one for one in walk(source) if one.get("type") == "JOIN"]
+        self._merged = {str(name).lower() for one in joins for name in one["using_columns"]}
 
-    def moved(self, part: Any) -> Any:
-        """Return a condition in which the columns of the table have its new name before their own, if they had one."""
+    def has(self, column: str) -> bool:
+        """Whether a column may be one of the tables."""
+        return any(known is None or column in known for known in self._columns.values())
+
+    def outside(self, names: Sequence[str]) -> tuple[list[str], str]:
+        """Return how a column of the subquery's tables is named in the place of the subquery, and its own name.
+
+        Raises:
+            _Stays: That is not certain.
+        """
+        *owner, column = (str(name).lower() for name in names)
+        found = [
+            table
+            for table, known in self._columns.items()
+            if known is not None and column in known and owner in ([], [table])
+        ]
+        is_known = None not in self._columns.values()
+        if len(found) != 1 or not is_known or (column in self._merged and not owner):
+            raise _Stays
+        own = (self._columns[found[0]] or {})[column]
+        return [self._names[found[0]], str(names[-1])], own
+
+    def moved(self, condition: Any) -> Any:
+        """Return a condition in which tables have the names that they have outside."""
 
         def renamed(node: Node) -> Node:
-            names = node["column_names"]
-            if str(names[0]).lower() == self.old and len(names) > 1:
-                return node | {"column_names": [self.new, *names[1:]]}
-            return node
+            first, *rest = node["column_names"]
+            new = self._names.get(str(first).lower()) if rest else None
+            return node if new is None else node | {"column_names": [new, *rest]}
 
-        return _changed(part, renamed)
+        return condition if self.is_join else _changed(condition, renamed)
 
-    def named(self, part: Any) -> Any:
-        """Return an expression whose columns have the new name of the table before them, so that no alias is meant."""
-        return _changed(
-            part, lambda node: node | {"column_names": [self.new, node["column_names"][-1]]}
-        )
+
+def _leaves(source: Node) -> Iterator[Node]:
+    """Yield the tables of a FROM clause.
+
+    Raises:
+        _Stays: There is something else in it.
+    """
+    if source["sample"] is not None:
+        raise _Stays
+    if source["type"] == "BASE_TABLE":
+        if source["column_name_alias"] or source["at_clause"] is not None:
+            raise _Stays
+        yield source
+        return
+    if source["type"] != "JOIN" or source["ref_type"] == "NATURAL":
+        raise _Stays
+    if any(one.get("class") in OF_THEIR_OWN for one in walk(source["condition"])):
+        raise _Stays
+    yield from _leaves(source["left"])
+    yield from _leaves(source["right"])
+
+
+def _name_of(table: Node) -> str:
+    return str(table["alias"] or table["table_name"]).lower()
 
 
 class _List:
@@ -160,37 +206,30 @@ class _List:
 
     Args:
         names: Those that it gives its first columns from outside.
-        columns: Of its table.
 
     Raises:
         _Stays: They are not plain to see.
     """
 
-    def __init__(self, inner: Node, names: list[str], columns: Columns, here: _Here) -> None:
-        self._columns, self._alias = columns, here.new.lower()
+    def __init__(self, inner: Node, names: list[str], rows: _Rows) -> None:
+        self._rows, self._alias = rows, rows.alias
         self._shown: dict[str, tuple[str, Node]] = {}
+        self._renamed = set[str]()
         items = inner["select_list"]
         if len(names) > len(items):
             raise _Stays
         for place, item in enumerate(items):
-            for one in walk(item):
-                if one.get("class") == "COLUMN_REF" and not self._is_of_table(one, here.old):
-                    raise _Stays
-            own = self._own_name(item)
+            outside = _changed(
+                item, lambda node: node | {"column_names": rows.outside(node["column_names"])[0]}
+            )
+            is_column = item["class"] == "COLUMN_REF"
+            own = rows.outside(item["column_names"])[1] if is_column else None
             name = str(names[place] if place < len(names) else item["alias"] or own)
             if name.lower() in self._shown:
                 raise _Stays
-            self._shown[name.lower()] = name, here.named(item) | NOWHERE
-
-    def _is_of_table(self, node: Node, table: str) -> bool:
-        names = [str(name).lower() for name in node["column_names"]]
-        return names[-1] in self._columns and (len(names) == 1 or names[:-1] == [table])
-
-    def _own_name(self, item: Node) -> str | None:
-        """Return the name of the column that an expression is; None: it is none."""
-        if item["class"] != "COLUMN_REF":
-            return None
-        return self._columns[str(item["column_names"][-1]).lower()]
+            self._shown[name.lower()] = name, outside | NOWHERE
+            if rows.is_join or name != own:
+                self._renamed.add(name.lower())
 
     def put_into(self, outer: Node) -> Node:
         """Return the parts of the SELECT around, with what the columns are in their place.
@@ -198,9 +237,6 @@ class _List:
         Raises:
             _Stays: Some name in it may mean something else then.
         """
-        self._renamed = {
-            name for name, (given, item) in self._shown.items() if self._own_name(item) != given
-        }
         aliases: dict[str, Node] = {
             str(item["alias"]).lower(): item for item in outer["select_list"] if item["alias"]
         }
@@ -244,7 +280,7 @@ class _List:
             )
             if may_be_alias and len(names) == 1 and name in self._renamed and not is_itself:
                 raise _Stays
-        elif len(names) > 1 or name not in aliases or name in self._columns:
+        elif len(names) > 1 or name not in aliases or self._rows.has(name):
             raise _Stays
 
     def _check_within(self, subquery: Node) -> None:
@@ -254,7 +290,7 @@ class _List:
         for node in walk(subquery):
             if node.get("class") == "COLUMN_REF":
                 name = str(node["column_names"][-1]).lower()
-                if name in self._columns and name not in self._shown:
+                if name not in self._shown and self._rows.has(name):
                     raise _Stays
 
     def _meant(self, node: Node) -> Node:
