@@ -30,6 +30,9 @@ SPEC: dict[str, object] = {
 }
 LOOK_BACK = 6
 """How many of the newest commits may be undone."""
+TWICE = 0.1
+"""Share of the appends that a second process begins, too, as where somebody starts a producer that lives."""
+TWICE_WITHIN_MS = 40
 FINAL = (Conflict, Invalid, NotFound, Revoked)
 """Errors after which a writer knows that nothing was done."""
 
@@ -110,12 +113,21 @@ class WritingScript(Script):
         return tuple(made)
 
     def _new_append(self, store: Store) -> None:
-        self.pending = self.world.auditor.oracle.want(
+        one = self.world.auditor.oracle.want(
             "append", self.rng.choice(DATASOURCES), rows=self._rows()
         )
-        self._append(store, self.pending)
+        self.pending = one
+        if self.rng.random() < TWICE:
+            self.world.launch(f"{self.name} again", lambda host: self._send(host.open_store(), one))
+            self.world.kernel.pause(0, TWICE_WITHIN_MS)
+        self._append(store, one)
 
     def _append(self, store: Store, one: Wanted) -> None:
+        if self._send(store, one):
+            self.pending, self.latest = None, one
+
+    def _send(self, store: Store, one: Wanted) -> bool:
+        """Append under a batch; return whether that is acknowledged."""
         try:
             done = store.append(
                 one.datasource,
@@ -127,13 +139,13 @@ class WritingScript(Script):
             )
         except (Unavailable, Revoked) as error:
             self._note(one, error)
-            return
+            return False
         except CarnacError as error:
             self.world.kernel.violate("appends", f"append {one.number} failed: {error.message}")
-            return
+            return False
         one.acknowledged = done.revision
         self._note(one, None)
-        self.pending, self.latest = None, one
+        return True
 
     def _replace(self, store: Store) -> None:
         span = Interval(
