@@ -17,7 +17,7 @@ from carnac.broker.scatter import Lack, Scatter
 from carnac.core.answers.laws import check_answer, is_proved
 from carnac.core.answers.replicas import plan_reads
 from carnac.core.time.intervals import IntervalSet
-from carnac.core.words import first_of
+from carnac.core.words import counted, first_of
 from carnac.errors import (
     Cancelled,
     CarnacError,
@@ -223,8 +223,8 @@ class DistributedExecution:
         """Yield what this broker has kept of a statement that is explained."""
         answer = self._kept_answer()
         if answer is not None and answer.table is not None:
-            count = self._segments
-            yield f"this broker has the whole answer; taken from kept ones: {count} of {count} segments; without it:"
+            read = f"{self._segments} of {counted(self._segments, 'segment')}"
+            yield f"this broker has the whole answer; taken from kept ones: {read}; without it:"
 
     def _shares(self) -> Iterator[str]:
         """Yield what each historical would be asked for, as they are now."""
@@ -252,7 +252,9 @@ class DistributedExecution:
             deque(batches, maxlen=0)
         except CarnacError as error:
             return f"what it has kept is not known: {error.message}"
-        return f"taken from kept ones there: {report.kept} of {len(part.slices)} segments"
+        return (
+            f"taken from kept ones there: {report.kept} of {counted(len(part.slices), 'segment')}"
+        )
 
     @property
     def _part_bytes(self) -> int:

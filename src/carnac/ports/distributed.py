@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from carnac.core.words import counted
 from carnac.errors import Invalid, TimedOut
 
 if TYPE_CHECKING:
@@ -161,7 +162,7 @@ def said_of_slices(slices: Sequence[LeafSlice]) -> str:
     rows = sum(one.segment.rows for one in slices)
     size_bytes = sum(one.segment.size_bytes for one in slices)
     clipped = sum(one.clip is not None for one in slices)
-    parts = [f"{len(slices)} segments", f"{rows:,} rows", f"{size_bytes:,} bytes"]
+    parts = [counted(len(slices), "segment"), counted(rows, "row"), counted(size_bytes, "byte")]
     return ", ".join([*parts, *([f"{clipped} of them clipped"] if clipped else [])])
 
 

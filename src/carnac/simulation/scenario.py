@@ -11,6 +11,7 @@ from typing import Literal, Self, TypeAlias
 from pydantic import Field, model_validator
 
 from carnac.core.time.intervals import parse_instant
+from carnac.core.words import counted
 from carnac.specs.base import InstantText, SpecModel, problem
 
 Strategy: TypeAlias = Literal["cost", "legacy", "legacy-linear", "random"]
@@ -216,8 +217,8 @@ class Scenario(SpecModel):
                     continue
                 if event.servers > open_servers and event.kind != "add":
                     raise problem(
-                        f"{event.kind} {event.servers} servers of tier '{tier.name}' at hour {event.at_hour}: "
-                        f"it has {open_servers} then"
+                        f"{event.kind} {counted(event.servers, 'server')} of tier '{tier.name}' at hour "
+                        f"{event.at_hour}: it has {open_servers} then"
                     )
                 open_servers += {"add": 1, "replace": 0}.get(event.kind, -1) * event.servers
             if open_servers < 1:
@@ -235,5 +236,5 @@ class Scenario(SpecModel):
                 if rule.replicas > servers:
                     raise problem(
                         f"datasources '{kind.name}' want {rule.replicas} replicas in tier '{rule.tier}', "
-                        f"which has {servers} servers"
+                        f"which has {counted(servers, 'server')}"
                     )

@@ -465,7 +465,7 @@ def test_answers_may_come_as_readers(engines: list[QueryEngine], catalog: Memory
     reader = pa.RecordBatchReader.from_batches(first.schema, chain([first], batches))
     found = engines[0].run_final(plan, {leaf.view: [reader]})
     assert found.table == engines[0].run_query(sql, catalog).table
-    with pytest.raises(Invalid, match="with 1 columns, not with 2"):
+    with pytest.raises(Invalid, match="with 1 column, not with 2"):
         engines[0].run_final(plan, {leaf.view: [pa.table({"x": [1]})]})
     with pytest.raises(Invalid, match="was not asked"):
         engines[0].run_final(plan, {"other": []})

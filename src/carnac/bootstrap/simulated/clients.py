@@ -118,15 +118,17 @@ class WritingScript(Script):
         )
         self.pending = one
         if self.rng.random() < TWICE:
-            self.world.launch(f"{self.name} again", lambda host: self._send(host.open_store(), one))
+            self.world.launch(
+                f"{self.name} again", lambda host: self._is_appended(host.open_store(), one)
+            )
             self.world.kernel.pause(0, TWICE_WITHIN_MS)
         self._append(store, one)
 
     def _append(self, store: Store, one: Wanted) -> None:
-        if self._send(store, one):
+        if self._is_appended(store, one):
             self.pending, self.latest = None, one
 
-    def _send(self, store: Store, one: Wanted) -> bool:
+    def _is_appended(self, store: Store, one: Wanted) -> bool:
         """Append under a batch; return whether that is acknowledged."""
         try:
             done = store.append(

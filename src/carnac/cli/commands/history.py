@@ -178,7 +178,7 @@ def _print_commit(output: Output, commit: Commit) -> None:
         for name, end in commit.offsets.items()
     ]
     for lookup in commit.lookups:
-        count = "removed" if lookup.mapping is None else f"{number_text(len(lookup.mapping))} keys"
+        count = "removed" if lookup.mapping is None else counted(len(lookup.mapping), "key")
         facts.append((f"lookup {lookup.name}", count))
     output.facts(facts)
     for change in commit.changes:

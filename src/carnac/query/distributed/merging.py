@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from carnac.core.words import counted
 from carnac.errors import Invalid, Unavailable
 from carnac.ports import QueryResult
 from carnac.ports.distributed import Distribution, Stand
@@ -128,7 +129,7 @@ def _check_size(size_bytes: int, bytes_max: int) -> None:
 
 def _other_columns(found: int, wanted: int) -> str:
     return (
-        f"a server answered with {found} columns, not with {wanted}; "
+        f"a server answered with {counted(found, 'column')}, not with {wanted}; "
         "do all servers run this version of Carnac?"
     )
 

@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from carnac.core.segments.segment import ColumnType
+from carnac.core.words import counted
 from carnac.ports.distributed import GatherLimit
 from carnac.ports.memo import Memo, key_of_values
 from carnac.ports.queries import QueryBasis
@@ -158,8 +159,8 @@ class Embedded:
         bare = replace(plan, is_explain=False, sql=plan.sql.removeprefix("EXPLAIN "))
         is_run = plan.sql.startswith("EXPLAIN ANALYZE ")  # as it is
         if not is_run and self._has_whole(bare, keeping):
-            read = bare.segments_read
-            yield f"embedded: this process has the whole answer; taken from kept ones: {read} of {read} segments"
+            read = f"{bare.segments_read} of {counted(bare.segments_read, 'segment')}"
+            yield f"embedded: this process has the whole answer; taken from kept ones: {read}"
             return
         split = None if is_run else self._worth(query, bare, keeping)
         if split is None:
@@ -171,7 +172,7 @@ class Embedded:
         hits = self.leaves.count_kept(self.leaves.task(query, request, leaf, scan))
         yield (
             f"embedded: this process answers as one server and its broker, so that partial results are kept; "
-            f"taken from kept ones: {hits} of {len(request.slices)} segments"
+            f"taken from kept ones: {hits} of {counted(len(request.slices), 'segment')}"
         )
         yield f"over the others: {request.sql}"
         yield f"over all: {split.final_sql}"
