@@ -9,11 +9,12 @@ from dataclasses import replace
 import pytest
 
 from carnac.core.log.commits import Publication
-from carnac.errors import CarnacError, Invalid
+from carnac.errors import CarnacError, Invalid, Revoked
 from carnac.metadata import open_metadata
+from carnac.metadata.read import chunk_rows
 from carnac.ports import LeaseKind
 from tests.contract.conftest import Store
-from tests.logs import append_of, day, segment
+from tests.logs import append_of, day, interval, names, replacement, segment
 from tests.support.clock import FakeClock, SequentialIds
 from tests.waiting import until
 
@@ -94,3 +95,52 @@ def test_one_that_is_refused_harms_none_that_shares_its_transaction(
         commits = store.changes(after=1)
         assert {one.changes[0].segments[0].path: one for one in commits} == found
         assert len(commits) == 3
+
+
+@pytest.mark.parametrize(
+    "wrong", ["its base is to come", "its lease is over", "its lease is given back", "it reads"]
+)
+def test_a_plain_append_is_refused_as_every_other_is(
+    store: Store, clock: FakeClock, wrong: str
+) -> None:
+    store.publish(append_of(segment("a", day(1))))
+    kind = LeaseKind.READER if wrong == "it reads" else LeaseKind.WRITER
+    lease = store.acquire_lease(kind, holder="w", ttl_ms=1000)
+    more = replace(append_of(segment("b", day(1))), lease_id=lease.lease_id)
+    if wrong == "its base is to come":
+        more = replace(more, base_revision=2)
+    elif wrong == "its lease is over":
+        clock.advance_ms(1000)
+    elif wrong == "its lease is given back":
+        store.release_lease(lease.lease_id)
+    with pytest.raises(Invalid if more.base_revision else Revoked):
+        store.publish(more)
+    assert names(store) == ["a"]
+
+
+def test_a_plain_append_leaves_the_key_frame_that_is_due(
+    store: Store, metadata_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A chunk of which more has gone than is there is read from a list of what is there."""
+    monkeypatch.setattr(chunk_rows, "KEY_FRAME_MIN_CHANGES", 4)
+    store.publish(append_of(segment("a", day(1))))
+    store.publish(replacement(store, day(1), segment("b", day(1))))
+    sent: list[str] = []
+    with closing(
+        open_metadata(
+            metadata_url, clock=FakeClock(), ids=SequentialIds("b-"), on_statement=sent.append
+        )
+    ) as other:
+        for name in "cd":
+            other.publish(append_of(segment(name, day(1))))
+    assert sum("INTO key_frames" in text for text in sent) == 1
+    assert names(store) == ["b", "c", "d"]
+
+
+def test_a_plain_append_widens_what_its_datasource_shows(store: Store) -> None:
+    for name, hours in [("a", "10/11"), ("b", "08/09"), ("c", "20/21")]:
+        start, end = hours.split("/")
+        span = f"2013-01-01T{start}:00:00Z/2013-01-01T{end}:00:00Z"
+        store.publish(append_of(segment(name, span)))
+    (found,) = store.datasources()
+    assert found.interval == interval("2013-01-01T08:00:00Z/2013-01-01T21:00:00Z")

@@ -122,12 +122,13 @@ class TestErasing:
         assert store.erased_files() == tuple(files)
         assert {one.path for one in files} <= store.known_paths()
 
-    def test_the_log_says_it_and_counts_what_is_left(self, store: Store) -> None:
+    def test_the_log_says_it_and_counts_what_is_left(self, store: Store, clock: FakeClock) -> None:
         write_history(store)
-        store.erase(
-            erasure(store, instead_of(store, "a", None), instead_of(store, "c", "C", rows=15))
-        )
+        asked = erasure(store, instead_of(store, "a", None), instead_of(store, "c", "C", rows=15))
+        clock.advance_ms(-5)
+        store.erase(asked)
         log = {one.revision: one for one in store.log()}
+        assert log[7].at_ms == log[6].at_ms, "whoever set the clock back"
         assert (log[7].kind, log[7].message) == (CommitKind.ERASE, "asked for")
         assert [one.datasource for one in log[7].datasources] == [DATASOURCE]
         assert [one.revision for one in store.log(datasource=DATASOURCE)] == [7, 6, 5, 4, 3, 2, 1]
@@ -153,6 +154,8 @@ class TestErasing:
         store.erase(erasure(store, instead_of(store, "a", None), instead_of(store, "b", None)))
         assert histories(store) == [[], [], ["c"], ["c", "d"], ["d"], ["d", "e"], ["d", "e"]]
         assert store.unshown_segments(DATASOURCE) == [store.find_segment("c")]
+        log = {one.revision: one.datasources[0] for one in store.log()}
+        assert (log[3].entries_added, log[3].entries_dropped) == (1, 0)
         assert store.check() == ()
 
     def test_reverts_bring_back_what_is_left(self, store: Store) -> None:
@@ -177,6 +180,8 @@ class TestErasing:
         first = erasure(store, instead_of(store, "c", "C"))
         append(store, segment("f", day(4)))
         second = erasure(store, instead_of(store, "c", "D"))
+        with pytest.raises(Conflict, match="segment f came while others were searched"):
+            store.erase(replace(second, searched=second.searched - {"f"}))
         planned = revert_of(store, 5)
         assert store.erase(first).revision == 8
         with pytest.raises(Conflict, match="segment C came while others were searched"):
@@ -292,9 +297,20 @@ class TestTexts:
             store.publish(replace(deletion, message=message))
         other = append_of(segment("x", day(1), datasource="other"), datasource="other")
         store.publish(replace(other, message="of Ada"))
+        names_of_nobody = (LookupChange(name="names", mapping={"k": "v"}),)
+        store.publish(
+            Publication(kind=CommitKind.LOOKUP, lookups=names_of_nobody, message="without Ada")
+        )
         store.erase(erasure(store, texts=("ada",)))
         messages = [one.message for one in store.log() if one.message]
-        assert messages == ["asked for", "of Ada", "Adamant", "ADAM, …_2, '…'", "…"]
+        assert messages == [
+            "asked for",
+            "without …",
+            "of Ada",
+            "Adamant",
+            "ADAM, …_2, '…'",
+            "…",
+        ]
         assert store.count_mentions(("ada",)) == {"messages of commits": 1}
 
     @pytest.mark.parametrize(

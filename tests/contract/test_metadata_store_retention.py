@@ -226,6 +226,25 @@ class TestTrim:
         clock.advance_ms(1000)
         assert store.trim(keep=keep(), dry_run=False).revisions_kept == 1
 
+    def test_a_reader_that_has_died_holds_nothing(self, store: Store, clock: FakeClock) -> None:
+        write_history(store, clock)
+        store.acquire_lease(LeaseKind.READER, holder="me", ttl_ms=100, revision=4)
+        clock.advance_ms(100)
+        assert store.trim(keep=keep(), dry_run=False).revisions_kept == 1
+
+    def test_a_chunk_that_came_and_went_unseen_is_not_made_again_as_it_was(
+        self, store: Store
+    ) -> None:
+        append(store, segment("a", day(2)))
+        append(store, segment("b", day(1)))
+        [before] = store.chunks("events", interval=interval(day(1)))
+        store.publish(replacement(store, day(1), kind=CommitKind.DELETE))
+        append(store, segment("c", day(2)))
+        store.trim(keep=keep(1), dry_run=False)
+        append(store, segment("d", day(1)))
+        [after] = store.chunks("events", interval=interval(day(1)))
+        assert after.version > before.version
+
     def test_the_told_revision_stays_until_a_later_one_is_told(
         self, store: Store, clock: FakeClock
     ) -> None:
@@ -349,6 +368,7 @@ class TestTrash:
         store.forget_segments([found.segment_id for found in done.trashed])
         counts = table_counts(store)
         assert (counts["chunks"], counts["schemas"], counts["segments"]) == (1, 1, 1)
+        assert (counts["covers"], counts["datasources"]) == (0, 1)
         append(store, segment("new", day(1)))
         assert [info.name for info in store.datasources()] == ["events", "others"]
 

@@ -152,9 +152,19 @@ def test_rows_are_fetched_forward_only(driver: Driver) -> None:
     assert synced["moreResults"]
 
 
-def test_a_statement_gives_as_many_rows_as_its_driver_wants(driver: Driver) -> None:
-    frame = driver.run(driver.open(sqlOuterLimit="9"), MANY, rows=7)["firstFrame"]
+@pytest.mark.parametrize(("limit", "wanted"), [("9", 7), ("7", 9), ("7", -1)])
+def test_a_statement_gives_as_many_rows_as_its_driver_wants(
+    driver: Driver, limit: str, wanted: int
+) -> None:
+    frame = driver.run(driver.open(sqlOuterLimit=limit), MANY, rows=wanted)["firstFrame"]
     assert (len(frame["rows"]), frame["done"]) == (7, True)
+
+
+def test_an_id_among_the_properties_is_of_no_statement(driver: Driver) -> None:
+    statements = [driver.open(sqlQueryId="mine", queryId="mine"), driver.statement()]
+    long = MANY.replace("SELECT", "SELECT repeat('x', 1000) AS x,")
+    for one in statements:  # both run until their rows are fetched
+        assert not driver.run(one, long)["firstFrame"]["done"]
 
 
 def test_short_answers_keep_nobody_waiting(driver: Driver) -> None:

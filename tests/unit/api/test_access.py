@@ -295,4 +295,6 @@ def test_what_each_request_needs_that_is_no_reading() -> None:
         if method not in {"GET", "HEAD"}:
             assert needed is not None
             found[needed.word].append(f"{method} {path}")
+            for router in ("/proxy/overlord", "/proxy/coordinator"):
+                assert needed_permission(method, f"{router}{path}") == needed
     assert found == NEEDED

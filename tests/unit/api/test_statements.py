@@ -178,6 +178,17 @@ def test_the_report_of_a_select_at_the_task_door_has_its_first_rows(
     assert rows_of(overlord, task_id, "?resultFormat=csv").count("\n") == SAMPLE_ROWS + 2
 
 
+def test_the_first_rows_are_those_of_the_first_pages(
+    overlord: Overlord, store: Store, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("carnac.api.sql.kept.SAMPLE_ROWS", 3)
+    task_id = ask("SELECT n FROM t ORDER BY n", {"rowsPerPage": 2})["queryId"]
+    run(overlord, store, task_id)
+    result = told(overlord, task_id)["result"]
+    assert [one["numRows"] for one in result["pages"]] == [2, 2, 1]
+    assert result["sampleRecords"] == [[1], [2], [3]]
+
+
 def test_rows_that_have_ended_are_told(overlord: Overlord, store: Store, ask: Ask) -> None:
     task_id = ask("SELECT k FROM t")["queryId"]
     run(overlord, store, task_id)

@@ -121,17 +121,23 @@ def test_what_depends_on_chance_or_the_time_is_asked_each_time(
     assert asked(served) > before
 
 
-def test_an_answer_without_some_segments_is_not_kept(served: ServedStore, queries: Broker) -> None:
-    segment = served.store.segments("events")[0].segment
+@pytest.mark.parametrize("on_missing", [OnMissing.PARTIAL, OnMissing.PREVIOUS])
+def test_an_answer_without_some_segments_is_not_kept(
+    served: ServedStore, queries: Broker, on_missing: OnMissing
+) -> None:
+    segment = max(
+        (one.segment for one in served.store.segments("events")), key=lambda one: one.chunk
+    )
     places = [line.historical._shelf.place_of(segment.segment_id) for line in served.lines]
     file = served.folder / "store" / "deep-storage" / segment.path
     content = file.read_bytes()
     for place in (*places, file):
         place.unlink()
-    partial = queries.run(statement(STATEMENTS[0], on_missing=OnMissing.PARTIAL))
+    partial = queries.run(statement(STATEMENTS[0], on_missing=on_missing))
     rows = rows_of(partial)
     assert partial is not None
-    assert not partial.facts.is_complete
+    assert partial.facts.is_complete is (partial.facts.revision == 1)
+    assert partial.facts.is_complete is (on_missing is OnMissing.PREVIOUS)
     file.write_bytes(content)
     assert run(queries, STATEMENTS[0])[0] == served.store.sql(STATEMENTS[0]).rows() != rows
 

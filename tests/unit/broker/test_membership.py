@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
+from carnac.broker.membership import Membership
 from carnac.errors import NotFound, Unavailable
 from carnac.metadata.sql import dialects
+from carnac.ports.serving import Role, ServerRecord
+from tests.support.clock import FakeClock
 from tests.support.historicals import settled
 from tests.support.served import ServedStore
 from tests.unit.broker.conftest import append_day, rows_of, statement
@@ -53,6 +58,31 @@ def test_a_broker_starts_where_what_it_is_told_was_trimmed(served: ServedStore) 
     queries = served.open_broker().queries
     sql = "SELECT count(*) AS c FROM events"
     assert rows_of(queries.run(statement(sql))) == [{"c": 3 * 24}]
+
+
+def test_a_heartbeat_that_took_a_whole_lease_says_nothing_of_now(
+    served: ServedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock, put_server = FakeClock(), served.metadata.put_server
+    record = ServerRecord(
+        server_id="b", role=Role.BROKER, url="", holder="test", started_at_ms=0, lease_ms=60_000
+    )
+    slow_ms = [record.lease_ms, 0]
+
+    def put_slowly(one: ServerRecord) -> None:
+        put_server(one)
+        clock.advance_ms(slow_ms.pop(0))
+
+    monkeypatch.setattr(served.metadata, "put_server", put_slowly)
+    reading = cast("Any", nullcontext)
+    membership = Membership(served.metadata, reading, record, clock)
+    membership.turn()
+    with pytest.raises(Unavailable, match="does not know what it may read"):
+        membership.planned(None).__enter__()
+    membership.turn()
+    with membership.planned(None) as revision:
+        assert revision == served.store.head().revision
+    membership.close()
 
 
 @pytest.mark.parametrize("has_historicals", [True, False])

@@ -61,6 +61,7 @@ def test_what_lies_inside_is_found(tree: Path, pattern: str, files: list[str]) -
         "..",
         "*/../../out/secret.json",
         "**/../../out/*.json",
+        "*/../../out/nothing.json",  # nor is it told whether it is there
         "folder",
         "folder/secret.json",
         "folder/*.json",
