@@ -176,6 +176,9 @@ def test_several_rows_of_values_and_too_few_are_refused(cursor: Any) -> None:
         cursor.execute("SELECT ? AS a, ? AS b", (1,))
     with pytest.raises(dbapi.Error, match=r"rows of parameters|rows are not written"):
         cursor.executemany("SELECT ? AS a", [(1,), (2,)])
+    no_time = pa.record_batch([pa.array([10**15], pa.time64("ns"))], names=["a"])
+    with pytest.raises(dbapi.Error, match=r"a value of a parameter is none of its type: .*range"):
+        cursor.execute("SELECT ? AS a", no_time)
 
 
 def test_catalogs_schemas_tables_and_columns_are_listed(server: Server) -> None:
@@ -371,6 +374,28 @@ def test_prepared_statements_are_kept_up_to_a_limit(server: Server) -> None:
         list(client.do_action(fl.Action("ClosePreparedStatement", closing)))
         with pytest.raises(fl.FlightServerError, match="prepare it again"):
             info_of(client, "CommandPreparedStatementQuery", prepared_statement_handle=last)
+
+
+@pytest.mark.parametrize(
+    ("agent", "told"),
+    [("ADBC Flight SQL Driver 1.13 grpc-go/1.84", [pa.null()] * 2), ("grpc-go/1.83", None)],
+)
+def test_the_driver_of_go_is_told_no_types_of_parameters(
+    server: Server, agent: str, told: list[pa.DataType] | None
+) -> None:
+    """It sends values of the types that it has, but only where no schema says anything of them."""
+    with fl.connect(server.url, generic_options=[("grpc.primary_user_agent", agent)]) as client:
+        for sql, types in (
+            ("SELECT n FROM events WHERE n = ? AND word = ?", told),
+            ("SELECT 1", []),
+        ):
+            body = pack("ActionCreatePreparedStatementRequest", query=sql)
+            [result] = client.do_action(fl.Action("CreatePreparedStatement", body))
+            _, made = unpack(result.body.to_pybytes())
+            if types is None:
+                assert made.parameter_schema == b""
+            else:
+                assert pa.ipc.read_schema(pa.py_buffer(made.parameter_schema)).types == types
 
 
 def test_what_the_driver_of_jdbc_needs_told(server: Server) -> None:

@@ -134,16 +134,17 @@ class Door:
         asked = _message("CreatePreparedStatement", body)
         _check_no_transaction(asked)
         handle, made = self._statements.prepare(asked.query, asker)
-        # the driver of JDBC sends values of these types; the others send what they have
+        # the driver of JDBC sends values of these types; that of Go sends what it has only if it is told none
         kinds = [pa.null()] * made.count
         if made.count and asker.is_jdbc:
             kinds = self._lists.parameter_kinds(made.sql, made.count, asker)
         values = pa.schema([(f"parameter_{place}", kind) for place, kind in enumerate(kinds, 1)])
+        are_told = asker.is_jdbc or asker.is_adbc or not kinds
         return pack(
             "ActionCreatePreparedStatementResult",
             prepared_statement_handle=handle,
             dataset_schema=made.schema.serialize().to_pybytes(),
-            parameter_schema=values.serialize().to_pybytes(),
+            parameter_schema=values.serialize().to_pybytes() if are_told else b"",
         )
 
     def _cancel(self, info: bytes) -> int:

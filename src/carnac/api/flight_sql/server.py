@@ -208,12 +208,12 @@ def _logins(access: Access) -> tuple[Any, Any]:
         """Keeps the context that a client sends, and sends its token to one that logs in."""
 
         def __init__(
-            self, context: dict[str, str], user: User | None, token: str, is_java: bool
+            self, context: dict[str, str], user: User | None, token: str, agent: str
         ) -> None:
             self.context = context
             self.user = user
             self.token = token
-            self.is_java = is_java
+            self.agent = agent
 
         def sending_headers(self) -> dict[str, str]:
             return {"authorization": f"Bearer {self.token}"}
@@ -225,7 +225,7 @@ def _logins(access: Access) -> tuple[Any, Any]:
             }
             context = {key: str(values[-1]) for key, values in said.items() if values}
             agent = "".join(map(str, headers.get("user-agent", [])))
-            return Headers(context, *_login(access, headers), is_java="grpc-java" in agent)
+            return Headers(context, *_login(access, headers), agent=agent)
 
     class Anybody(fl.ServerAuthHandler):  # type: ignore[misc]  # it has no types
         """Lets everybody shake hands: the headers of each call tell who asks, those of this one too."""
@@ -261,7 +261,12 @@ def _asker(context: fl.ServerCallContext) -> Asker:
     """Return who asks."""
     found = context.get_middleware("headers")
     peer = unquote(str(context.peer())).partition(":")[2].rpartition(":")[0].strip("[]")
-    return Asker(client=as_client(found.user, peer), context=found.context, is_jdbc=found.is_java)
+    return Asker(
+        client=as_client(found.user, peer),
+        context=found.context,
+        is_jdbc="grpc-java" in found.agent,
+        is_adbc="ADBC" in found.agent,
+    )
 
 
 class _told:  # noqa: N801  # as functions of contextlib are written

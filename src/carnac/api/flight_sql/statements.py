@@ -14,6 +14,7 @@ from carnac.api.flight_sql.rows import plain_schema, sent
 from carnac.api.sql.described import Described
 from carnac.api.sql.requests import SqlRequest, asked_by, read_request
 from carnac.api.sql.runs import at_most, gives, names_of, plan_for
+from carnac.core.words import counted
 from carnac.errors import Invalid, NotFound
 from carnac.ports.answers import Client, OnMissing, Statement
 from carnac.ports.memo import Memo
@@ -42,11 +43,13 @@ class Asker:
         context: Query context from its headers.
         is_jdbc: Whether it is the JDBC driver, which has no object for instants with a zone, and sends no value of a
             type that it was not told.
+        is_adbc: Whether it is a driver of ADBC, which knows values of no known type.
     """
 
     client: Client
     context: Mapping[str, object] = field(default_factory=dict)
     is_jdbc: bool = False
+    is_adbc: bool = False
 
 
 class Ticket(msgspec.Struct, kw_only=True, array_like=True):
@@ -203,6 +206,8 @@ class Statements:
             Invalid: They are not one row of values.
             NotFound: There is no such statement.
         """
+        import pyarrow as pa
+
         found = self.find(handle)
         row = None
         for batch in batches:
@@ -215,9 +220,14 @@ class Statements:
             raise Invalid("no row of parameters was sent; a query takes one")
         if row.num_columns < found.count:
             raise Invalid(
-                f"the statement takes {found.count} parameters, and {row.num_columns} came"
+                f"the statement takes {counted(found.count, 'parameter')}, and {row.num_columns} came"
             )
-        data = written(row.select(range(found.count)))
+        row = row.select(range(found.count))
+        try:
+            row.validate(full=True)
+        except pa.ArrowInvalid as error:
+            raise Invalid(f"a value of a parameter is none of its type: {error}") from None
+        data = written(row)
         values_of(data)  # a wrong value fails at once
         self._prepared.keep(handle, replace(found, parameters=data))
 
@@ -230,7 +240,9 @@ class Statements:
         """
         found = self.find(handle)
         if found.count and not found.parameters:
-            raise Invalid(f"the statement takes {found.count} parameters, and none were bound")
+            raise Invalid(
+                f"the statement takes {counted(found.count, 'parameter')}, and none were bound"
+            )
         context = {**found.context, **asker.context}
         return self.promise(found.sql, replace(asker, context=context), found.parameters)
 
