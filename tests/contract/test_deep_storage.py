@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from carnac.deep_storage import open_deep_storage
-from carnac.deep_storage.local import storage_error
 from carnac.errors import Invalid, NotFound, Unavailable
 from carnac.ports import DeepStorage
+from carnac.ports.far_files import storage_error
 from tests.support.memory_storage import MemoryDeepStorage
 from tests.support.object_store import run_object_store
 
@@ -154,7 +154,7 @@ def test_readers_see_the_old_file_or_the_new_one_whole_or_an_error(storage: Deep
     def read() -> None:
         while not stop.is_set():
             # an object store may refuse to go on with a file that was overwritten since it was opened
-            with suppress(OSError), storage.open_read("x") as file:
+            with suppress(Unavailable), storage.open_read("x") as file:
                 seen.append(file.read())
 
     reader = threading.Thread(target=read)

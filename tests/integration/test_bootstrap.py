@@ -13,7 +13,7 @@ import pytest
 import carnac
 from carnac.bootstrap.store import Once, _driver_host, locate_store, open_store, process_name
 from carnac.config import Settings
-from carnac.errors import Conflict, Invalid, NotFound
+from carnac.errors import Conflict, Invalid, NotFound, Unavailable
 from carnac.ports.storage import METADATA_FILE
 from tests.e2e.cli import append_rows
 from tests.support.clock import FakeClock, SequentialIds
@@ -85,6 +85,30 @@ def test_what_may_be_another_stores_is_no_garbage(tmp_path: Path) -> None:
         owner.write_text(mine)
         [gone] = store.gc().actions
         assert (gone.action, gone.path) == ("delete", "segments/events/append/theirs.parquet")
+
+
+def test_where_deep_storage_is_not_mounted_nothing_is_written_collected_or_called_damaged(
+    tmp_path: Path,
+) -> None:
+    files, away = tmp_path / "disk", tmp_path / "away"
+    place = tmp_path / "events"
+    carnac.open(place, create=True, deep_storage=str(files)).close()
+    append_rows(place, ROWS)
+    with carnac.open(place) as store:
+        files.rename(away)
+        files.mkdir()  # the folder at which it would be mounted
+        for work in (
+            lambda: store.append("events", [{"t": "2024-01-01T00:00:00Z", "id": 1}]),
+            store.gc,
+            lambda: list(store.verify()),
+        ):
+            with pytest.raises(Unavailable, match="has no file 'carnac-store', as if it were not"):
+                work()
+        assert list(files.iterdir()) == []
+        files.rmdir()
+        away.rename(files)
+        assert list(store.verify()) == []
+        assert store.head().revision == 1
 
 
 def test_a_store_that_is_not_there_is_not_made_by_looking(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -124,8 +125,12 @@ class FaultyDeepStorage:
 
     def open_read(self, path: str) -> BinaryIO:
         """Open for reading."""
-        stream: BinaryIO = self._faults.run("open_read", lambda: self._inner.open_read(path))
-        return stream
+        with ExitStack() as opened:
+            stream: BinaryIO = self._faults.run(
+                "open_read", lambda: opened.enter_context(self._inner.open_read(path))
+            )
+            opened.pop_all()
+            return stream
 
     def read_range(self, path: str, start: int, end: int) -> bytes:
         """Return the bytes `[start, end)` of a file."""
@@ -156,8 +161,10 @@ class _FaultyMetadata:
         self._inner = inner
         self._faults = faults
 
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        method = cast("Callable[..., Any]", getattr(self._inner, name))
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._inner, name)
+        if not callable(method):
+            return method
         return lambda *args, **named: self._faults.run(name, lambda: method(*args, **named))
 
 

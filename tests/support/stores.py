@@ -15,6 +15,7 @@ from carnac.ports import Clock, DeepStorage, IdSource
 from carnac.ports.storage import METADATA_FILE
 from carnac.query import QueryEngine
 from carnac.store import Store
+from carnac.store.upkeep.owner import take_ownership
 from tests.support.databases import lay_database
 from tests.support.faulty import Faults, FaultyDeepStorage, faulty_metadata
 from tests.support.pipeline import LocalPipeline
@@ -42,13 +43,14 @@ def open_local_store(
     folder.mkdir(parents=True, exist_ok=True)
     url = lay_database(folder / METADATA_FILE, created_at_ms=clock.now_ms())
     metadata: MetadataStore = open_metadata(url, clock=clock, ids=ids, on_statement=on_statement)
+    deep_storage: DeepStorage = open_deep_storage(str(folder / DEEP_STORAGE_FOLDER))
     try:
         if DEEP_STORAGE_KEY not in metadata.settings():
             metadata.put_settings({DEEP_STORAGE_KEY: DEEP_STORAGE_FOLDER})
+            take_ownership(deep_storage, metadata.store_id)
     except BaseException:
         metadata.close()
         raise
-    deep_storage: DeepStorage = open_deep_storage(str(folder / DEEP_STORAGE_FOLDER))
     if faults is not None:
         metadata = faulty_metadata(metadata, faults)
         deep_storage = FaultyDeepStorage(deep_storage, faults)

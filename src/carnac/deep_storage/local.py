@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import BinaryIO
 
 from carnac.durable import make_folders, sync
-from carnac.errors import CarnacError, DiskFull, Invalid, NotFound, Unavailable
+from carnac.errors import Invalid
 from carnac.ports import StoredFile
+from carnac.ports.far_files import clear_errors
 from carnac.ports.segment_files import require_file
 
 PLACES_KEPT = 16_384
 """Paths whose places are remembered: a statement asks for those of all its segments each time."""
-_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 class LocalDeepStorage:
@@ -42,7 +41,7 @@ class LocalDeepStorage:
         """Yield the files below a folder, in order of path."""
         folder = checked_prefix(prefix)
         found: list[StoredFile] = []
-        with _clear_errors(f"list folder '{folder or '.'}'", self._root):
+        with clear_errors(f"list folder '{folder or '.'}'", str(self._root)):
             for directory, _, names in os.walk(self._root / folder):
                 for name in names:
                     path = Path(directory, name)
@@ -55,7 +54,7 @@ class LocalDeepStorage:
     def find_file(self, path: str) -> StoredFile | None:
         """Return a file's size and time; None if there is none."""
         place = self._place(path)
-        with _clear_errors(f"look up '{path}'", self._root):
+        with clear_errors(f"look up '{path}'", str(self._root)):
             try:
                 status = place.stat()
             except (FileNotFoundError, NotADirectoryError):
@@ -64,13 +63,13 @@ class LocalDeepStorage:
 
     def open_read(self, path: str) -> BinaryIO:
         """Open for reading."""
-        with _clear_errors(f"read '{path}'", self._root):
+        with clear_errors(f"read '{path}'", str(self._root)):
             return require_file(self._place(path)).open("rb")
 
     def read_range(self, path: str, start: int, end: int) -> bytes:
         """Return the bytes `[start, end)` of a file."""
         with (
-            _clear_errors(f"read '{path}'", self._root),
+            clear_errors(f"read '{path}'", str(self._root)),
             require_file(self._place(path)).open("rb", buffering=0) as file,
         ):
             return os.pread(file.fileno(), end - start, start)
@@ -78,7 +77,7 @@ class LocalDeepStorage:
     def write(self, path: str, data: bytes) -> None:
         """Write a whole file, durably."""
         place = self._place(path)
-        with _clear_errors(f"write '{path}' ({len(data):,} bytes)", self._root):
+        with clear_errors(f"write '{path}' ({len(data):,} bytes)", str(self._root)):
             make_folders(place.parent)
             handle, temporary = tempfile.mkstemp(
                 prefix=f".{place.name[:100]}.", suffix=".tmp", dir=place.parent
@@ -97,7 +96,7 @@ class LocalDeepStorage:
 
     def delete(self, path: str) -> None:
         """Delete a file. Idempotent."""
-        with _clear_errors(f"delete '{path}'", self._root), suppress(NotADirectoryError):
+        with clear_errors(f"delete '{path}'", str(self._root)), suppress(NotADirectoryError):
             self._place(path).unlink(missing_ok=True)
 
     def local_path(self, path: str) -> Path | None:
@@ -109,7 +108,7 @@ class LocalDeepStorage:
         place = self._root
         while not place.exists() and place != place.parent:
             place = place.parent
-        with _clear_errors("measure the free space", self._root):
+        with clear_errors("measure the free space", str(self._root)):
             return shutil.disk_usage(place).free
 
     def _place(self, path: str) -> Path:
@@ -120,26 +119,6 @@ class LocalDeepStorage:
         return StoredFile(
             path=path, size_bytes=status.st_size, modified_at_ms=status.st_mtime_ns // 1_000_000
         )
-
-
-@contextmanager
-def _clear_errors(action: str, root: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise storage_error(error, action, str(root)) from error
-
-
-def storage_error(error: OSError, action: str, root: str) -> CarnacError:
-    """Return the error that tells the caller of deep storage at `root` what to do about `error`."""
-    if isinstance(error, FileNotFoundError | IsADirectoryError | NotADirectoryError):
-        return NotFound(f"cannot {action}: there is no such file in deep storage {root}", root=root)
-    if error.errno in _FULL:
-        return DiskFull(
-            f"cannot {action}: the disk of deep storage {root} is full; free some space and retry"
-        )
-    reason = (error.strerror or str(error) or type(error).__name__).lower()
-    return Unavailable(f"cannot {action}: deep storage {root} answers: {reason}", root=root)
 
 
 @lru_cache(PLACES_KEPT)

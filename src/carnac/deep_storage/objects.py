@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from datetime import datetime
 from typing import Any, BinaryIO, cast
 
 from carnac.core.redaction import hide_secrets, show_url
-from carnac.deep_storage.local import checked_path, checked_prefix, storage_error
-from carnac.errors import Invalid, NotFound, Unavailable
+from carnac.deep_storage.local import checked_path, checked_prefix
+from carnac.errors import Invalid, NotFound
 from carnac.ports import StoredFile
+from carnac.ports.far_files import FarFile, clear_errors, storage_error
 
 
 class ObjectDeepStorage:
@@ -76,8 +77,10 @@ class ObjectDeepStorage:
                 f"cannot read '{path}': there is no such file in deep storage {self._shown}",
                 path=path,
             )
-        with self._clear_errors(f"read '{path}'"):
-            return cast("BinaryIO", self._fs.open(self._place(path), "rb"))
+        action = f"read '{path}'"
+        with self._clear_errors(action):
+            file = self._fs.open(self._place(path), "rb")
+        return cast("BinaryIO", FarFile(file, action, self._shown))
 
     def read_range(self, path: str, start: int, end: int) -> bytes:
         """Return the bytes `[start, end)` of a file, by one request."""
@@ -116,24 +119,8 @@ class ObjectDeepStorage:
     def _place(self, path: str) -> str:
         return f"{self._root}/{checked_path(path)}"
 
-    @contextmanager
-    def _clear_errors(self, action: str) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise storage_error(error, action, self._shown) from error
-        except Exception as error:
-            if type(error).__module__.partition(".")[0] not in {
-                "aiobotocore",
-                "botocore",
-                "aiohttp",
-                "gcsfs",
-                "azure",
-            }:
-                raise
-            raise Unavailable(
-                f"cannot {action}: deep storage {self._shown} answers: {error}", url=self._shown
-            ) from error
+    def _clear_errors(self, action: str) -> AbstractContextManager[None]:
+        return clear_errors(action, self._shown)
 
 
 def _stored(path: str, info: Mapping[str, Any]) -> StoredFile:

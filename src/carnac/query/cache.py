@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from carnac.core.segments.segment import Segment
-from carnac.errors import Unavailable
+from carnac.errors import NotFound, Unavailable
 from carnac.ports import DeepStorage
-from carnac.ports.segment_files import blocks_of, check_file, local_name
+from carnac.ports.segment_files import NOT_THERE, blocks_of, check_file, damaged, local_name
+from carnac.ports.storage import require_there
 from carnac.ports.temporary import own_folder
 from carnac.query.intact import IntactFiles
 
@@ -142,9 +143,8 @@ class FileCache:
             stop: Ends the checking of files when it is set.
 
         Raises:
-            NotFound: Deep storage has no such file.
             Unavailable: Deep storage or the local disk does not do its part.
-            Corrupt: A file in deep storage is not what was recorded.
+            Corrupt: A file in deep storage is not there, or not what was recorded.
             Interrupted: `stop` was set.
         """
         wanted = {segment.segment_id: segment for segment in segments}
@@ -200,6 +200,9 @@ class FileCache:
                     self._intact.remember(segment, place)
             finally:
                 Path(temporary).unlink(missing_ok=True)
+        except NotFound as error:
+            require_there(self._storage)
+            raise damaged(segment, NOT_THERE) from error
         except OSError as error:
             reason = (error.strerror or str(error)).lower()
             raise Unavailable(

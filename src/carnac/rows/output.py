@@ -19,6 +19,7 @@ from urllib.parse import unquote, urlsplit
 from carnac.core.segments.blocks import UnitSums
 from carnac.durable import make_folders, sync
 from carnac.errors import CarnacError, DiskFull, Unavailable
+from carnac.ports.far_files import client_errors, reason_of
 
 NO_SPACE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 """Error numbers for "no room": on the disk, in a quota, in the largest file allowed."""
@@ -179,9 +180,8 @@ class OutputFile:
             if self._final is None:
                 return Unavailable(NO_TEMPORARY_ROOM.format(tempfile.gettempdir()), path=self._path)
             return no_room(f"deep storage {local_root(self._url)}", path=self._path)
-        reason = (error.strerror or str(error) or type(error).__name__).lower()
         return Unavailable(
-            f"segment file {self._path} cannot be written: {reason}; run the job again once it can",
+            f"segment file {self._path} cannot be written: {reason_of(error)}; run the job again once it can",
             path=self._path,
         )
 
@@ -201,8 +201,9 @@ class OutputFile:
     def _upload(self) -> None:
         import fsspec
 
-        filesystem, root = fsspec.core.url_to_fs(self._url)
-        filesystem.put_file(str(self._written), f"{root.rstrip('/')}/{self._path}")
+        with client_errors():
+            filesystem, root = fsspec.core.url_to_fs(self._url)
+            filesystem.put_file(str(self._written), f"{root.rstrip('/')}/{self._path}")
         self._written.unlink()
 
 
@@ -214,8 +215,8 @@ def remove_file(root_url: str, path: str) -> None:
         return
     import fsspec
 
-    filesystem, base = fsspec.core.url_to_fs(root_url)
-    with contextlib.suppress(FileNotFoundError):
+    with contextlib.suppress(FileNotFoundError), client_errors():
+        filesystem, base = fsspec.core.url_to_fs(root_url)
         filesystem.rm_file(f"{base.rstrip('/')}/{path}")
 
 

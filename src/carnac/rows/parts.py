@@ -20,6 +20,7 @@ from carnac.core.segments.lateness import BOUNDS_MS, NONE_LATE, LateCounts
 from carnac.core.segments.segment import TIME_COLUMN
 from carnac.core.time.granularity import NONE, parse_granularity
 from carnac.core.time.intervals import Interval, interval_set
+from carnac.ports.far_files import client_errors
 from carnac.rows.duck import translated
 from carnac.rows.merge_task import Part
 from carnac.rows.normalise.projection import parsed
@@ -374,8 +375,9 @@ def staged_files(url: str) -> list[bytes]:
     local = local_root(url)
     if local is not None:
         return [path.read_bytes() for path in sorted(local.glob("*"))]
-    filesystem, root = fsspec.core.url_to_fs(url)
-    return [filesystem.cat_file(path) for path in sorted(filesystem.find(root))]
+    with client_errors():
+        filesystem, root = fsspec.core.url_to_fs(url)
+        return [filesystem.cat_file(path) for path in sorted(filesystem.find(root))]
 
 
 def remove_staged(url: str) -> int:
@@ -395,15 +397,12 @@ def remove_staged(url: str) -> int:
         with contextlib.suppress(OSError):
             Path(local).parent.rmdir()
         return size_bytes
-    filesystem, root = fsspec.core.url_to_fs(url)
-    try:
-        size_bytes = sum(
-            int(one.get("size") or 0) for one in filesystem.find(root, detail=True).values()
-        )
+    with contextlib.suppress(OSError), client_errors():  # what is left is garbage
+        filesystem, root = fsspec.core.url_to_fs(url)
+        found = filesystem.find(root, detail=True).values()
         filesystem.rm(root, recursive=True)
-    except FileNotFoundError:
-        return 0
-    return size_bytes
+        return sum(int(one.get("size") or 0) for one in found)
+    return 0
 
 
 def split_by_chunk(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:

@@ -24,6 +24,7 @@ from carnac.errors import (
     Revoked,
     Unavailable,
 )
+from carnac.ports.far_files import is_of_client
 from carnac.rows.normalise.coerce import SeveralValues
 from carnac.rows.output import MAKE_ROOM, NO_SPACE, NO_TEMPORARY_ROOM
 from carnac.spark.interrupts import interruption_behind
@@ -93,6 +94,8 @@ def of_task(error: Exception) -> CarnacError:
         return Unavailable("a task ran out of memory; give it fewer cores or more memory")
     if isinstance(error, OSError):
         return _of_os_error(error)
+    if is_of_client(error):
+        return Unavailable(f"an object store does not answer: {first_line(error)}")
     return InvariantError(
         f"a task failed in a way that it should not have: {type(error).__name__}: {first_line(error)}"
     )

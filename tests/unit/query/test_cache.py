@@ -14,7 +14,8 @@ import pytest
 
 from carnac.core.segments.segment import Segment
 from carnac.core.time.intervals import Interval
-from carnac.errors import Corrupt, NotFound, Unavailable
+from carnac.errors import Corrupt, Unavailable
+from carnac.ports.storage import OWNER_FILE
 from carnac.query.cache import LOCK_NAME, FileCache
 from carnac.query.intact import IntactFiles
 from tests.support.memory_storage import MemoryDeepStorage
@@ -149,13 +150,20 @@ def test_many_queries_at_once_see_whole_files(tmp_path: Path) -> None:
 
 
 def test_a_file_of_another_size_than_recorded_is_corrupt_and_not_kept(tmp_path: Path) -> None:
-    cache = FileCache(CountingStorage(), tmp_path, 10_000)
+    storage = CountingStorage()
+    cache = FileCache(storage, tmp_path, 10_000)
     with (
         pytest.raises(Corrupt, match=r"s1 .*has 100 bytes, recorded are 101"),
         cache.held([segment(1, 101)], NEVER),
     ):
         pass
-    with pytest.raises(NotFound, match="d/s99"), cache.held([segment(99)], NEVER):
+    with (
+        pytest.raises(Unavailable, match="not mounted, or emptied"),
+        cache.held([segment(99)], NEVER),
+    ):
+        pass
+    storage.write(OWNER_FILE, b"mine")
+    with pytest.raises(Corrupt, match="d/s99"), cache.held([segment(99)], NEVER):
         pass
     assert files(tmp_path) == []
 

@@ -115,3 +115,14 @@ def test_a_round_ends_between_two_files_when_it_is_told_to(
     one.run_round(SECOND_MS, is_stopping=lambda: next(asked))
     assert store.scrub_status().after == segments[1].segment_id
     assert store.scrub_status().ended_at_ms is None
+
+
+def test_files_that_are_not_mounted_are_not_damaged(
+    store: Store, segments: list[Segment], clock: FakeClock, folder: Path
+) -> None:
+    files = folder / "deep-storage"
+    files.rename(folder / "away")
+    files.mkdir()
+    scrubber(store, clock, 1 << 30).run_round(SECOND_MS)
+    assert not store.scrub_status().faults
+    assert segments

@@ -14,6 +14,7 @@ from carnac.core.tasks.machine import OVERLORD
 from carnac.core.time.leases import is_over
 from carnac.errors import NotFound
 from carnac.ports import LeaseKind
+from carnac.ports.storage import OWNER_FILE
 from carnac.simulation.cluster.oracle import Oracle, compare
 from carnac.simulation.cluster.storage import ROOT, name_of
 
@@ -177,7 +178,7 @@ class Auditor:
         ]
 
     def _garbage(self) -> list[str]:
-        known = {f"{ROOT}/{path}" for path in self._metadata.known_paths()}
+        known = {f"{ROOT}/{path}" for path in (OWNER_FILE, *self._metadata.known_paths())}
         now_ms = self._kernel.now_ms
         # files that were written when the clock was ahead are kept until then
         return sorted(

@@ -21,6 +21,7 @@ from carnac.errors import CarnacError, Corrupt, Unavailable
 from carnac.metadata.backends.temporary import TemporarySqliteDatabase
 from carnac.metadata.store import MetadataStore
 from carnac.ports.segment_files import check_file
+from carnac.ports.storage import OWNER_FILE
 from carnac.simulation.cluster import storage
 from carnac.simulation.cluster.database import SharedDatabase, SimulatedDatabase
 from carnac.simulation.cluster.faults import Faults
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from carnac.simulation.cluster.swarm import Swarm
     from carnac.store.leases import LeaseKeeper
 
+STORE_ID = "simulated"
 MINUTE_MS = 60_000
 SETTINGS = Settings(
     lease_ttl_ms=10_000,
@@ -152,11 +154,13 @@ class World:
         self.folder = Path(tempfile.mkdtemp(prefix="carnac-simulated-"))
         self.left.callback(shutil.rmtree, self.folder, ignore_errors=True)
         self.disk = storage.Disk(kernel, faults)
+        now_ms, owner = kernel.now_ms, f"{storage.ROOT}/{OWNER_FILE}"
+        self.disk.files[owner] = (STORE_ID.encode(), now_ms, now_ms)
         self.network = Network(kernel, faults)
         self.disk.ahead_ms = lambda: self.skew_ms - swarm.storage_behind_ms
         self.left.enter_context(storage.mounted(self.disk))
         self._database = SharedDatabase(
-            TemporarySqliteDatabase(created_at_ms=kernel.now_ms, store_id="simulated")
+            TemporarySqliteDatabase(created_at_ms=kernel.now_ms, store_id=STORE_ID)
         )
         self.left.callback(self._database.close)
         self.god = Process("auditor")

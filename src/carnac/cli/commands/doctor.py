@@ -269,13 +269,25 @@ def _opened(name: str, store: Store, now_ms: int) -> Iterator[Check]:
             f"{lease.kind.value} lease",
             f"{lease.holder}: on revision {lease.revision} for {number_text(seconds)} s",
         )
-    url = store.deep_storage.url
-    folder = Path(unquote(urlsplit(url).path)) if url.startswith("file:") else None
-    yield _disk("deep storage", show_url(url), store.deep_storage.free_bytes(), folder)
+    yield from _deep_storage(store)
     temporary = Path(os.environ.get("TMPDIR", "/tmp"))  # noqa: S108 - only its free space is asked for
     if temporary.is_dir():
         free = shutil.disk_usage(temporary).free
         yield _disk("temporary files", str(temporary), free, temporary)
+
+
+def _deep_storage(store: Store) -> Iterator[Check]:
+    """Say whether deep storage is there, and has room."""
+    from carnac.ports.storage import require_there
+
+    url = store.deep_storage.url
+    try:
+        require_there(store.deep_storage)
+    except CarnacError as error:
+        yield _problem("deep storage", error.message)
+        return
+    folder = Path(unquote(urlsplit(url).path)) if url.startswith("file:") else None
+    yield _disk("deep storage", show_url(url), store.deep_storage.free_bytes(), folder)
 
 
 def _clocks(session: Session) -> Iterator[Check]:

@@ -26,8 +26,9 @@ from carnac.core.segments.sql_columns import SQL_TYPE
 from carnac.core.texts import first_line
 from carnac.core.time.granularity import NONE, parse_granularity
 from carnac.core.time.intervals import Interval
-from carnac.errors import CarnacError, Unavailable
+from carnac.errors import CarnacError, NotFound, Unavailable
 from carnac.ports import SegmentInput
+from carnac.ports.far_files import is_far, open_far
 from carnac.ports.segment_files import (
     NOT_THERE,
     blocks_of,
@@ -36,6 +37,7 @@ from carnac.ports.segment_files import (
     require_file,
     require_storage,
 )
+from carnac.ports.storage import OWNER_FILE, away
 from carnac.rows.output import NO_SPACE, NO_TEMPORARY_ROOM, local_root
 from carnac.rows.read.direct import are_within
 from carnac.rows.segment_writer import ARROW_TYPE, TIME_TYPE
@@ -193,7 +195,7 @@ def segment_file(output_url: str, segment: Segment, *, is_survey: bool = False) 
     with contextlib.ExitStack() as stack:
         try:
             file = _opened(output_url, segment, stack, is_checked=not is_survey)
-        except OSError as error:
+        except (OSError, NotFound) as error:
             raise _failure(output_url, segment, error) from error
         try:
             yield file
@@ -220,10 +222,7 @@ def _opened(
                     return pa.BufferReader(content)
                 check_file(segment, blocks_of(raw))
         return stack.enter_context(pa.OSFile(str(path), "rb"))
-    import fsspec
-
-    filesystem, base = fsspec.core.url_to_fs(output_url)
-    far = stack.enter_context(filesystem.open(f"{base.rstrip('/')}/{segment.path}", "rb"))
+    far = stack.enter_context(open_far(output_url, segment.path))
     if not is_checked:
         return far
     copy = stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 - the stack closes it
@@ -240,10 +239,12 @@ def _written(blocks: Iterator[bytes], file: Any) -> Iterator[bytes]:
 
 def _failure(output_url: str, segment: Segment, error: Exception) -> CarnacError:
     """Return what it means that a segment's file cannot be read: Arrow's own errors have no number of the system's."""
-    if isinstance(error, FileNotFoundError):
+    if isinstance(error, FileNotFoundError | NotFound):
         root = local_root(output_url)
         if root is not None:
             require_storage(segment, root / segment.path)
+        elif not is_far(output_url, OWNER_FILE):
+            return away(output_url)
         return damaged(segment, NOT_THERE)
     name = f"file {segment.path} of segment {segment.segment_id} of {segment.datasource}"
     reason = first_line(error)

@@ -11,6 +11,7 @@ from carnac.core.log.commits import Place
 from carnac.core.segments.segment import Segment
 from carnac.jobs.bins import into_bins
 from carnac.jobs.ingest.places import PlaceTaker
+from carnac.ports.far_files import client_errors
 from carnac.rows.merge import merge_parts
 from carnac.rows.merge_task import Merge, MergeTask, Part
 from carnac.rows.output import local_root, note_waste, remove_file, size_of
@@ -123,7 +124,7 @@ def remove_others(output_url: str, folder: str, keep: Iterable[str]) -> int:
 
     filesystem, base = fsspec.core.url_to_fs(output_url)
     prefix = base.rstrip("/") + "/"
-    with contextlib.suppress(OSError):
+    with contextlib.suppress(OSError), client_errors():
         for name, details in filesystem.find(prefix + folder, detail=True).items():
             if name.removeprefix(prefix) not in kept:
                 removed += int(details.get("size") or 0)

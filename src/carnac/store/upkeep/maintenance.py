@@ -18,6 +18,7 @@ from carnac.core.words import counted
 from carnac.errors import DiskFull
 from carnac.ports import Clock, DeepStorage, Head, LeaseKind, StoredFile, TrashedSegment, TrimReport
 from carnac.ports.loops import until_stopped
+from carnac.ports.storage import require_there
 from carnac.store.upkeep.owner import require_own
 from carnac.store.upkeep.tables import table_garbage
 from carnac.store.upkeep.verifying import VERIFY_PAGE, Finding, find_fault
@@ -109,7 +110,7 @@ class Maintenance:
 
         Raises:
             DiskFull: And nothing was due yet.
-            Invalid: Deep storage is another store's, so files without a record are left.
+            Unavailable: Deep storage is away. Invalid: It is another store's, so files without a record are left.
         """
         now_ms = self._clock.now_ms()
         # The order matters. Files first: later ones are not in the list. Leases second: whose lease is not there
@@ -233,7 +234,11 @@ class Maintenance:
         Every file must be there, with the recorded size, checksum and number of rows. The versions and update groups of
         live entries must show what the log shows. No file without a record may be older than the safety period.
         Segments in the trash belong to no revision any more and are not looked at.
+
+        Raises:
+            Unavailable: Deep storage is away, or does not answer.
         """
+        require_there(self._deep_storage)
         suspects = self._suspects(self._clock.now_ms())
         known = self._metadata.known_paths()
         trash = {found.segment.path for found in self._metadata.trashed()}
@@ -266,6 +271,7 @@ class Maintenance:
         Args:
             make_room: Deletes files, without the metadata store having to write; returns how many.
         """
+        require_there(self._deep_storage)  # else the records of files go that stay
 
         def keep(heads: Sequence[Head]) -> set[int]:
             revisions = [(head.revision, head.at_ms) for head in heads]

@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING
 
 from carnac.core.redaction import show_url
 from carnac.errors import Invalid
+from carnac.ports.storage import OWNER_FILE
 
 if TYPE_CHECKING:
     from carnac.ports import DeepStorage
-
-OWNER_FILE = "carnac-store"
-"""A file with the id of the store, in the root."""
 
 
 def take_ownership(deep_storage: DeepStorage, store_id: str) -> None:

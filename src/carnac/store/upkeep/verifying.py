@@ -16,6 +16,7 @@ from carnac.errors import CarnacError, Unavailable
 from carnac.ports import Clock, DeepStorage
 from carnac.ports.loops import until_stopped
 from carnac.ports.segment_files import blocks_of, find_damage
+from carnac.ports.storage import require_there
 
 if TYPE_CHECKING:
     from carnac.metadata.store import MetadataStore
@@ -192,6 +193,7 @@ def find_fault(
 def _fault(deep_storage: DeepStorage, segment: Segment, *, tells_apart: bool) -> Finding | None:
     try:
         if deep_storage.find_file(segment.path) is None:
+            require_there(deep_storage)
             detail = f"segment {segment.segment_id} has no file"
             return Finding(kind="missing", path=segment.path, detail=detail)
         with deep_storage.open_read(segment.path) as stream:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from carnac.core.segments.segment import Segment
 from carnac.errors import CarnacError
 from carnac.ports import ChunkLayout, JobResult, Lease, LeaseKind
+from carnac.ports.storage import require_mounted
 from carnac.store.writing import declarations, ranges
 from carnac.store.writing.chunking import layout_of
 from carnac.store.writing.noticing import allowed_for, load_met, with_notes
@@ -57,7 +58,9 @@ class LoadsApart(Writer):
         Raises:
             Invalid: The intervals of the load cut rolled-up segments.
             ReadOnly: The store cannot be written.
+            Unavailable: Deep storage is away.
         """
+        require_mounted(self._deep_storage)
         lease = self._metadata.acquire_lease(LeaseKind.WRITER, holder=holder, ttl_ms=ttl_ms)
         leases = [lease]
         spec = plan.spec

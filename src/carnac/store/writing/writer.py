@@ -33,6 +33,7 @@ from carnac.ports import (
 )
 from carnac.ports.distributed import LoadAsked
 from carnac.ports.places import Allocator
+from carnac.ports.storage import require_mounted
 from carnac.store.leases import LeaseKeeper
 from carnac.store.querying import RevisionCatalog
 from carnac.store.writing import declarations, deleting, guarding, ranges
@@ -180,6 +181,7 @@ class Writer:
         is_here: bool,
     ) -> JobResult:
         """Have the rows written into files."""
+        require_mounted(self._deep_storage)
         with guarding.placing(
             guard,
             self._allocator,
