@@ -108,6 +108,19 @@ STATEMENTS += [
 
 
 @pytest.mark.slow
+def test_a_chain_that_doubles_a_column_stays_short(world: World) -> None:
+    sql = "SELECT n FROM a"
+    for _ in range(60):
+        sql = f"SELECT n / 2 + n / 2 AS n FROM ({sql})"
+    plan = world.engine.plan_distributed(f"SELECT max(n) FROM ({sql})", world.catalog)
+    assert len(plan.final_sql) < 100_000
+    expected = world.oracle.sql("SELECT max(n) FROM a").fetchall()
+    found = world.engine.run_query(f"SELECT max(n) FROM ({sql})", world.catalog).table
+    assert isinstance(found, pa.Table)
+    assert [[float(found.column(0)[0].as_py())]] == [[float(one) for one in expected[0]]]
+
+
+@pytest.mark.slow
 def test_a_wrapped_query_gives_what_plain_tables_give(world: World) -> None:
     """Rows, names and refusals are those of plain DuckDB, in one process and over several."""
     engines = [world.engine, world.engine]

@@ -35,6 +35,8 @@ PLAIN_WITHOUT = ("group_expressions", "group_sets", "having", "qualify", "sample
 """Parts that a SELECT has not which gives each row of its table that meets a condition."""
 _MANY = AGGREGATES | SKETCH_FUNCTIONS | TABLE_FUNCTIONS | {"regexp_split_to_table"}
 """Functions whose value is not one of one row."""
+NODES_MAX = 5_000
+"""Nodes that come into the places of names at a subquery: each of a chain that names a column twice doubles it."""
 _AFTER_GROUPING = ("group_expressions", "having", "qualify", "modifiers")
 """Parts of a SELECT in which an alias may go before a column."""
 
@@ -215,6 +217,7 @@ class _List:
         self._rows, self._alias = rows, rows.alias
         self._shown: dict[str, tuple[str, Node]] = {}
         self._renamed = set[str]()
+        self._copied = 0
         items = inner["select_list"]
         if len(names) > len(items):
             raise _Stays
@@ -297,7 +300,11 @@ class _List:
         name = str(node["column_names"][-1]).lower()
         if name not in self._renamed:
             return node
-        return copy.deepcopy(self._shown[name][1]) | {"alias": node["alias"]}
+        item = self._shown[name][1]
+        self._copied += sum(1 for _ in walk(item))
+        if self._copied > NODES_MAX:
+            raise _Stays
+        return copy.deepcopy(item) | {"alias": node["alias"]}
 
     def _listed(self, old: Node, new: Node) -> Iterator[Node]:
         """Yield what an item of the select list becomes, under the name that it had."""
