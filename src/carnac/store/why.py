@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from math import isclose
 from typing import TYPE_CHECKING, cast
 
 from carnac.core.access import ALL_DATASOURCES, DatasourcePatterns
-from carnac.core.log.commits import Commit
+from carnac.core.log.commits import Commit, DatasourceCommit
 from carnac.core.log.entries import Entry, VisibleSegment
+from carnac.core.log.reverting import difference_of
 from carnac.errors import Invalid, NotFound
 from carnac.ports.queries import READ_ALL
 from carnac.store.querying import Reads, RevisionCatalog
@@ -256,18 +256,15 @@ class WhyFinder:
             found.append(Why(commit=commit, deltas=_deltas(before, after, len(numbers))))
         return found
 
-    def _differing(
-        self, commit: Commit, datasource: str
-    ) -> tuple[list[VisibleSegment], list[VisibleSegment]]:
-        """Return the entries that a commit added and dropped, without those that only changed their place."""
-        changes = [one for one in commit.changes if one.datasource == datasource]
-        added = [entry for one in changes for entry in one.adds]
-        dropped = [entry for one in changes for entry in one.drops]
-        same = Counter(map(_shown, added)) & Counter(map(_shown, dropped))
-        return (
-            [self._item(one) for one in _without(added, same.copy())],
-            [self._item(one) for one in _without(dropped, same.copy())],
-        )
+    def _differing(self, commit: Commit, datasource: str) -> list[list[VisibleSegment]]:
+        """Return what a commit brought into sight, and what it put out of it; not what only changed its place."""
+        none = DatasourceCommit(datasource=datasource)
+        change = next((one for one in commit.changes if one.datasource == datasource), none)
+        entries = {one.segment_id: one for one in (*change.drops, *change.adds)}
+        return [
+            [self._item(replace(entries[one], clip=pieces)) for one, pieces in some.items()]
+            for some in difference_of(change)
+        ]
 
     def _item(self, entry: Entry) -> VisibleSegment:
         if entry.segment_id not in self._segments:
@@ -303,18 +300,6 @@ class WhyFinder:
             found.append(Why(commit=commit, deltas=_deltas(before, after, len(numbers))))
             before = after
         return found
-
-
-def _shown(entry: Entry) -> tuple[str, str]:
-    return entry.segment_id, str(entry.visible)
-
-
-def _without(entries: Sequence[Entry], same: Counter[tuple[str, str]]) -> Iterator[Entry]:
-    for entry in entries:
-        if same[_shown(entry)] > 0:
-            same[_shown(entry)] -= 1
-        else:
-            yield entry
 
 
 def _places(basis: QueryBasis, table: pa.Table) -> Sequence[int]:
