@@ -37,12 +37,12 @@ def _always(value: Any) -> Callable[[Any], Any]:
 
 
 def _acknowledged_unheard(real: Any) -> Any:
-    def publish(self: Any, publication: Any, lease: Any) -> Any:
+    def publish(self: Any, publication: Any) -> Any:
         from carnac.errors import Unavailable
         from carnac.ports import Published
 
         try:
-            return real(self, publication, lease)
+            return real(self, publication)
         except Unavailable:
             head = self._metadata.head()
             return Published(revision=head.revision, at_ms=head.at_ms, is_replay=False, commit=None)

@@ -114,7 +114,6 @@ class TestErasing:
             assert entries(store, revision) == there
         assert store.find_segment("a") is None
         assert store.check() == ()
-        assert store.leases() == ()
         files = [
             ErasedFile(path=f"segments/events/{one}.parquet", revision=7, at_ms=clock.now_ms())
             for one in "ac"

@@ -128,6 +128,39 @@ class TestLeases:
         assert table_counts(store)["leases"] == 1
 
 
+class TestWriterLeases:
+    def test_a_lease_is_published_under_until_it_is_released(self, store: Store) -> None:
+        lease = store.acquire_lease(LeaseKind.WRITER, holder="test", ttl_ms=1000)
+        for name in ("a", "b"):
+            store.publish(replace(append_of(segment(name, day(1))), lease_id=lease.lease_id))
+        assert store.leases() == (lease,)
+        store.release_lease(lease.lease_id)
+        with pytest.raises(Revoked, match=lease.lease_id):
+            store.publish(replace(append_of(segment("c", day(1))), lease_id=lease.lease_id))
+        assert names(store) == ["a", "b"]
+
+    def test_an_expired_lease_revokes(self, store: Store, clock: FakeClock) -> None:
+        lease = store.acquire_lease(LeaseKind.WRITER, holder="test", ttl_ms=1000)
+        clock.advance_ms(1000)
+        with pytest.raises(Revoked):
+            store.publish(replace(append_of(segment("a", day(1))), lease_id=lease.lease_id))
+        assert store.head().revision == 0
+
+    def test_a_readers_lease_is_no_writers_lease(self, store: Store) -> None:
+        lease = store.acquire_lease(LeaseKind.READER, holder="test", ttl_ms=1000)
+        with pytest.raises(Revoked):
+            store.publish(replace(append_of(segment("a", day(1))), lease_id=lease.lease_id))
+
+    def test_a_conflict_leaves_the_lease_for_the_retry(self, store: Store) -> None:
+        append(store, segment("a", day(1)))
+        late = replacement(store, day(1), segment("b", day(1)))
+        store.publish(replacement(store, day(1), kind=CommitKind.DELETE))
+        lease = store.acquire_lease(LeaseKind.WRITER, holder="test", ttl_ms=1000)
+        with pytest.raises(Conflict):
+            store.publish(replace(late, lease_id=lease.lease_id))
+        assert store.leases() == (lease,)
+
+
 class TestTrim:
     def test_a_dry_run_tells_and_changes_nothing(self, store: Store, clock: FakeClock) -> None:
         write_history(store, clock)

@@ -86,7 +86,6 @@ class LogOracle(PositionOracle):
         )
         if publication.batch is not None:
             self._batches[key] = published
-        self._leases.pop(publication.lease_id or "", None)
         return published
 
     def _require_writable(self, commit: Commit) -> None:

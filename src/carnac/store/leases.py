@@ -123,23 +123,22 @@ class LeaseKeeper:
 
     @contextmanager
     def writing(self) -> Iterator[Lease]:
-        """Yield a writer lease that protects files written until the block ends, or until it is published with."""
+        """Yield a writer lease that protects files written until the block ends."""
         with self._asking:
             lease = self._acquire_writer()
         try:
             yield lease
         finally:
             with self._asking:
-                is_held = lease.lease_id in self._writers
                 self._writers.pop(lease.lease_id, None)
-            if is_held:
-                # it ends by itself; what the block did is not undone by this
-                with suppress(CarnacError):
-                    self._metadata.release_lease(lease.lease_id)
+            with suppress(
+                CarnacError
+            ):  # it ends by itself; what the block did is not undone by this
+                self._metadata.release_lease(lease.lease_id)
 
     @contextmanager
     def appending(self) -> Iterator[Lease]:
-        """Yield a writer lease as `writing` does, which this handle's appends share; no publish is to return it."""
+        """Yield a writer lease as `writing` does, which this handle's appends share."""
         with self._asking:
             shared, now_ms = self._shared, self._clock.now_ms()
             if shared is None or is_over(shared.acquired_at_ms, self._ttl_ms, now_ms):
@@ -157,19 +156,6 @@ class LeaseKeeper:
                 self._appends[shared.lease_id] -= 1
                 if self._is_closed:
                     self._release_appends()
-
-    def confirm(self, lease: Lease) -> None:
-        """Make sure that a writer lease lives for one more ttl.
-
-        Raises:
-            Revoked: The lease is gone, and the files that it protected may be.
-        """
-        self._metadata.renew_lease(lease.lease_id, ttl_ms=self._ttl_ms)
-
-    def forget_writer(self, lease: Lease) -> None:
-        """Take note that a publish has released the lease."""
-        with self._asking:
-            self._writers.pop(lease.lease_id, None)
 
     def release_idle(self) -> None:
         """Release now what nobody uses: leases are kept for a while because the next query or append comes soon."""

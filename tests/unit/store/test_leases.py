@@ -274,7 +274,7 @@ class TestWriters:
         assert files_of(folder) == set()
         assert list(writer.verify()) == []
 
-    def test_a_publish_consumes_the_lease_and_a_failure_releases_it(self, store: Store) -> None:
+    def test_a_load_releases_its_lease_and_so_does_one_that_fails(self, store: Store) -> None:
         append(store, (1, 1))
         assert [lease for lease in store.leases() if lease.kind is LeaseKind.WRITER] == []
         with pytest.raises(Invalid):

@@ -206,8 +206,8 @@ class Publication:
         after: By source, the offset that it started from, which must be its position still.
         message: For people reading the log.
         proof: Required of rewrites, and of deletions that add segments; absent otherwise.
-        lease_id: The writer's lease that keeps its files from garbage collection; released by the publish.
-        keeps_lease: Whether it is not, as others will be published under it.
+        lease_id: The writer's lease that keeps its files from garbage collection; once it has ended, nothing is
+            published.
     """
 
     kind: CommitKind
@@ -222,7 +222,6 @@ class Publication:
     message: str = ""
     proof: ConservationProof | None = None
     lease_id: str | None = None
-    keeps_lease: bool = False
 
     def __post_init__(self) -> None:
         """Refuse texts that the log would have for good; datasources that are there may have any name."""
@@ -250,11 +249,6 @@ class Publication:
                 for key, text in lookup.mapping.items():
                     check_text(key, f"a key of lookup '{lookup.name}'")
                     check_text(text, f"a value of lookup '{lookup.name}'")
-
-    @property
-    def ended_lease_id(self) -> str | None:
-        """The lease that ends with it; None: none does."""
-        return None if self.keeps_lease else self.lease_id
 
     @property
     def names_batch_well(self) -> bool:

@@ -42,7 +42,7 @@ class Erasure:
         texts: Texts that are taken out of messages of commits, as earlier deletions quote their conditions, and out of
             bounds of range partitions.
         message: For people reading the log.
-        lease_id: The writer's lease that keeps the new files from garbage collection; released with the erasure.
+        lease_id: The writer's lease that keeps the new files from garbage collection.
     """
 
     datasource: str

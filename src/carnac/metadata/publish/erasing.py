@@ -63,7 +63,7 @@ def write_erasure(session: Session, erasure: Erasure, now_ms: int) -> Published:
         message=erasure.message,
     )
     settled = settle(session, newest, commit)
-    write_commit(session, commit, [datasource_id], erasure.lease_id, settled)
+    write_commit(session, commit, [datasource_id], settled)
     _name_anew(session, datasource_id, named)
     session.run_many(
         sql.INSERT_FILE,

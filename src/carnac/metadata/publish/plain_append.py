@@ -77,7 +77,6 @@ def find_plain_append(
         "changes_max": chunk_rows.KEY_FRAME_MIN_CHANGES,
         "lease_id": publication.lease_id,
         "lease_kind": str(LeaseKind.WRITER),
-        "ended_lease_id": publication.ended_lease_id,
     }
     return PlainAppend(publication, params, now_ms)
 

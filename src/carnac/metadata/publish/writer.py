@@ -121,9 +121,7 @@ def write_publication(
     commit = plan_append(view, publication, revision=revision, at_ms=at_ms)
     if commit is not None:
         settled = settle(session, newest, commit)
-        _write_append(
-            session, view, commit, publication.ended_lease_id, encoded, settled_revision=settled
-        )
+        _write_append(session, view, commit, encoded, settled_revision=settled)
     else:
         commit = plan_any(view, publication, revision=revision, at_ms=at_ms)
         settled = _write_any(session, view, publication, commit, encoded, newest=newest)
@@ -136,7 +134,6 @@ def _write_append(
     session: Session,
     view: SqlPublishView,
     commit: Commit,
-    lease_id: str | None,
     encoded: Mapping[str, r.EncodedSegment],
     *,
     settled_revision: int,
@@ -147,7 +144,7 @@ def _write_append(
     """
     (change,) = commit.changes
     datasource_id = view.known_datasource(change.datasource)
-    write_commit(session, commit, [datasource_id], lease_id, settled_revision)
+    write_commit(session, commit, [datasource_id], settled_revision)
     settles = settled_revision == commit.revision
     schemas = _SchemaSums(datasource_id)
     segments: list[Row] = []
@@ -186,7 +183,7 @@ def _write_any(
         writer.prepare()
     ids = [writer.datasource_id for writer in writers]
     settled = settle(session, newest, commit)
-    write_commit(session, commit, ids, publication.ended_lease_id, settled)
+    write_commit(session, commit, ids, settled)
     for writer in writers:
         writer.write(settles=settled == commit.revision)
     for change in publication.changes:
@@ -248,14 +245,12 @@ def write_commit(
     session: Session,
     commit: Commit,
     datasource_ids: Sequence[int],
-    lease_id: str | None,
     settled_revision: int,
 ) -> None:
     """Write a commit without what it does to segments, entries and chunks.
 
     Args:
         datasource_ids: Of the datasources that it changes, in the order of its changes.
-        lease_id: Of the lease that ends with it.
         settled_revision: See `settling`.
     """
     session.defer(s.INSERT_COMMIT, [r.commit_row(commit, datasource_ids, settled_revision)])
@@ -268,9 +263,6 @@ def write_commit(
         batch = (commit.writer, commit.batch, commit.revision, commit.at_ms)
         session.defer(s.INSERT_BATCH, [batch])
         session.looked_up["batch", commit.writer, commit.batch] = (commit.revision, commit.at_ms)
-    if lease_id is not None:
-        session.defer(s.RELEASE_LEASE, [(lease_id,)])
-        session.looked_up["lease", lease_id] = ABSENT
     if commit.lookups:
         _write_lookups(session, commit.lookups, commit.revision)
 

@@ -92,9 +92,6 @@ APPEND = statement(
         size_bytes = schemas.size_bytes + :size_bytes
       FROM place
       WHERE schemas.datasource_id = place.datasource_id AND schemas.digest = :digest
-    ),
-    ended_lease AS (
-      DELETE FROM leases USING place WHERE leases.lease_id = CAST(:ended_lease_id AS TEXT)
     )
     SELECT revision, at_ms, major_ms, partition_id FROM place
     """

@@ -149,9 +149,8 @@ class CompactionRun:
         try:
             where = IntervalSet((group.interval,))
             with publishing(self._guard, group.datasource, where, is_append=False) as fences:
-                revision = self._store.publish(
-                    self._publication(group, job, end, fences), self._lease
-                )
+                publication = self._publication(group, job, end, fences)
+                revision = self._store.metadata.publish(publication).revision
         except Revoked as error:
             self._give_up(group, job, end, error)
             raise
@@ -209,6 +208,7 @@ class CompactionRun:
             base_revision=self._base,
             message=self._message or f"{group.kind} compaction of {interval_text(group.interval)}",
             proof=result.proof,
+            lease_id=self._lease.lease_id,
         )
 
     def _batch_of(self, group: CompactionGroup) -> tuple[str | None, str | None]:

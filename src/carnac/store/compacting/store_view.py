@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from carnac.core.compaction.plan.groups import CHUNKS_MAX, CompactionGroup, GroupKind
-from carnac.core.log.commits import Publication
 from carnac.core.log.entries import VisibleSegment
 from carnac.core.segments.segment import Segment
 from carnac.core.time.granularity import parse_granularity
 from carnac.core.time.intervals import Interval, IntervalSet, interval_text
 from carnac.errors import CarnacError, Conflict, Invalid
-from carnac.ports import Clock, DeepStorage, Lease
+from carnac.ports import Clock, DeepStorage
 from carnac.store.leases import LeaseKeeper
 
 if TYPE_CHECKING:
@@ -96,18 +95,6 @@ class CompactionStore:
         if granularity.nominal_ms * CHUNKS_MAX < group.interval.duration_ms:
             return ()
         return tuple(granularity.buckets(group.interval))
-
-    def publish(self, publication: Publication, job_lease: Lease) -> int:
-        """Publish one group.
-
-        The files are protected by the lease of the whole run, which outlives the publish: the publication's own lease
-        is taken before that one is confirmed, so neither can be gone if the publish goes through.
-        """
-        with self.leases.writing() as own:
-            self.leases.confirm(job_lease)
-            published = self.metadata.publish(replace(publication, lease_id=own.lease_id))
-            self.leases.forget_writer(own)
-        return published.revision
 
     def remove_files(self, segments: Sequence[Segment]) -> None:
         """Remove files that will not be published; garbage collection deletes those that cannot be removed now."""

@@ -118,7 +118,6 @@ class LoadsApart(Writer):
                     result,
                     base=met.base,
                     lease=load.leases[0],
-                    keeps_lease=False,
                     message=message,
                     guard=None,
                 )

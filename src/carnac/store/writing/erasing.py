@@ -209,9 +209,7 @@ class Eraser:
                 proof=deleting.proof_of(rewrites),
                 lease_id=lease.lease_id,
             )
-            outcome: WriteOutcome = self._writer.publish_rewrites(
-                publication, rewrites, lease, None
-            )
+            outcome: WriteOutcome = self._writer.publish_rewrites(publication, rewrites, None)
             found.deleted_revision = outcome.revision
             found.clean.update(one.segment_id for one in publication.changes[0].adds)
 
@@ -238,7 +236,6 @@ class Eraser:
                             lease_id=lease.lease_id,
                         )
                     )
-                    self._leases.forget_writer(lease)
                     found.add(published.revision, [*rewrites.values()])
             finally:
                 self._remove_unnamed(_erased(one).new for one in rewrites.values())

@@ -130,7 +130,6 @@ class Writer:
                     result,
                     base=met.base,
                     lease=lease,
-                    keeps_lease=is_here,
                     message=message,
                     guard=guard,
                 )
@@ -209,7 +208,6 @@ class Writer:
         *,
         base: int,
         lease: Lease,
-        keeps_lease: bool,
         message: str,
         guard: WriteGuard | None,
     ) -> WriteOutcome:
@@ -242,10 +240,9 @@ class Writer:
                 base_revision=base,
                 message=message,
                 lease_id=lease.lease_id,
-                keeps_lease=keeps_lease,
                 **named,
             )
-            published = self._publish(publication, lease)
+            published = self._publish(publication)
         if published.is_replay:
             return WriteOutcome(revision=published.revision, is_replay=True)
         return WriteOutcome(
@@ -373,13 +370,12 @@ class Writer:
                 proof=deleting.proof_of(rewrites),
                 lease_id=lease.lease_id,
             )
-            return self.publish_rewrites(publication, rewrites, lease, guard)
+            return self.publish_rewrites(publication, rewrites, guard)
 
     def publish_rewrites(
         self,
         publication: Publication,
         rewrites: Sequence[SegmentRewrite],
-        lease: Lease,
         guard: WriteGuard | None,
     ) -> WriteOutcome:
         """Publish what rewrites of one datasource's segments left; removes their files if nothing was published.
@@ -393,7 +389,7 @@ class Writer:
             self._files_until_published(change.adds),
             guarding.publishing(guard, change.datasource, where, is_append=False) as required,
         ):
-            published = self._publish(replace(publication, requirements=required), lease)
+            published = self._publish(replace(publication, requirements=required))
         return WriteOutcome(
             revision=published.revision,
             segments_added=len(change.adds),
@@ -450,13 +446,11 @@ class Writer:
             self._remove_files(segments)
             raise
 
-    def _publish(self, publication: Publication, lease: Lease) -> Published:
+    def _publish(self, publication: Publication) -> Published:
         published = self._metadata.publish(publication)
         if published.is_replay:
             for change in publication.changes:
                 self._remove_files(change.adds)
-        elif not publication.keeps_lease:
-            self._leases.forget_writer(lease)
         return published
 
     def _remove_files(self, segments: Sequence[Segment]) -> None:
