@@ -99,6 +99,13 @@ def test_another_lookup_or_parameter_is_another_answer(
     assert found == [6, 8, 6]
 
 
+@pytest.mark.slow
+def test_another_subquery_is_another_answer(served: ServedStore, queries: Broker) -> None:
+    for value in ("avg", "max"):
+        sql = f"SELECT count(*) AS c FROM events WHERE n > (SELECT {value}(n) FROM events)"
+        assert run(queries, sql)[0] == served.store.sql(sql).rows()
+
+
 def test_nothing_is_taken_or_kept_unless_it_may_be(served: ServedStore, queries: Broker) -> None:
     for keeping in (READ_ALL, Keeping(populate=False), Keeping(use=False), READ_ALL):
         before = asked(served)

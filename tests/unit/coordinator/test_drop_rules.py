@@ -6,10 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from carnac.core.log.commits import CommitKind
+from carnac.core.log.commits import CommitKind, Publication
 from carnac.core.time.intervals import parse_instant
+from carnac.errors import Unavailable
+from carnac.ports import Published
 from tests.clusters_live import LiveCluster, live_cluster
-from tests.logs import names, revert_of
+from tests.logs import append_of, day, names, revert_of, segment
 
 DROP_OLD = {"type": "dropBeforeByPeriod", "period": "P5D"}
 DROP_ALL = {"type": "dropForever"}
@@ -107,3 +109,21 @@ def test_only_the_leader_drops(cluster: LiveCluster) -> None:
     cluster.turn(second)
     second.drop()
     assert cluster.deleted == []
+
+
+def test_a_datasource_that_cannot_be_changed_keeps_no_other_one_from_it(
+    cluster: LiveCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publish = cluster.metadata.publish
+    publish(append_of(segment("o1", day(1), datasource="others"), datasource="others"))
+
+    def refuse(publication: Publication) -> Published:
+        if publication.changes[0].datasource == "events":
+            raise Unavailable("the database does not answer")
+        return publish(publication)
+
+    monkeypatch.setattr(cluster.metadata, "publish", refuse)
+    cluster.rules("_default", DROP_OLD)
+    drop(cluster)
+    assert [datasource for datasource, _, _ in cluster.deleted] == ["events", "others"]
+    assert (cluster.metadata.visible("others"), "e1" in names(cluster.metadata)) == ((), True)

@@ -1,8 +1,9 @@
-"""The log as the coordinator follows it, where an erasure has changed what earlier commits name."""
+"""The log as the coordinator follows it: what an erasure changes in it, and what brokers may still read."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -54,3 +55,17 @@ def test_what_brokers_plan_on_is_kept_through_an_erasure(cluster: LiveCluster) -
     for _ in range(10):
         cluster.turn(after_ms=1_500)
     assert {"e2", "e3", "f2"} <= set(cluster.copies())
+
+
+def test_a_broker_that_has_not_said_what_it_plans_on_may_plan_on_anything(
+    cluster: LiveCluster,
+) -> None:
+    cluster.broker("b", planning=1)
+    unsaid = replace(cluster.brokers["b"], planning_revision=None, oldest_revision=None)
+    cluster.brokers["b"] = unsaid
+    cluster.metadata.publish(replacement(cluster.metadata, day(1), kind=CommitKind.DELETE))
+    cluster.settle()
+    assert set(cluster.copies()) == {"e1", "e2", "e3"}
+    cluster.broker("b", planning=2)
+    cluster.settle()
+    assert set(cluster.copies()) == {"e2", "e3"}

@@ -145,3 +145,23 @@ def test_values_that_print_alike_have_answers_of_their_own(
     sql = "SELECT median(a) FROM events WHERE list_contains(?, a)"
     assert [rows(engine, catalog, sql, [given]) for given in (one, other)] == [[(None,)], [(7.0,)]]
     engine.close()
+
+
+def test_what_is_kept_of_a_column_is_not_put_beside_rows_of_another_type(
+    catalog: MemoryCatalog, storage: LocalDeepStorage
+) -> None:
+    engine = QueryEngine(storage, kept=KeptResults(rows_min=1))
+    assert rows(engine, catalog, SUMS, (3,)) == [("0", 18), ("1", 21)]
+    catalog.add(write_segment(storage, [{"__time": 5, "a": 7.5, "k": "x"}]))
+    assert rows(engine, catalog, SUMS, (3,)) == [("0", 18.0), ("1", 21.0), ("x", 7.5)]
+    engine.close()
+
+
+def test_an_answer_that_is_too_large_is_not_kept_as_none(storage: LocalDeepStorage) -> None:
+    made = [{"__time": number, "a": number} for number in range(500)]
+    catalog = MemoryCatalog().add(write_segment(storage, made))
+    engine = QueryEngine(storage, kept=KeptResults(rows_min=1, entry_bytes_max=4_000))
+    sql = "SELECT a, median(a) AS m FROM events GROUP BY a ORDER BY a"
+    found = [rows(engine, catalog, sql) for _ in range(2)]
+    assert found[0] == found[1] == [(number, float(number)) for number in range(500)]
+    engine.close()
