@@ -75,6 +75,20 @@ def test_rows_that_were_read_say_how_they_are_written_back(store: Store) -> None
     assert rows(store, "count(*), count(DISTINCT n)") == [(4, 2)]
 
 
+@pytest.mark.parametrize(
+    "make",
+    [list, pa.Table.from_pylist, pd.DataFrame, lambda rows: polars().DataFrame(rows)],
+    ids=["dicts", "arrow", "pandas", "polars"],
+)
+def test_lists_without_elements_make_no_column_until_one_has_some(
+    store: Store, make: Callable[..., Any]
+) -> None:
+    for tags in ([], [None], [1, 2]):
+        store.append("t", make([{"time": AT, "tags": tags}]))
+        assert ("tags" in types(store)) == (1 in tags)
+    assert types(store)["tags"] == "BIGINT[]"
+
+
 def test_csv_shows_types_dialect_and_what_stands_for_null(store: Store, tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text(

@@ -262,7 +262,7 @@ class _Column:
             and any(abs(one) >= _SECONDS_MIN for one in _numbers(self.values)),
             formats=formats,
             has_nulls=self.has_nulls or bool(self.nulls),
-            is_empty=self._sql_type == '"NULL"',
+            is_empty=self._sql_type in {'"NULL"', '"NULL"[]'},
             example=self._example()[:40],
             becomes=self._becomes,
         )
