@@ -47,7 +47,7 @@ def compare_schemas(before: Mapping[str, ColumnType], added: Iterable[Segment]) 
         if name != other and name not in before:
             raise Invalid(
                 f"column '{name}' differs only in case from '{other}', which the datasource has; nothing was published:"
-                " write it as the datasource does, or give it another name",
+                " write it as the datasource does, give it another name, or leave it out (dimensionExclusions)",
                 column=name,
             )
     breaking, notes = [], []

@@ -112,9 +112,9 @@ def find_start(
             lost=count,
         )
     raise Invalid(
-        f"{partition} ends at offset {bounds.latest}, and was read up to {position}: the topic was made anew; to read "
-        "it from its beginning, reset the supervisor (carnac supervisor reset), or set resetOffsetAutomatically in "
-        "its tuningConfig",
+        f"{partition} ends at offset {bounds.latest}, and its position is {position}: the topic was made anew, or the "
+        "position was set beyond its end; to read it from its beginning, reset the supervisor (carnac supervisor "
+        "reset), or set resetOffsetAutomatically in its tuningConfig",
         source=str(partition),
         lost=0,
     )

@@ -252,7 +252,7 @@ def _check_names(shape: RowShape) -> None:
     if twice:
         raise Invalid(
             f"column {', '.join(twice)} would be there more than once (SQL takes names in upper and lower case "
-            f"for the same); rename one"
+            f"for the same); rename one, or leave it out (dimensionExclusions)"
         )
     reserved = [name for name in shape.dimension_names if is_reserved(name)]
     if reserved:

@@ -56,7 +56,7 @@ def test_messages_that_are_gone_are_counted_and_told() -> None:
 
 
 def test_a_topic_that_was_made_anew_is_told() -> None:
-    with pytest.raises(Invalid, match=r"ends at offset 2, and was read up to 3: .* made anew"):
+    with pytest.raises(Invalid, match=r"ends at offset 2, and its position is 3: .* made anew"):
         find_start(ZERO, 3, Bounds(0, 2), resets=False)
     assert find_start(ZERO, 3, Bounds(0, 2), resets=True) == Start(3, 0)
 
