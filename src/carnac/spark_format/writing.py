@@ -68,7 +68,11 @@ class Begun:
             except BaseException:
                 loads.abandon(self.load, segments_of(results))
                 raise
-            loads.finish(self.load, spec, united, message=self.message, allowed=self.allowed)
+            outcome = loads.finish(
+                self.load, spec, united, message=self.message, allowed=self.allowed
+            )
+        for note in () if outcome.report is None else outcome.report.notes:
+            _log.warning("%s: %s", spec.datasource, note)
         rejected, left_out = united.report.rejected, united.report.rows_filtered
         if left_out and spec.intervals:
             _log.warning(

@@ -170,6 +170,17 @@ def test_rows_outside_of_what_is_replaced_are_told_of(
     assert "1 of 2 rows of events lie outside of what is replaced" in caplog.text
 
 
+def test_what_a_load_changes_without_being_told_to_is_in_the_log(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    write(store, "events", pa.table({"t": [START], "n": [1]}))
+    write(store, "events", pa.table({"t": [START] * 3, "n": [1.5, 2.0, 2.5], "m": [1, 2, 3]}))
+    assert "events: column 'm' (long) is new" in caplog.text
+    assert "a fraction" in caplog.text
+    write(store, "seconds", pa.table({"t": [1_719_835_200], "n": [1]}), time="t")
+    assert "seconds: all rows lie in the first weeks of 1970" in caplog.text
+
+
 def test_a_replacement_of_what_was_replaced_meanwhile_is_refused(store: Store) -> None:
     table = pa.table({"t": [START], "n": [1]})
     write(store, "events", table)
