@@ -25,6 +25,8 @@ from carnac.query.intact import IntactFiles
 
 FETCH_THREADS = 8
 LOCK_NAME = "cache.lock"
+PART = ".tmp"
+"""Ends the name of a file that is being fetched; it begins with the name that the file will have."""
 
 
 class _Holds:
@@ -65,8 +67,8 @@ class _Holds:
                     del self._in_use[name]
                     self._lock(name, fcntl.LOCK_UN)
 
-    def remove(self, name: str) -> bool:
-        """Remove a file; return False if somebody uses it."""
+    def remove(self, name: str, part: str | None = None) -> bool:
+        """Remove a file, or a part of it that was fetched; return False if somebody uses the file, or fetches it."""
         with self._mutex:
             if self._in_use.get(name):
                 return False
@@ -75,7 +77,7 @@ class _Holds:
             except OSError:
                 return False
             try:
-                (self._folder / name).unlink(missing_ok=True)
+                (self._folder / (part or name)).unlink(missing_ok=True)
             finally:
                 self._lock(name, fcntl.LOCK_UN)
             return True
@@ -188,7 +190,9 @@ class FileCache:
         place = self.folder / local_name(segment.segment_id)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            handle, temporary = tempfile.mkstemp(suffix=".tmp", dir=self.folder)
+            handle, temporary = tempfile.mkstemp(
+                prefix=f"{place.name}.", suffix=PART, dir=self.folder
+            )
             try:
                 with (
                     os.fdopen(handle, "wb") as file,
@@ -218,9 +222,10 @@ class FileCache:
                     files.append((status.st_atime_ns, status.st_size, place))
         excess = sum(size for _, size, _ in files) + wanted_bytes - self._max_bytes
         for _, size, place in sorted(files):
-            if excess <= 0:
-                return
-            if place.suffix == ".parquet" and self._holds.remove(place.name):
+            if place.suffix == PART:  # of a process that was killed, unless somebody fetches it
+                if self._holds.remove(place.name.rsplit(".", 2)[0], place.name):
+                    excess -= size
+            elif excess > 0 and place.suffix == ".parquet" and self._holds.remove(place.name):
                 excess -= size
 
 

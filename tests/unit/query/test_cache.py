@@ -117,6 +117,35 @@ def test_files_that_another_process_reads_stay(tmp_path: Path) -> None:
         assert files(tmp_path) == []
 
 
+def test_what_a_killed_process_has_fetched_half_goes_and_what_is_being_fetched_stays(
+    tmp_path: Path,
+) -> None:
+    program = (
+        "import os, sys; from tests.unit.query.test_cache import *\n"
+        "class Hanging(CountingStorage):\n"
+        "    def open_read(self, path):\n"
+        "        print('fetching', flush=True); sys.stdin.readline()\n"
+        f"with FileCache(Hanging(), Path({str(tmp_path)!r}), 300).held([segment(1)], NEVER): pass"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[3],
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "fetching\n"
+        cache = FileCache(CountingStorage(), tmp_path, 300)
+        use(cache, tmp_path, 2, at_s=1)
+        [part, whole] = files(tmp_path)
+        assert (part.startswith("s1.parquet."), whole) == (True, "s2.parquet")
+        other.kill()
+        other.wait()
+        use(cache, tmp_path, 2, at_s=2)
+        assert files(tmp_path) == ["s2.parquet"]
+
+
 def test_two_caches_on_one_folder_keep_the_files_of_each_other(tmp_path: Path) -> None:
     first, second = (FileCache(CountingStorage(), tmp_path, 0) for _ in range(2))
     with first.held([segment(1)], NEVER):
