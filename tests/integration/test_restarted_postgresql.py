@@ -11,8 +11,9 @@ import pytest
 
 import carnac
 from carnac.api.access import FRESH_MS
-from carnac.errors import Unavailable
-from tests.support.postgresql import run_postgresql
+from carnac.errors import ReadOnly, Unavailable
+from carnac.store import Store
+from tests.support.postgresql import SUPERUSER, run_postgresql
 from tests.support.serve_process import serving
 from tests.waiting import until
 
@@ -55,6 +56,31 @@ def test_a_writer_goes_on_where_postgresql_was_started_anew(tmp_path: Path) -> N
             server.stop()
             server.start()
             assert store.append("events", ROWS).revision == 2
+
+
+def test_a_writer_goes_on_where_a_server_can_be_written_to_again(tmp_path: Path) -> None:
+    with run_postgresql() as server:
+        url = server.create_database()
+        name = url.partition("@/")[2].partition("?")[0]
+        with carnac.open(url, create=True, deep_storage=str(tmp_path / "deep")) as store:
+            store.append("events", ROWS)
+            for is_read_only in ("on", "off"):
+                change = f"ALTER DATABASE {name} SET default_transaction_read_only = {is_read_only}"
+                host, user = ("-h", str(server.directory)), ("-U", SUPERUSER)
+                server.run("psql", *host, *user, "-d", SUPERUSER, "-c", change)
+                server.stop()  # as a failover ends connections
+                server.start()
+                if is_read_only == "on":
+                    with pytest.raises(ReadOnly, match="transactions of role postgres are read"):
+                        store.append("events", ROWS)
+            until(lambda: _has_appended(store), "an append")
+
+
+def _has_appended(store: Store) -> bool:
+    try:
+        return store.append("events", ROWS).revision is not None
+    except ReadOnly:
+        return False
 
 
 def test_a_broker_answers_while_postgresql_hangs(tmp_path: Path) -> None:

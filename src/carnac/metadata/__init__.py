@@ -49,11 +49,9 @@ def open_metadata(
         follow: Given what tells the time of the database's server, before the clock is asked for that of a new store.
 
     Raises:
-        NotFound: The database holds no store, and `create` is not set.
+        NotFound: The database holds no store, and `create` is not set. Unavailable: It does not answer.
         Invalid: The URL is of no known kind, or the store was made by a newer Carnac, or before the first release.
-        ReadOnly: The store was made by an older Carnac, and its file cannot be written.
-        Unavailable: The database does not answer.
-        Corrupt: The file is not a database.
+        ReadOnly: The store was made by an older Carnac, and its file cannot be written. Corrupt: It is no database.
     """
     from carnac.metadata.database import PATIENCE_MS
     from carnac.metadata.schema.migrate import migrate_if_needed
@@ -72,7 +70,9 @@ def open_metadata(
     elif url.startswith(("postgresql://", "postgresql+psycopg://")):
         from carnac.metadata.backends.postgresql import PostgresqlDatabase
 
-        database = PostgresqlDatabase(url, patience_ms=patience, on_statement=on_statement)
+        database = PostgresqlDatabase(
+            url, now_ms=clock.now_ms, patience_ms=patience, on_statement=on_statement
+        )
     else:
         raise Invalid(
             f"'{show_url(url)}' is not the URL of a metadata store; write sqlite:///path, postgresql://… or memory://",

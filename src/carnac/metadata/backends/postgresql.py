@@ -12,12 +12,13 @@ from __future__ import annotations
 import contextlib
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from carnac.core.redaction import hide_secrets, show_url
 from carnac.core.texts import first_line
+from carnac.core.time.leases import is_over
 from carnac.errors import CarnacError, Corrupt, Invalid, ReadOnly, Unavailable
 from carnac.metadata.backends.reader_pool import ReaderPool
 from carnac.metadata.database import PATIENCE_MS, OnStatement, Opening, unfit_value
@@ -48,6 +49,8 @@ _UNREADABLE = """
 """
 _WRITTEN = ["commits", "leases", "settings"]
 """Tables that tell whether a role is meant to write."""
+OBSTACLE_MS = 2_000
+"""Time after which a server that could not be written to is asked again: a standby is promoted, a right is granted."""
 
 
 class PostgresqlDatabase:
@@ -56,6 +59,7 @@ class PostgresqlDatabase:
     Args:
         url: `postgresql://user@host/database`; parameters after `?` go to libpq. A server that says nothing for
             `tcp_user_timeout`, by default 30 s, is given up.
+        now_ms: Tells the time.
         patience_ms: Time that a write waits for those of other processes.
         on_statement: Called with each statement before it is sent; tests inject faults with it.
 
@@ -69,6 +73,7 @@ class PostgresqlDatabase:
         self,
         url: str,
         *,
+        now_ms: Callable[[], int] = lambda: 0,
         patience_ms: int = PATIENCE_MS,
         on_statement: OnStatement | None = None,
     ) -> None:
@@ -81,7 +86,9 @@ class PostgresqlDatabase:
             self._connect_reader, _reset, is_alive=lambda one: one.is_alive()
         )
         self._writer: Any = None
+        self._now_ms = now_ms
         self._obstacle: str | None = None
+        self._looked_at_ms = 0
         self._mutex = threading.RLock()
         self._opening = Opening(self._shown)
 
@@ -195,7 +202,9 @@ class PostgresqlDatabase:
     def check_writable(self) -> None:
         """Refuse what is closed, a child's writes, and those of a role that may only read."""
         self._opening.check_writable()
-        if self._obstacle is not None:
+        if self._obstacle is not None and not is_over(
+            self._looked_at_ms, OBSTACLE_MS, self._now_ms()
+        ):
             raise ReadOnly(f"the store can only be read here, because {self._obstacle}")
 
     def find_obstacle(self) -> str | None:
@@ -208,10 +217,10 @@ class PostgresqlDatabase:
             self._forget_writer()  # the server was started anew since, say
         if self._writer is None:
             connection = self._connect()
-            self._obstacle = _obstacle_of(connection)
+            self._looked_at_ms, self._obstacle = self._now_ms(), _obstacle_of(connection)
             if self._obstacle is not None:
                 connection.close()
-                self.check_writable()
+                raise ReadOnly(f"the store can only be read here, because {self._obstacle}")
             connection.patience_ms = int(self._patience_ms)
             connection.execute(f"SET lock_timeout = {int(self._patience_ms)}")
             self._writer = connection
