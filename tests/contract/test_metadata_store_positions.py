@@ -70,9 +70,9 @@ def test_a_position_moves_with_its_rows(store: Store, clock: FakeClock) -> None:
 def test_a_range_from_elsewhere_says_who_moved_the_position(store: Store) -> None:
     store.publish(reading({}, {"a": "3"}, "s1"))
     store.publish(reading({"a": "3"}, {"a": "7"}, "s2"))
-    for start in ({"a": "3"}, {}, {"a": "8"}):
+    for start, end in [({"a": "3"}, "9"), ({}, "9"), ({"a": "8"}, "9"), ({}, "7")]:
         with pytest.raises(Conflict) as refused:
-            store.publish(reading(start, {"a": "9"}, "s3"))
+            store.publish(reading(start, {"a": end}, "s3"))
         assert "commit 2 moved writer 'w' in 'a' from 3 to 7" in refused.value.message
         assert refused.value.ids == {"writer": "w", "source": "a", "commit": 2}
     with pytest.raises(Conflict, match="has no position in 'b', and this range starts from 1"):

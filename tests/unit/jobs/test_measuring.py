@@ -130,6 +130,20 @@ def test_row_groups_of_which_nothing_is_visible_are_not_read(
         list(read_tables(plan, clipped(segment, "all")))
 
 
+def test_rows_at_the_ends_of_row_groups_are_read_where_a_clip_ends_beside_them(
+    folder: Path, segment: Segment
+) -> None:
+    times = [
+        time // 1000
+        for time in pq.read_table(file_of(folder, segment))["__time"].cast(pa.int64()).to_pylist()
+    ]
+    ends = {*times[::GROUP_ROWS], *times[GROUP_ROWS - 1 :: GROUP_ROWS], times[-1]}
+    for at_ms in ends:
+        one = IntervalSet((Interval(at_ms, at_ms + 1),))
+        found = read_tables(plan_for(folder), SegmentInput(segment=segment, visible=one))
+        assert sum(table.num_rows for table in found) == times.count(at_ms)
+
+
 def test_a_row_hash_of_another_version_says_nothing_and_the_rows_are_measured(
     folder: Path, segment: Segment
 ) -> None:

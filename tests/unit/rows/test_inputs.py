@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from carnac.core.streams.partitions import Partition
 from carnac.errors import CarnacError, Invalid, NotFound, Unavailable
 from carnac.rows.read.inputs import (
     InputFile,
@@ -15,6 +16,7 @@ from carnac.rows.read.inputs import (
     local_file,
     resolve_input,
 )
+from carnac.rows.read.message_ranges import MessageRange
 from carnac.rows.read.ranges import MIN_SPLIT_BYTES, split_files
 from carnac.specs.ingest.inputs import CsvFormat, FilesInput, InlineInput, JsonFormat, ParquetFormat
 
@@ -149,6 +151,11 @@ def test_files_that_stay_whole() -> None:
     small = InputFile(url="b", size_bytes=MIN_SPLIT_BYTES)
     plain = InputFile(url="c", size_bytes=size)
     assert split_files([packed, small], JsonFormat(), max_bytes=1) == (packed, small)
+    read = MessageRange(
+        partition=Partition("clicks", 0), start=0, end=9, envelope=None, properties={}
+    )
+    stream = InputFile(url="kafka:clicks/0", size_bytes=1 << 30, messages=read)
+    assert split_files([stream], JsonFormat(), max_bytes=1) == (stream,)
     for whole in (CsvFormat(columns=("a",)), ParquetFormat()):
         assert split_files([plain], whole, max_bytes=1) == (plain,)
 

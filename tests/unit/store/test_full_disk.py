@@ -12,8 +12,9 @@ from typing import Any
 import apsw
 import pytest
 
-from carnac.errors import DiskFull, Unavailable
+from carnac.errors import DiskFull, Invalid, Unavailable
 from carnac.metadata.backends.sqlite_driver import translate
+from carnac.ports.storage import OWNER_FILE
 from carnac.store import Store
 from carnac.store.compacting.reports import GroupOutcome
 from tests.support.clock import FakeClock
@@ -120,6 +121,19 @@ def test_a_file_that_a_live_writer_may_still_publish_is_no_room(
         with pytest.raises(DiskFull, match="nothing may be deleted"):
             store.gc()
     assert orphan in files_of(folder)
+
+
+def test_a_file_that_may_be_another_store_s_is_no_room(
+    store: Store, disk: FullDisk, folder: Path, clock: FakeClock
+) -> None:
+    leave_orphan(folder)
+    (folder / "deep-storage" / OWNER_FILE).write_text("another")
+    clock.advance_ms(5000)
+    before = files_of(folder)
+    disk.left = 1
+    with pytest.raises(Invalid, match="belongs to store another"):
+        store.gc()
+    assert files_of(folder) == before
 
 
 def test_kill_makes_room_with_what_it_was_asked_to_delete(

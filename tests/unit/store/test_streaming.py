@@ -21,7 +21,7 @@ from carnac.rows.read.message_ranges import MessageRange
 from carnac.specs.ingest.spec import IngestSpec
 from carnac.specs.supervisors.kafka import load_supervisor
 from carnac.store.streaming.reading import Counts, StreamReading
-from tests.support.clock import ClockSetBack
+from tests.support.clock import ClockSetBack, FakeClock
 from tests.support.kafka import KEPT_BYTES, PARTITIONS, TOPIC, Broker, row, spec_for
 
 Until = Callable[[Mapping[str, int]], bool]
@@ -104,6 +104,26 @@ def test_the_end_of_a_task_publishes_what_it_has(store: Store, broker: Broker) -
     assert ids(store) == list(range(10))
 
 
+@pytest.mark.slow
+def test_what_comes_after_a_publication_waits_for_a_period(store: Store, broker: Broker) -> None:
+    broker.write_ids(range(10))
+    clock, seen = FakeClock(), list[int]()
+
+    def until(counts: Mapping[str, int]) -> bool:
+        done = counts["processed"]
+        if done and not any(seen):
+            broker.write_ids(range(10, 20))
+        seen.append(done)
+        if done and seen.count(done) == 5:
+            clock.advance_ms(3_600_000)
+        return done == 20
+
+    io, tuning = {"taskDuration": "P1D"}, {"intermediateHandoffPeriod": "PT1H"}
+    read(store, spec_for(broker.address, io=io, tuning=tuning), until, clock=clock)
+    assert ids(store) == list(range(20))
+    assert all(seen.count(done) >= 5 for done in {*seen} - {0, 20})
+
+
 def test_a_clock_that_is_set_back_stops_no_stream(store: Store, broker: Broker) -> None:
     broker.write_ids(range(10))
     clock, looks = ClockSetBack(), 0
@@ -161,6 +181,25 @@ def test_more_unreadable_messages_than_may_be_stop_the_task_before_them(
     spec = spec_for(broker.address)
     read(store, spec, lambda _: store.position(TOPIC)["clicks/0"] == "5")
     assert ids(store) == [1, 2]
+
+
+@pytest.mark.slow
+def test_unreadable_messages_of_all_publications_of_a_task_count_together(
+    store: Store, broker: Broker
+) -> None:
+    broker.write([row(1), "x"])
+    told: list[int] = []
+
+    def until(counts: Mapping[str, int]) -> bool:
+        told.append(counts["unparseable"])
+        if told.count(1) == 1:
+            broker.write([row(2), "y"])
+        return told[-1] > 1
+
+    spec = spec_for(broker.address, tuning={"maxParseExceptions": 1})
+    with pytest.raises(Invalid, match="2 messages could not be read and maxParseExceptions allows"):
+        read(store, spec, until)
+    assert ids(store) == [1]
 
 
 def test_a_stream_begins_at_the_end_if_it_is_told_to_and_that_is_written_down(
