@@ -72,6 +72,17 @@ def test_a_named_index_of_pandas_is_a_column_and_another_one_is_not() -> None:
     assert arrow_table(frame.set_index("t", drop=False)).column_names == ["t", "d"]
 
 
+@pytest.mark.parametrize("zone", [None, "Europe/Paris"])
+def test_an_index_of_times_without_a_name_is_not_left_out_in_silence(zone: str | None) -> None:
+    frame = pd.DataFrame({"v": [1, 2]}, index=pd.date_range("2024-01-01", periods=2, tz=zone))
+    with pytest.raises(
+        Invalid, match=r"index .* has no name; rename_axis\('time'\) makes a column"
+    ):
+        arrow_table(frame)
+    assert arrow_table(frame.rename_axis("time")).column_names == ["time", "v"]
+    assert arrow_table(frame.reset_index(drop=True)).column_names == ["v"]
+
+
 def test_what_arrow_says_in_two_parts_is_one_sentence() -> None:
     with pytest.raises(Invalid) as caught:
         arrow_table(pd.DataFrame({"t": [1, 2], "m": ["a", 5]}))

@@ -270,7 +270,7 @@ def test_slices_are_what_an_append_takes(monkeypatch: pytest.MonkeyPatch) -> Non
         ({"intervals": "2024-01-01/P1D"}, "an append takes none"),
         ({"spec": "{]"}, "spec is not valid"),
         ({"spec": '{"dataSource": "other", "timestampSpec": {"column": "t"}}'}, "other"),
-        ({"time": "m"}, "has no column 'm'"),
+        ({"time": "m"}, "the rows have no column 'm'"),
         ({"allowMissing": "maybe"}, "is true or false, not 'maybe'"),
         ({"store": "not/there"}, "there is no store at"),
         ({"spec": SPEC + "mode: replace"}, 'say so by mode("overwrite")'),

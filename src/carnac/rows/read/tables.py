@@ -141,7 +141,13 @@ def _column(name: str, values: list[Any]) -> pa.Array:
 def _of_pandas(frame: Any) -> pa.Table:
     import pyarrow as pa
 
-    named = [name for name in frame.index.names if name is not None and name not in frame.columns]
+    index = frame.index
+    if index.names == [None] and index.dtype.kind == "M":
+        raise Invalid(
+            "the index of the DataFrame holds times and has no name; rename_axis('time') makes a column of it, and"
+            " reset_index(drop=True) leaves it out"
+        )
+    named = [name for name in index.names if name is not None and name not in frame.columns]
     frame = frame.reset_index(named) if named else frame
     table = pa.Table.from_pandas(frame, preserve_index=False)
     for place, (name, kind) in enumerate(zip(table.column_names, table.schema.types, strict=True)):

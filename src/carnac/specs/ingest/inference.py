@@ -262,7 +262,8 @@ def _named(columns: Sequence[SeenColumn], name: str, source: str) -> SeenColumn:
         return found
     names = [one.name for one in columns]
     hint = suggest(name, names) or f": its columns are {first_of(names, COLUMNS_SHOWN)}"
-    raise WrongTime(f"{source} has no column '{name}'{hint}", column=name)
+    has = "have" if source.endswith("rows") else "has"
+    raise WrongTime(f"{source} {has} no column '{name}'{hint}", column=name)
 
 
 def _format_of(column: SeenColumn) -> str:
