@@ -1,4 +1,4 @@
-"""Processes that permission bits bind, whoever runs the tests: root is allowed to write what nobody may."""
+"""Processes that permission bits bind, whoever runs the tests: root may read and write what nobody may."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from pathlib import Path
 _BINDING = """
 import ctypes, os, sys
 if os.geteuid() == 0:
-    drop_capability, may_override_permissions = 24, 1
-    assert ctypes.CDLL(None).prctl(drop_capability, may_override_permissions, 0, 0, 0) == 0
+    drop_capability, may_override_permissions, may_read = 24, 1, 2
+    for right in (may_override_permissions, may_read):
+        assert ctypes.CDLL(None).prctl(drop_capability, right, 0, 0, 0) == 0
 os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 """
 
@@ -19,7 +20,7 @@ os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 def run_bound(
     args: Sequence[str], *, cwd: Path, stdin: str = ""
 ) -> subprocess.CompletedProcess[str]:
-    """Run Python with the arguments; where the bits of a file say that it cannot be written, it cannot."""
+    """Run Python with the arguments; where the bits of a file say that it cannot be read or written, it cannot."""
     return subprocess.run(
         [sys.executable, "-c", _BINDING, *args],
         cwd=cwd,

@@ -193,3 +193,17 @@ def test_an_empty_log_beside_the_file_is_in_nobodys_way(store: Path) -> None:
     Path(f"{store / METADATA_FILE}-wal").touch()
     with read_only(store):
         assert count_rows(store) == ROWS
+
+
+def test_what_may_not_even_be_read_is_told_as_that(store: Path, tmp_path: Path) -> None:
+    metadata, deep = store / METADATA_FILE, store / "deep-storage" / "segments"
+    metadata.chmod(0o000)
+    backup = ("backup", str(tmp_path / "b.db"))
+    for code, _, err in run_all([("log",), ("tag", "mine"), backup], store):
+        assert code == 2
+        assert f"because this user may not read {metadata}; run as its owner" in err
+    metadata.chmod(0o644)
+    deep.chmod(0o000)
+    ((code, _, err),) = run_all([("gc",)], store)
+    deep.chmod(0o755)
+    assert (code, "cannot list folder 'segments'" in err) == (4, True), err

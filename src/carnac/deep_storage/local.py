@@ -42,7 +42,7 @@ class LocalDeepStorage:
         folder = checked_prefix(prefix)
         found: list[StoredFile] = []
         with clear_errors(f"list folder '{folder or '.'}'", str(self._root)):
-            for directory, _, names in os.walk(self._root / folder):
+            for directory, _, names in os.walk(self._root / folder, onerror=_refuse):
                 for name in names:
                     path = Path(directory, name)
                     with suppress(FileNotFoundError):  # deleted or renamed since it was listed
@@ -119,6 +119,12 @@ class LocalDeepStorage:
         return StoredFile(
             path=path, size_bytes=status.st_size, modified_at_ms=status.st_mtime_ns // 1_000_000
         )
+
+
+def _refuse(error: OSError) -> None:
+    """Raise what is wrong with a folder, unless it is not there: what cannot be listed is not empty."""
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):
+        raise error
 
 
 @lru_cache(PLACES_KEPT)

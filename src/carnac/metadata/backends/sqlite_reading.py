@@ -20,7 +20,7 @@ from typing import NamedTuple, NoReturn
 
 import apsw
 
-from carnac.errors import CarnacError, ReadOnly, Unavailable
+from carnac.errors import CarnacError, Invalid, ReadOnly, Unavailable
 from carnac.metadata.backends import sqlite_driver
 from carnac.metadata.backends.reader_pool import ReaderPool
 from carnac.metadata.backends.sqlite_driver import (
@@ -36,9 +36,19 @@ INDEX_BYTES_MIN = 32_768
 
 
 def find_obstacle(path: Path) -> str | None:
-    """Return why a database that is there cannot be written by this process; None if it can, or is not there."""
+    """Return why a database that is there cannot be written by this process; None if it can, or is not there.
+
+    Raises:
+        Invalid: It cannot even be read.
+    """
     if not path.exists():
         return None
+    for place in (path, Path(f"{path}-wal")):
+        if place.exists() and not os.access(place, os.R_OK):
+            raise Invalid(
+                f"the metadata store cannot be opened, because this user may not read {place}; run as its owner, or "
+                "have the right granted"
+            )
     lock = Path(f"{path}.lock")
     places = [path, path.parent, *([lock] if lock.exists() else [])]
     for place in places:
