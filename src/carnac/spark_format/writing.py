@@ -25,6 +25,7 @@ from carnac.spark_format.failures import in_one_sentence
 from carnac.specs.load import as_replacement, with_input
 from carnac.store.writing.apart import LoadApart
 from carnac.store.writing.loading import plan_load
+from carnac.store.writing.noticing import lines_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -71,23 +72,15 @@ class Begun:
             outcome = loads.finish(
                 self.load, spec, united, message=self.message, allowed=self.allowed
             )
-        for note in () if outcome.report is None else outcome.report.notes:
-            _log.warning("%s: %s", spec.datasource, note)
-        rejected, left_out = united.report.rejected, united.report.rows_filtered
+        for line in lines_of(spec.datasource, outcome.report or united.report):
+            _log.warning("%s", line)
+        left_out = united.report.rows_filtered
         if left_out and spec.intervals:
             _log.warning(
                 "%s of %s rows of %s lie outside of what is replaced, or do not pass the filter: they were left out",
                 left_out,
                 united.report.rows_read,
                 spec.datasource,
-            )
-        if rejected.count:
-            _log.warning(
-                "%s of %s rows of %s were rejected; see them with: carnac quarantine %s",
-                rejected.count,
-                united.report.rows_read,
-                spec.datasource,
-                rejected.path,
             )
 
     def abandon(self, results: Sequence[JobResult] = ()) -> None:

@@ -260,7 +260,7 @@ def test_one_store_follows_another(spark_store: Store, spark: SparkSession, tmp_
 
 
 def test_a_batch_that_nobody_can_read_ends_it_unless_the_spec_allows_that(
-    spark_store: Store, numbers: DataFrame
+    spark_store: Store, numbers: DataFrame, caplog: pytest.LogCaptureFixture
 ) -> None:
     bad = numbers.selectExpr(f"IF(n < {STEP}, 'noon', CAST(at AS STRING)) AS at", "n")
     with spark_store.stream(SPEC, bad, writer="w") as stream, pytest.raises(AllRejected):
@@ -269,6 +269,7 @@ def test_a_batch_that_nobody_can_read_ends_it_unless_the_spec_allows_that(
     allowing = {**SPEC, "tuningConfig": {"maxParseExceptions": STEP}}
     run_to(spark_store.stream(allowing, bad, writer="w"), spark_store, 2)
     assert counted(spark_store)[0] == STEP
+    assert f"{STEP} of {STEP} rows of counted were rejected; see them with: carnac" in caplog.text
 
 
 STATEFUL: Mapping[str, Callable[[DataFrame], DataFrame]] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from carnac.core.segments.evolution import (
 from carnac.core.segments.segment import ColumnType
 from carnac.core.words import share_text
 from carnac.errors import Invalid
-from carnac.ports import JobResult
+from carnac.ports import JobReport, JobResult
 from carnac.store.writing import declarations
 
 if TYPE_CHECKING:
@@ -136,6 +136,18 @@ def with_notes(spec: IngestSpec, result: JobResult, met: Met, allowed: Allowed) 
 def _rejected_note(rejected: int, read: int) -> str:
     were = "was" if rejected == 1 else "were"
     return f"{rejected:,} of {read:,} rows {were} rejected, more than {share_text(REJECTED_SHARE, '.0%')}"
+
+
+def lines_of(datasource: str, report: JobReport) -> Iterator[str]:
+    """Yield what a log says of a load whose report nobody is given: its notes, and that rows were rejected."""
+    for note in report.notes:
+        yield f"{datasource}: {note}"
+    rejected = report.rejected
+    if rejected.count:
+        yield (
+            f"{rejected.count} of {report.rows_read} rows of {datasource} were rejected; see them with: "
+            f"carnac quarantine {rejected.path}"
+        )
 
 
 def allows_missing(spec: IngestSpec) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from carnac.core.texts import KEY_MAX, check_name
 from carnac.errors import Conflict, Invalid
 from carnac.specs.load import is_spec_text, load_spec
 from carnac.store.writing import declarations
+from carnac.store.writing.noticing import lines_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -19,6 +21,9 @@ if TYPE_CHECKING:
     from carnac.specs.ingest.spec import IngestSpec
     from carnac.store.history import History
     from carnac.store.writing.outcome import WriteOutcome
+
+
+_log = logging.getLogger(__name__)
 
 
 def _spec_of_stream(spec: IngestSpec | Mapping[str, object] | str) -> IngestSpec | str:
@@ -77,6 +82,9 @@ class BatchPublisher:
             done = self._history.move_position(offsets, message="")
         else:
             done = self._ingest(self._spec, rows, offsets=offsets)
+            name = self._spec if isinstance(self._spec, str) else self._spec.datasource
+            for line in () if done.report is None else lines_of(name, done.report):
+                _log.warning("%s", line)
         if done.is_replay:
             raise Conflict(
                 f"commit {done.revision} has published this part of the source already, by another stream of writer "
