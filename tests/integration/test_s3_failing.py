@@ -88,3 +88,13 @@ def test_a_task_of_spark_that_gets_no_answer_may_be_tried_again(front: Front, st
         files.cat_file(f"{BUCKET}/x.parquet")
     assert not isinstance(caught.value, OSError)
     assert isinstance(of_task(caught.value), Unavailable)
+
+
+def test_a_wrong_setting_of_its_client_is_told(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "localhost:9000")  # without http://
+    with carnac.open(tmp_path / "events") as other:
+        for work in (other.gc, lambda: other.sql("SELECT * FROM events")):
+            with pytest.raises(Unavailable, match="Invalid endpoint: localhost:9000"):
+                work()

@@ -17,8 +17,15 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 def is_of_client(error: BaseException) -> bool:
-    """Whether a client of an object store raised it where it got no answer: of answers fsspec makes an `OSError`."""
-    return type(error).__module__.partition(".")[0] in _CLIENTS
+    """Whether a client of an object store raised it where it got no answer: of answers fsspec makes an `OSError`.
+
+    What is wrong with a setting of theirs they tell by errors of Python, too.
+    """
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    raised_in = "" if trace is None else str(trace.tb_frame.f_globals.get("__name__"))
+    return any(name.partition(".")[0] in _CLIENTS for name in (type(error).__module__, raised_in))
 
 
 def storage_error(error: OSError, action: str, root: str) -> CarnacError:
