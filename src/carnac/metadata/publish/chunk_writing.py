@@ -11,13 +11,7 @@ from carnac.core.log.records import dump_ids
 from carnac.core.segments.version import SegmentVersion
 from carnac.core.time.intervals import Interval
 from carnac.metadata.publish.view import SqlPublishView
-from carnac.metadata.read.chunk_rows import (
-    ChunkChange,
-    ChunkRow,
-    LiveSummary,
-    changes_by_chunk,
-    next_row,
-)
+from carnac.metadata.read.chunk_rows import ChunkRow, LiveSummary, changes_by_chunk, next_row
 from carnac.metadata.read.rows import chunk_row
 from carnac.metadata.session import Session
 from carnac.metadata.sql import statements as s
@@ -58,7 +52,7 @@ def write_chunks(
         )
         if is_moved:
             moved.append(row)
-        if settles or is_framed or is_moved or not _is_told(row, done):
+        if settles or is_framed or is_moved:
             written.append(row)
         view.keep_row(datasource_id, row)
     moved.sort(key=lambda row: row.entries > 0)  # chunks that end make room for those that begin
@@ -67,11 +61,6 @@ def write_chunks(
         key = (datasource_id, row.interval.start_ms, row.interval.end_ms)
         growth = (row.entries, row.next_partition_id, row.revision, row.changes, *key)
         session.defer_merged(s.GROW_CHUNK, key, growth)
-
-
-def _is_told(row: ChunkRow, done: ChunkChange) -> bool:
-    """Whether the entries that a commit adds tell the next partition id of a chunk."""
-    return row.next_partition_id == 1 + max([entry.partition_id for entry in done.adds], default=-1)
 
 
 def _read_live(session: Session, datasource_id: int, interval: Interval) -> LiveSummary | None:
