@@ -282,7 +282,9 @@ def test_a_store_may_be_moved(run: Run, store: Path, tmp_path: Path) -> None:
     run("verify", "--store", str(moved))
 
 
-def test_init_is_idempotent_and_refuses_another_deep_storage(run: Run, tmp_path: Path) -> None:
+def test_init_is_idempotent_and_refuses_another_deep_storage(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     first = run("init", "events", "--json").json
     assert first["revision"] == 0
     assert first["deep_storage"].endswith("/events/deep-storage")
@@ -291,6 +293,16 @@ def test_init_is_idempotent_and_refuses_another_deep_storage(run: Run, tmp_path:
     assert "is there already" in done.err
     elsewhere = run("init", "far", "--deep-storage", str(tmp_path / "files"), "--json").json
     assert elsewhere["deep_storage"] == (tmp_path / "files").as_uri()
+    with monkeypatch.context() as patch:
+        patch.setenv("HOME", str(tmp_path))
+        for _ in range(2):
+            mine = run("init", "mine", "--deep-storage=~/mine-files", "--json").json
+            assert mine["deep_storage"] == (tmp_path / "mine-files").as_uri()
+    done = run("init", "none", "--deep-storage", "/dev/null/x", code=2)
+    assert (
+        "folder /dev/null/x of deep storage cannot be made (not a directory); name another"
+        in done.err
+    )
 
 
 def test_the_store_is_found_by_option_environment_and_file(

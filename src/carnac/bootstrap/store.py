@@ -376,7 +376,7 @@ def _deep_storage_of_new(location: StoreLocation, settings: Settings) -> str:
                 f"deep storage {settings.deep_storage} has a password in its URL, which the store would keep; set keys "
                 "where its library looks for them, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
             )
-        return given if "://" in given else str(Path(given).expanduser().absolute())
+        return absolute_url(given)
     if location.folder is not None:
         return DEEP_STORAGE_FOLDER
     if location.is_memory:
@@ -386,6 +386,11 @@ def _deep_storage_of_new(location: StoreLocation, settings: Settings) -> str:
         "for example --deep-storage s3://bucket/events",
         store=location.name,
     )
+
+
+def absolute_url(given: str) -> str:
+    """Return a URL as it is, and a folder by its whole path."""
+    return given if "://" in given else str(Path(given).expanduser().absolute())
 
 
 def _resolve_url(location: StoreLocation, url: str) -> str:

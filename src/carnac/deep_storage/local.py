@@ -78,7 +78,13 @@ class LocalDeepStorage:
         """Write a whole file, durably."""
         place = self._place(path)
         with clear_errors(f"write '{path}' ({len(data):,} bytes)", str(self._root)):
-            make_folders(place.parent)
+            try:
+                make_folders(place.parent)
+            except (FileNotFoundError, NotADirectoryError) as error:
+                raise Invalid(
+                    f"folder {place.parent} of deep storage cannot be made ({str(error.strerror).lower()}); name "
+                    "another place"
+                ) from error
             handle, temporary = tempfile.mkstemp(
                 prefix=f".{place.name[:100]}.", suffix=".tmp", dir=place.parent
             )

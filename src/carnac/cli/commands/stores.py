@@ -62,6 +62,7 @@ def init(
 
 
 def _is_same(url: str, given: str) -> bool:
+    from carnac.bootstrap.store import absolute_url
     from carnac.deep_storage import open_deep_storage
 
-    return open_deep_storage(given).url == url
+    return open_deep_storage(absolute_url(given)).url == url
