@@ -41,11 +41,12 @@ class Reading:
 
 
 class LeaseKeeper:
-    """Holds the reader lease of a store handle, and writer leases, and renews them from one daemon thread.
+    """Holds the reader lease and the writer leases of a store handle, and renews them from one daemon thread.
 
     All readers of a handle share one lease, on the oldest revision that any of them reads. It is released when the
-    last reader is done and the handle is closed, or it was idle for a third of a ttl. So do appends, of which one
-    follows another within milliseconds, but for no longer than a ttl: younger files than their lease are no garbage.
+    last reader is done and the handle is closed, or it was idle for a third of a ttl. So do writers, since one append
+    follows another within milliseconds. Those that begin a ttl later take another lease: younger files than the lease
+    of a writer at work are no garbage.
     Whoever reads what is being read already waits for no answer of the database.
 
     Args:
@@ -73,10 +74,11 @@ class LeaseKeeper:
         self._heads: dict[int, Head] = {}  # of what is being read
         self._reader: Lease | None = None
         self._gaps = 0
-        self._writers: dict[str, None] = {}  # ids; renewed in the order in which they were taken
-        self._shared: Lease | None = None  # the one that the next append takes
-        self._appends: Counter[str] = Counter()  # at work, by the id of the lease that they share
-        self._has_appended = False  # since the last renewal
+        self._shared: Lease | None = None  # the one that the next writer takes
+        self._writing: Counter[str] = (
+            Counter()
+        )  # at work, by the id of the lease that they share; in order
+        self._has_written = False  # since the last renewal
         self._is_closed = False
         self._loop = Loop(
             "leases",
@@ -123,28 +125,17 @@ class LeaseKeeper:
 
     @contextmanager
     def writing(self) -> Iterator[Lease]:
-        """Yield a writer lease that protects files written until the block ends."""
+        """Yield a writer lease, which this handle's writers share; it protects files written until the block ends."""
         with self._asking:
-            lease = self._acquire_writer()
-        try:
-            yield lease
-        finally:
-            with self._asking:
-                self._writers.pop(lease.lease_id, None)
-            with suppress(
-                CarnacError
-            ):  # it ends by itself; what the block did is not undone by this
-                self._metadata.release_lease(lease.lease_id)
-
-    @contextmanager
-    def appending(self) -> Iterator[Lease]:
-        """Yield a writer lease as `writing` does, which this handle's appends share."""
-        with self._asking:
+            self._require_open()
             shared, now_ms = self._shared, self._clock.now_ms()
             if shared is None or is_over(shared.acquired_at_ms, self._ttl_ms, now_ms):
-                shared = self._shared = self._acquire_writer()
-            self._appends[shared.lease_id] += 1
-            self._has_appended = True
+                shared = self._shared = self._metadata.acquire_lease(
+                    LeaseKind.WRITER, holder=self._holder, ttl_ms=self._ttl_ms
+                )
+                self._loop.start()
+            self._writing[shared.lease_id] += 1
+            self._has_written = True
         try:
             yield shared
         except Revoked:
@@ -153,14 +144,14 @@ class LeaseKeeper:
             raise
         finally:
             with self._asking:
-                self._appends[shared.lease_id] -= 1
+                self._writing[shared.lease_id] -= 1
                 if self._is_closed:
-                    self._release_appends()
+                    self._release_writers()
 
     def release_idle(self) -> None:
-        """Release now what nobody uses: leases are kept for a while because the next query or append comes soon."""
+        """Release now what nobody uses: leases are kept for a while because the next query or write comes soon."""
         with self._asking:
-            self._release_appends()
+            self._release_writers()
             with self._mutex:
                 reader = None if self._reading else self._reader
             if reader is not None:
@@ -168,7 +159,7 @@ class LeaseKeeper:
                 self._metadata.release_lease(reader.lease_id)
 
     def close(self) -> None:
-        """Release the leases that are kept for the next reader or append, and stop the thread. Idempotent.
+        """Release the leases that are kept for the next reader or writer, and stop the thread. Idempotent.
 
         Raises:
             Unavailable: The database does not answer; the lease ends by itself.
@@ -176,7 +167,7 @@ class LeaseKeeper:
         self._is_closed = True
         self._loop.stop()
         with self._asking:
-            self._release_appends()
+            self._release_writers()
             with self._mutex:
                 reader = self._reader
                 if reader is not None:
@@ -188,8 +179,8 @@ class LeaseKeeper:
     def _renew(self) -> None:
         """Renew what is held, and let go of what has become idle."""
         with self._asking:
-            self._release_appends(has_next=self._has_appended)
-            self._has_appended = False
+            self._release_writers(has_next=self._has_written)
+            self._has_written = False
             self._renew_writers()
             self._renew_reader()
 
@@ -261,37 +252,27 @@ class LeaseKeeper:
         self._loop.start()
         return reader
 
-    def _acquire_writer(self) -> Lease:
-        self._require_open()
-        lease = self._metadata.acquire_lease(
-            LeaseKind.WRITER, holder=self._holder, ttl_ms=self._ttl_ms
-        )
-        self._writers[lease.lease_id] = None
-        self._loop.start()
-        return lease
-
-    def _release_appends(self, *, has_next: bool = False) -> None:
-        """Release leases under which no append is at work; where the database does not answer, they end by themselves.
+    def _release_writers(self, *, has_next: bool = False) -> None:
+        """Release leases under which nobody writes; where the database does not answer, they end by themselves.
 
         Args:
-            has_next: Whether another append is expected, which takes the newest lease.
+            has_next: Whether another writer is expected, who takes the newest lease.
         """
         kept = self._shared if has_next else None
-        for lease_id in [one for one, count in self._appends.items() if not count]:
+        for lease_id in [one for one, count in self._writing.items() if not count]:
             if kept is None or lease_id != kept.lease_id:
                 self._drop_shared(lease_id)
-                del self._appends[lease_id]
+                del self._writing[lease_id]
                 with suppress(CarnacError):
                     self._metadata.release_lease(lease_id)
 
     def _drop_shared(self, lease_id: str) -> None:
-        """Have no further append share a lease."""
-        self._writers.pop(lease_id, None)
+        """Have no further writer share a lease."""
         if self._shared is not None and self._shared.lease_id == lease_id:
             self._shared = None
 
     def _renew_writers(self) -> None:
-        for lease_id in list(self._writers):
+        for lease_id in self._writing:
             try:
                 self._metadata.renew_lease(lease_id, ttl_ms=self._ttl_ms)
             except Revoked:

@@ -150,6 +150,7 @@ def test_reading_needs_no_lease_on_a_full_disk(open_store: OpenStore, folder: Pa
     faults = Faults(lambda _: DiskFull("the disk is full"))
     store = open_store(faults=faults)
     append(store, (1, 1))
+    store._leases.release_idle()
     faults.arm(1, only={"acquire_lease"})
     assert ids(store) == [1]
     assert not store.leases()

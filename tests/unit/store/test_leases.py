@@ -274,43 +274,45 @@ class TestWriters:
         assert files_of(folder) == set()
         assert list(writer.verify()) == []
 
-    def test_a_load_releases_its_lease_and_so_does_one_that_fails(self, store: Store) -> None:
+    def test_a_load_leaves_its_lease_to_the_next_one(self, store: Store) -> None:
         append(store, (1, 1))
-        assert [lease for lease in store.leases() if lease.kind is LeaseKind.WRITER] == []
+        (lease,) = [one for one in store.leases() if one.kind is LeaseKind.WRITER]
         with pytest.raises(Invalid):
             store.ingest(spec(metricsSpec=[{"type": "count", "name": "n"}]), rows_of([(2, 1)]))
-        assert [lease for lease in store.leases() if lease.kind is LeaseKind.WRITER] == []
+        assert [one for one in store.leases() if one.kind is LeaseKind.WRITER] == [lease]
+        store._leases.release_idle()
+        assert [one for one in store.leases() if one.kind is LeaseKind.WRITER] == []
 
 
 def writers(metadata: MetadataStore) -> set[str]:
     return {one.lease_id for one in metadata.leases() if one.kind is LeaseKind.WRITER}
 
 
-class TestAppends:
+class TestSharedLeases:
     def test_those_that_follow_one_another_share_a_lease_until_they_pause(
         self, metadata: MetadataStore, keeper: LeaseKeeper, ticker: Ticker
     ) -> None:
-        with keeper.appending() as first:
+        with keeper.writing() as first:
             pass
         ticker.tick()
-        with keeper.appending() as second, keeper.appending() as third:
+        with keeper.writing() as second, keeper.writing() as third:
             assert first == second == third
         assert writers(metadata) == {first.lease_id}
         ticker.tick()
         assert writers(metadata) == {first.lease_id}, "one appended since the last renewal"
         ticker.tick()
         assert writers(metadata) == set()
-        with keeper.appending() as fourth:
+        with keeper.writing() as fourth:
             assert fourth != first
 
     def test_one_that_takes_long_keeps_its_lease_and_the_next_takes_a_new_one_each_ttl(
         self, metadata: MetadataStore, keeper: LeaseKeeper, ticker: Ticker, clock: FakeClock
     ) -> None:
-        with keeper.appending() as long:
+        with keeper.writing() as long:
             for _ in range(3):
                 clock.advance_ms(TTL_MS // 3 + 1)
                 ticker.tick()
-            with keeper.appending() as young:
+            with keeper.writing() as young:
                 assert young.acquired_at_ms == clock.now_ms(), "older files may be garbage"
             ticker.tick()
             assert writers(metadata) == {long.lease_id, young.lease_id}
@@ -320,13 +322,13 @@ class TestAppends:
     def test_a_lease_that_is_lost_is_not_shared_any_more(
         self, metadata: MetadataStore, keeper: LeaseKeeper, ticker: Ticker
     ) -> None:
-        with pytest.raises(Revoked), keeper.appending() as lost:
+        with pytest.raises(Revoked), keeper.writing() as lost:
             raise Revoked("by somebody")
-        with keeper.appending() as taken:
+        with keeper.writing() as taken:
             assert taken != lost
             metadata.release_lease(taken.lease_id)
             ticker.tick()
-        with keeper.appending() as again:
+        with keeper.writing() as again:
             assert writers(metadata) == {again.lease_id}
 
     def test_a_store_returns_what_its_appends_share_when_it_collects_or_closes(
@@ -348,7 +350,7 @@ class TestAppends:
         self, metadata: MetadataStore, clock: FakeClock
     ) -> None:
         keeper = LeaseKeeper(metadata, clock=clock, holder="me", ttl_ms=TTL_MS)
-        with keeper.appending() as lease:
+        with keeper.writing() as lease:
             keeper.close()
             assert writers(metadata) == {lease.lease_id}
         assert writers(metadata) == set()
@@ -407,6 +409,7 @@ class TestStores:
         faults = Faults(unavailable)
         store = open_store(faults=faults)
         append(store, (1, 1))
+        store._leases.release_idle()
         assert ids(store) == [1]
         faults.arm(1, only=["release_lease"])
         with pytest.raises(Exception, match="does not answer"):

@@ -113,6 +113,7 @@ class TestAt:
         self, store: Store, open_store: OpenStore
     ) -> None:
         watcher, reader = open_store(), open_store()
+        store._leases.release_idle()
         assert ids(reader, 2) == [1, 2]
         (lease,) = watcher.leases()
         assert (lease.revision, lease.holder) == (2, "test")

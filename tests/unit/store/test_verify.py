@@ -118,6 +118,7 @@ def test_an_orphan_is_found_when_it_is_old_enough_and_nobody_writes(
         os.utime(place, ns=(clock.now_ms() * 1_000_000,) * 2)
         clock.advance_ms(1)
         assert list(store.verify()) == [], "somebody's unpublished work"
+    store._leases.release_idle()
     finding = only(list(store.verify()))
     assert (finding.kind, finding.path) == ("orphan", "segments/events/lost.parquet")
     assert finding.detail == "no record names it; `carnac gc` removes it"

@@ -107,8 +107,7 @@ class Writer:
         if replay is not None:
             return replay
         self._lock_for(spec, spec.intervals, guard)
-        leasing = self._leases.appending() if is_here else self._leases.writing()
-        with leasing as lease, self._reading_for(spec, lease) as base:
+        with self._leases.writing() as lease, self._reading_for(spec, lease) as base:
             if spec.mode == "replace":
                 require_aligned(self._metadata, spec.datasource, spec.intervals, base)
             met = None
