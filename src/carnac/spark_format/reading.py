@@ -16,7 +16,7 @@ from carnac.core.quoting import quote_for_spark
 from carnac.core.segments.segment import TIME_COLUMN, ColumnType
 from carnac.core.time.intervals import IntervalSet
 from carnac.errors import DiskFull, NotFound, ReadOnly, Revoked
-from carnac.jobs.bins import into_bins
+from carnac.jobs.bins import BINS_PER_CORE, into_bins
 from carnac.jobs.compact.read import ReadPlan, read_tables
 from carnac.jobs.read_back import SPARK_TYPE, TIME_TYPE
 from carnac.ports import LeaseKind, SegmentInput
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 PARTITION_BYTES = 64 << 20
 """Files that share a partition come to no more than this together."""
+TASK_BYTES = 1 << 20
+"""For less, another task costs more than it saves."""
 BATCH_ROWS = 1 << 16
 
 
@@ -121,11 +123,16 @@ def keep_lease(opened: StoreApart, pinned: Pinned) -> None:
 
 
 def share_out(inputs: Sequence[SegmentInput]) -> list[InputPartition]:
-    """Return partitions of whole segments; small ones share one, as the cores of this machine like it."""
+    """Return partitions of whole segments, of `TASK_BYTES` at least where the cores of this machine like more of them.
+
+    Each task of a write makes segments of its own, so that many of a few rows would become more of fewer.
+    """
+    size_bytes = sum(one.segment.size_bytes for one in inputs)
     bins = into_bins(
         inputs,
         lambda one: one.segment.size_bytes,
-        cores=os.cpu_count() or 1,
+        cores=min((os.cpu_count() or 1) * BINS_PER_CORE, 1 + size_bytes // TASK_BYTES),
+        per_core=1,
         most=PARTITION_BYTES,
     )
     return [InputPartition(tuple(some)) for some in bins]

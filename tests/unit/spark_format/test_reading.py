@@ -60,12 +60,18 @@ def test_every_revision_reads_as_sql_shows_it(store: Store, seed: int) -> None:
         assert found.num_rows == expected[0]["n"]
 
 
-def test_an_interval_leaves_segments_out(store: Store) -> None:
+def test_an_interval_leaves_segments_out_and_small_ones_share_a_task(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for day in range(4):
         times = [START + timedelta(days=day, hours=hour) for hour in range(24)]
         store.append("events", pa.table({"t": times}))
-    found, partitions = read_frame(frame(store, "events", interval="2024-01-02T20/2024-01-03T02"))
-    assert (found.num_rows, len(partitions)) == (6, 2)
+    for task_bytes, shares in ((1 << 20, [2]), (1, [1, 1])):
+        monkeypatch.setattr("carnac.spark_format.reading.TASK_BYTES", task_bytes)
+        within = frame(store, "events", interval="2024-01-02T20/2024-01-03T02")
+        found, partitions = read_frame(within)
+        assert found.num_rows == 6
+        assert [len(one.value) for one in partitions] == shares
 
 
 def test_a_frame_keeps_its_revision_and_its_files(store: Store) -> None:
