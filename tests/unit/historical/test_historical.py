@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -239,6 +240,17 @@ def test_bits_that_have_turned_in_cold_files_are_noticed(folder: Path) -> None:
         else:
             assert found == right[sql], f"byte {at}"
     assert 15 <= noticed < 45
+    server.close()
+
+
+def test_a_held_file_of_another_record_is_not_read(folder: Path, storage: DeepStorage) -> None:
+    held, other = write_hours(storage, 2)
+    server = open_historical(folder, storage)
+    server.assign([held], fence=1, number=0)
+    settled(server)
+    wanted, _ = rows_of(server, request_of([other]))
+    found, report = rows_of(server, request_of([replace(other, segment_id=held.segment_id)]))
+    assert (found, report.cold) == (wanted, 1)
     server.close()
 
 

@@ -149,6 +149,7 @@ ONE_ROUND = [
     ("SELECT carrier, approx_quantile(delay // 1000, [0.1, 0.9]) FILTER (delay < 999) FROM flights GROUP BY 1 "
      "ORDER BY 1", ()),
     ("SELECT approx_quantile(delay, 0.5) FROM flights WHERE delay > 1e9", ()),
+    ("SELECT max(current_date) FROM (SELECT carrier AS current_date, count(*) FROM flights GROUP BY 1)", ()),
 ]  # fmt: skip
 GATHERED = [
     ("SELECT mode(DISTINCT carrier) FROM flights WHERE carrier = 'AA'", "distinct"),
