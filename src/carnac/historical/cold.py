@@ -17,6 +17,7 @@ from carnac.core.segments.segment import Segment
 from carnac.errors import Cancelled, CarnacError, NotFound, Unavailable
 from carnac.ports import DeepStorage
 from carnac.ports.segment_files import NOT_THERE, check_file, damaged
+from carnac.ports.storage import require_there
 
 if TYPE_CHECKING:
     import pyarrow.dataset as ds
@@ -125,6 +126,7 @@ class ColdFile:
         try:
             found = self._storage.read_range(path, begin, end)
         except NotFound as error:
+            require_there(self._storage)
             raise damaged(self.segment, NOT_THERE) from error
         except CarnacError:
             raise

@@ -17,6 +17,7 @@ from carnac.core.segments.blocks import UNIT_BYTES, BlockSums, UnitSums, read_bl
 from carnac.core.segments.segment import ColumnType, Segment
 from carnac.errors import Cancelled, CarnacError, Corrupt, Unavailable
 from carnac.historical.cold import GAP_MAX_BYTES, RUN_MAX_BYTES, ColdFile, open_cold
+from carnac.ports.storage import OWNER_FILE
 from tests.support.faulty import Faults, FaultyDeepStorage
 from tests.support.historicals import RangedStorage, hour_rows
 from tests.support.segments import write_segment
@@ -101,6 +102,7 @@ def test_why_a_file_cannot_be_read_is_told(
     spoil: object, kind: type[CarnacError], sentence: str
 ) -> None:
     storage = RangedStorage()
+    storage.write(OWNER_FILE, b"mine")
     segment = write_segment(storage, hour_rows(0), types={"n": ColumnType.LONG})
     if spoil is None:
         storage.delete(segment.path)
@@ -112,6 +114,16 @@ def test_why_a_file_cannot_be_read_is_told(
     assert type(file.error) is kind
     assert sentence in file.error.message
     assert segment.path in file.error.message
+
+
+def test_a_storage_that_is_away_is_no_damage() -> None:
+    storage = RangedStorage()
+    segment = write_segment(storage, hour_rows(0))
+    storage.delete(segment.path)
+    file = ColdFile(storage, segment, threading.Event())
+    assert open_cold([file]) == {}
+    assert isinstance(file.error, Unavailable)
+    assert "as if it were not mounted, or emptied" in file.error.message
 
 
 def test_a_storage_that_breaks_off_and_a_query_that_is_cancelled() -> None:

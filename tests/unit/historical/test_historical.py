@@ -21,6 +21,7 @@ from carnac.errors import (
 )
 from carnac.ports import DeepStorage
 from carnac.ports.serving import HoldState
+from carnac.ports.storage import OWNER_FILE
 from tests.support.clock import ClockSetBack
 from tests.support.faulty import Faults, FaultyDeepStorage
 from tests.support.historicals import (
@@ -164,6 +165,7 @@ def test_a_storage_that_does_not_answer_is_asked_again_a_few_times(
 
 
 def test_missing_segments_are_errors_or_reported(folder: Path, storage: DeepStorage) -> None:
+    storage.write(OWNER_FILE, b"mine")
     segments = write_hours(storage, 3)
     without_file(storage, segments[1])
     server = open_historical(folder, storage)
