@@ -9,7 +9,6 @@ import pytest
 
 from carnac.core.log.commits import (
     Change,
-    ChunksUnchanged,
     CommitKind,
     LookupChange,
     Publication,
@@ -164,25 +163,6 @@ class TestConflicts:
         assert names(store) == ["b", "c"]
         assert len({one.version.major_ms for one in entries(store)}) == 1
         assert published.commit == store.commit(3)
-
-    def test_chunks_unchanged(self, store: Store) -> None:
-        append(store, segment("a", SPAN))
-        need = ChunksUnchanged(datasource="events", interval=interval(day(1)), revision=1)
-        other = replace(append_of(segment("b", day(2))), requirements=(need,))
-        append(store, segment("x", day(3)))
-        store.publish(other)
-        append(store, segment("c", SPAN))
-        with pytest.raises(Conflict) as caught:
-            store.publish(replace(append_of(segment("d", day(2))), requirements=(need,)))
-        assert caught.value.ids["commit"] == 4
-
-    def test_a_chunk_that_ended_has_changed(self, store: Store) -> None:
-        append(store, segment("a", SPAN))
-        need = ChunksUnchanged(datasource="events", interval=interval(day(1)), revision=1)
-        store.publish(replacement(store, day(1), kind=CommitKind.DELETE))
-        with pytest.raises(Conflict) as caught:
-            store.publish(replace(append_of(segment("b", day(2))), requirements=(need,)))
-        assert caught.value.ids["commit"] == 2
 
     def test_segments_visible(self, store: Store) -> None:
         append(store, segment("a", SPAN))

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from carnac.core.log.commits import ChunksUnchanged, CommitKind, LookupChange, Publication
+from carnac.core.log.commits import CommitKind, LookupChange, NotCovered, Publication
 from carnac.errors import Conflict, Invalid, NotFound, Revoked
 from carnac.ports import Head, LeaseKind
 from tests.contract.conftest import Store
@@ -15,6 +15,7 @@ from tests.logs import (
     append,
     append_of,
     day,
+    days,
     folding,
     interval,
     names,
@@ -429,7 +430,7 @@ class TestConflictsAcrossTrims:
     ) -> None:
         write_history(store, clock)
         store.trim(keep=keep(), dry_run=False)
-        need = ChunksUnchanged(datasource="events", interval=interval(day(5)), revision=3)
+        need = NotCovered(datasource="events", pieces=days(day(5)), revision=3)
         with pytest.raises(Conflict, match="trimmed"):
             store.publish(replace(append_of(segment("x", day(5))), requirements=(need,)))
         recent = replace(need, revision=4)

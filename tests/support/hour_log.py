@@ -77,11 +77,6 @@ class Hour:
         del datasource, segment_ids, after_revision, leaving
         return ()
 
-    def changed_after(self, datasource: str, interval: Interval, after_revision: int) -> int | None:
-        """Return the newest commit, if it is later."""
-        del datasource, interval
-        return self.revision if self.revision > after_revision else None
-
     def covering_after(
         self, datasource: str, interval: Interval, after_revision: int
     ) -> int | None:

@@ -414,14 +414,6 @@ class LogOracle(PositionOracle):
             )
         return commit.kind in (CommitKind.REWRITE, CommitKind.DELETE)
 
-    def changed_after(self, datasource: str, interval: Interval, after_revision: int) -> int | None:
-        changed = [
-            self._last_change(datasource, place) or 0
-            for name, place in self._intervals()
-            if name == datasource and place.overlaps(interval)
-        ]
-        return max((one for one in changed if one > after_revision), default=None)
-
     def covering_after(
         self, datasource: str, interval: Interval, after_revision: int
     ) -> int | None:

@@ -8,7 +8,6 @@ import pytest
 
 from carnac.core.log.commits import (
     Change,
-    ChunksUnchanged,
     CommitKind,
     ConservationProof,
     Drop,
@@ -280,20 +279,6 @@ class TestConflicts:
         store.publish(replacement(store, day(20), kind=CommitKind.DELETE))
         store.publish(pending)
         assert names(store) == ["M", "R"]
-
-    def test_chunks_unchanged(self, store: MetadataStore) -> None:
-        base = append(store, segment("S1", day(1))).revision
-        wanted = Publication(
-            kind=CommitKind.LOOKUP,
-            requirements=(
-                ChunksUnchanged(datasource=DATASOURCE, interval=interval(day(1)), revision=base),
-            ),
-        )
-        store.publish(wanted)
-        append(store, segment("S2", day(2)))
-        store.publish(wanted)
-        culprit = append(store, segment("S3", day(1))).revision
-        assert conflict_of(store, wanted).ids["commit"] == culprit
 
     def test_segments_visible(self, store: MetadataStore) -> None:
         append(store, segment("S1", day(1)))

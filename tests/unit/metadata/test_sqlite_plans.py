@@ -73,7 +73,6 @@ def test_entries_of_a_segment_are_found_by_its_key(stated: Statement) -> None:
     [
         queries.ADDED_SEGMENTS,
         queries.LIVE_SEGMENTS,
-        statements.CHANGED_AFTER,
         statements.LIVE_ENTRIES_OF_CHUNK,
         statements.LIVE_IDS_OF_CHUNK,
         statements.LIVE_SUMMARY,

@@ -109,15 +109,6 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChunksUnchanged:
-    """Requirement: no commit after `revision` changed a chunk of the datasource that overlaps `interval`."""
-
-    datasource: str
-    interval: Interval
-    revision: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentsVisible:
     """Requirement: these instants of the segment are still what is visible of it (a reader's inputs, not dropped)."""
 
@@ -159,9 +150,7 @@ class LockHeld:
     fence: int
 
 
-Requirement: TypeAlias = (
-    LockHeld | ChunksUnchanged | SegmentsVisible | NotCovered | NumbersUnited | LookupSetBy
-)
+Requirement: TypeAlias = LockHeld | SegmentsVisible | NotCovered | NumbersUnited | LookupSetBy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -54,10 +54,6 @@ class PublishView(ChunkView, Protocol):
         """
         ...
 
-    def changed_after(self, datasource: str, interval: Interval, after_revision: int) -> int | None:
-        """Return the last commit after `after_revision` that changed a chunk that overlaps `interval`."""
-        ...
-
     def covering_after(
         self, datasource: str, interval: Interval, after_revision: int
     ) -> int | None:

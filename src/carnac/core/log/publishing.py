@@ -26,7 +26,6 @@ from carnac.core.locks.model import describe_end, may_publish
 from carnac.core.log import laws
 from carnac.core.log.commits import (
     Change,
-    ChunksUnchanged,
     Commit,
     CommitKind,
     DatasourceCommit,
@@ -300,22 +299,13 @@ def _check_fences(view: PublishView, fences: Sequence[LockHeld]) -> None:
 
 def _check_requirement(
     view: PublishView,
-    requirement: SegmentsVisible | ChunksUnchanged | NotCovered,
+    requirement: SegmentsVisible | NotCovered,
     publication: Publication,
 ) -> None:
     datasource = requirement.datasource
     if isinstance(requirement, SegmentsVisible):
         live = view.entries_of(datasource, [requirement.segment_id])
         _require_visible(view, datasource, requirement, live, publication)
-    elif isinstance(requirement, ChunksUnchanged):
-        culprit = view.changed_after(datasource, requirement.interval, requirement.revision)
-        if culprit is not None:
-            raise Conflict(
-                f"commit {culprit} changed {datasource} within {interval_text(requirement.interval)} after revision "
-                f"{requirement.revision}; nothing was published: read again and retry",
-                datasource=datasource,
-                commit=culprit,
-            )
     else:
         for piece in requirement.pieces:
             culprit = view.covering_after(datasource, piece, requirement.revision)

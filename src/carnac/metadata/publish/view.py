@@ -132,10 +132,6 @@ class SqlPublishView:
         )
         return [life_of(row) for row in rows]
 
-    def changed_after(self, datasource: str, interval: Interval, after_revision: int) -> int | None:
-        """Return the last commit after `after_revision` that changed a chunk that overlaps `interval`."""
-        return self._newest(s.CHANGED_AFTER, datasource, interval, after_revision)
-
     def covering_after(
         self, datasource: str, interval: Interval, after_revision: int
     ) -> int | None:

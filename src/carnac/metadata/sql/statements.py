@@ -90,26 +90,6 @@ LIVES_AFTER = statement(
       AND (entries.dropped_revision IS NULL OR entries.dropped_revision > :after)
     """
 )
-CHANGED_AFTER = statement(
-    f"""
-    SELECT max(revision)
-    FROM (
-      SELECT revision
-      FROM chunks
-      WHERE datasource_id = :datasource_id
-        AND start_ms < :end_ms
-        AND end_ms > :start_ms
-      UNION ALL
-      SELECT entry_id / {1 << ENTRY_BITS}
-      FROM entries
-      WHERE entry_id >= {c.FIRST_UNSETTLED_KEY}
-        AND datasource_id = :datasource_id
-        AND chunk_start < :end_ms
-        AND chunk_end > :start_ms
-    ) AS changed
-    WHERE revision > :after
-    """
-)
 COVERING_AFTER = statement(
     """
     SELECT max(revision)
