@@ -251,6 +251,7 @@ class Week:
         self.clock.advance_ms(max(end_ms - self.clock.now_ms(), 0))
 
     def have_round(self) -> None:
+        self.store._leases._renew()  # its thread does not see the clock move
         if self.runner.finish_due():
             self.check_counts()
         self.controller.run_round()

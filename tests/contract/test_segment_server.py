@@ -25,6 +25,7 @@ from carnac.flight import FlightSegmentServer, FlightServer
 from carnac.historical import Historical
 from carnac.historical.server import LEAVES_MAX
 from carnac.ports.serving import SegmentServer
+from carnac.ports.storage import OWNER_FILE
 from tests.support.historicals import (
     PlainEngine,
     open_historical,
@@ -52,6 +53,7 @@ class Served:
 @pytest.fixture(params=["in_process", pytest.param("flight", marks=pytest.mark.http)])
 def served(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Served]:
     storage, engine = MemoryDeepStorage(), PlainEngine()
+    storage.write(OWNER_FILE, b"mine")
     historical = open_historical(tmp_path / "historical", storage, engine=engine)
     if request.param == "in_process":
         yield Served(historical, historical, storage, engine)
