@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 
 import duckdb
 import pyarrow as pa
@@ -11,18 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carnac.deep_storage.local import LocalDeepStorage
 from tests.nightly import by_day
 from tests.property.test_query_laws import JOINS, World, assert_same, conditions, rows_of
 from tests.support.spreading import spread_query
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    made = World(LocalDeepStorage(tmp_path_factory.mktemp("nested")))
-    yield made
-    made.close()
-
 
 BARE = [
     "SELECT * FROM a",

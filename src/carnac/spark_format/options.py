@@ -11,7 +11,16 @@ from carnac.specs.problems import suggest
 COMMON = ("store", "path", "leaseMinutes")
 READ = (*COMMON, "at", "interval", "columns")
 READ_STREAM = (*COMMON, "columns", "startingRevision", "changes", "maxRowsPerTrigger")
-_LOAD = (*COMMON, *"spec time timeFormat writer message allowTypeChange allowMissing".split())
+_LOAD = (
+    *COMMON,
+    "spec",
+    "time",
+    "timeFormat",
+    "writer",
+    "message",
+    "allowTypeChange",
+    "allowMissing",
+)
 WRITE = (*_LOAD, "batch", "intervals")
 WRITE_STREAM = _LOAD
 _OF_SPARK = {"checkpointlocation", "queryname", "outputmode"}

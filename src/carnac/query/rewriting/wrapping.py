@@ -214,7 +214,7 @@ class _List:
     """
 
     def __init__(self, inner: Node, names: list[str], rows: _Rows) -> None:
-        self._rows, self._alias = rows, rows.alias
+        self._rows = rows
         self._shown: dict[str, tuple[str, Node]] = {}
         self._renamed = set[str]()
         self._copied = 0
@@ -274,7 +274,7 @@ class _List:
     def _check_name(self, node: Node, aliases: Mapping[str, Node], *, may_be_alias: bool) -> None:
         names = [str(name).lower() for name in node["column_names"]]
         name = names[-1]
-        if len(names) > 1 and names[:-1] != [self._alias]:
+        if len(names) > 1 and names[:-1] != [self._rows.alias]:
             raise _Stays
         if name in self._shown:
             item = aliases.get(name)
@@ -311,7 +311,7 @@ class _List:
         if old["class"] == "STAR":
             if any(old.get(part) for part in STAR_PARTS):
                 raise _Stays
-            if str(old["relation_name"]).lower() not in {"", self._alias}:
+            if str(old["relation_name"]).lower() not in {"", self._rows.alias}:
                 raise _Stays
             for name, item in self._shown.values():
                 yield copy.deepcopy(item) | {"alias": name}
