@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from carnac.query.functions import is_volatile
-from carnac.query.rewriting.wrapping import PLAIN_WITHOUT
+from carnac.query.rewriting.listing import PLAIN_WITHOUT
 from carnac.query.syntax import Node, walk
 
 NODES_MAX = 5_000
