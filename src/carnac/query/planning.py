@@ -28,9 +28,10 @@ from carnac.query.parameters import Parameters, take_parameters
 from carnac.query.relations import Columns, Relation, Scope, Tables, let_scans_match
 from carnac.query.rewriting.bucketing import rewrite_buckets
 from carnac.query.rewriting.documents import rewrite_documents
+from carnac.query.rewriting.listing import Context
 from carnac.query.rewriting.membership import rewrite_memberships
 from carnac.query.rewriting.own import OWN_FUNCTIONS
-from carnac.query.rewriting.repeating import inline_named_once, inline_repeated
+from carnac.query.rewriting.repeating import inline_repeated, inline_tables
 from carnac.query.rewriting.sketching import rewrite_sketches
 from carnac.query.rewriting.wrapping import unwrap
 from carnac.query.scans import slices_of
@@ -38,7 +39,7 @@ from carnac.query.schema.information import INFORMATION_SCHEMA, LOOKUP_SCHEMA
 from carnac.query.schema.names import Names, column_lookup, refuse_doubled
 from carnac.query.schema.system import SYSTEM_SCHEMA, system_table
 from carnac.query.schema.used import used_types
-from carnac.query.syntax import Node, base_table, parse, unparse, walk
+from carnac.query.syntax import Node, base_table, parse, text_of, unparse, walk
 
 if TYPE_CHECKING:
     import duckdb
@@ -147,12 +148,14 @@ class Planner:
     Args:
         cursor: The one that the query will run on.
         externals: Tables that stand in it as they are called here, with the names of their columns.
+        is_spread: Whether servers may answer parts of it.
     """
 
     cursor: duckdb.DuckDBPyConnection
     catalog: Catalog
     parameters: Parameters
     externals: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    is_spread: bool = False
     _is_live: bool = False
     _tables: dict[str, Mapping[str, Sequence[Any]]] = field(default_factory=dict)
     _views: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -172,9 +175,9 @@ class Planner:
         without_druid_calls(self.cursor, statement)
         is_time_or_chance = any(map(is_volatile, walk(statement["node"])))
         check(statement, OWN_FUNCTIONS | {CHOPPED})
-        inline_named_once(statement)
+        inline_tables(statement, apart=self.is_spread)
         inline_repeated(statement)
-        unwrap(statement, lambda node: self._known_columns(node, names))
+        unwrap(statement, self._context(names))
         self._replace_show_tables(statement, names)
         parameters = take_parameters(statement, self.parameters)
         constants = Constants(self.cursor, parameters)
@@ -219,7 +222,10 @@ class Planner:
             is_volatile=is_time_or_chance,
         )
 
-    def _known_columns(self, node: Node, names: Names) -> Columns | None:
+    def _context(self, names: Names) -> Context:
+        return Context(partial(self._known_columns, names), partial(text_of, self.cursor))
+
+    def _known_columns(self, names: Names, node: Node) -> Columns | None:
         """Return the columns of the datasource or lookup that a node means; None: it means another table."""
         if node["table_name"] in self.externals:
             return None

@@ -403,15 +403,15 @@ class Tables:
         scope.merges_unknown |= manner == "NATURAL"
         if manner not in {"REGULAR", "NATURAL", "CROSS", "DEPENDENT"}:
             _block(right if manner == "ASOF" and kind in {"INNER", "LEFT"} else left + right)
-        elif kind not in {"INNER", "LEFT", "RIGHT", "OUTER", "SEMI", "ANTI"}:
+        elif kind not in {"INNER", "LEFT", "RIGHT", "FULL", "SEMI", "ANTI"}:
             _block(left + right)
         elif node["condition"] is not None:
             inside = Scope(left + right, scope.merged, scope.merges_unknown)
             on_left = left if kind in {"INNER", "RIGHT", "SEMI"} else []
             on_right = right if kind in {"INNER", "LEFT", "SEMI", "ANTI"} else []
             self._apply(node["condition"], on_left + on_right, inside)
-        for relation in (left if kind in {"RIGHT", "OUTER"} else []) + (
-            right if kind in {"LEFT", "OUTER"} else []
+        for relation in (left if kind in {"RIGHT", "FULL"} else []) + (
+            right if kind in {"LEFT", "FULL"} else []
         ):
             relation.is_nullable = True
         return left if kind in {"SEMI", "ANTI"} else left + right

@@ -16,7 +16,14 @@ from carnac.query.distributed.gathering import condition_of, leaf_of, stand_sele
 from carnac.query.distributed.groups import split_groups
 from carnac.query.distributed.merging import stand_sql
 from carnac.query.distributed.naming import NotOneRound, column
-from carnac.query.distributed.nesting import called, name_columns, reading, replaced, subqueries_of
+from carnac.query.distributed.nesting import (
+    called,
+    joined_queries_of,
+    name_columns,
+    reading,
+    replaced,
+    subqueries_of,
+)
 from carnac.query.distributed.rows import split_rows
 from carnac.query.distributed.settling import settle
 from carnac.query.distributed.sorting import (
@@ -30,12 +37,12 @@ from carnac.query.distributed.sorting import (
 from carnac.query.messages import first_sentence
 from carnac.query.parameters import Parameters
 from carnac.query.planning import Plan, Planner, Scan
-from carnac.query.relations import Scope
+from carnac.query.relations import Relation, Scope
 from carnac.query.results import arrow_tables
 from carnac.query.scans import rows_in, with_views
 from carnac.query.schema.used import used_columns, used_types
 from carnac.query.streams.basis import basis_of
-from carnac.query.syntax import Node, base_table, cast, select_of, unparse, walk
+from carnac.query.syntax import Node, base_table, cast_to, select_of, unparse, walk
 
 if TYPE_CHECKING:
     import duckdb
@@ -93,7 +100,8 @@ class Distributor:
             NotFound: It names what is not in the revision.
             duckdb.Error: It names a column that is not there, or puts together what does not fit.
         """
-        plan = Planner(self.cursor, self.catalog, self.parameters).plan(sql)
+        planner = Planner(self.cursor, self.catalog, self.parameters, is_spread=True)
+        plan = planner.plan(sql)
         columns.update(name for scan in plan.scans for name in scan.columns)
         if plan.sql.startswith("EXPLAIN ANALYZE "):
             raise Invalid(
@@ -134,8 +142,8 @@ class Distributor:
         for node, scope in reading_selects(statement, inside, views):
             if id(node) not in within:
                 continue
-            for subquery in subqueries_of(node):
-                within -= {id(one) for one in walk(subquery["subquery"])}
+            for subquery in [*subqueries_of(node), *joined_queries_of(node["from_table"])]:
+                within -= {id(one) for one in walk(subquery)}
             is_whole = node is statement["node"]
             found = result if is_whole else self._bound(select_of([]) | {"node": node}, [])
             part = self._part(plan, self._select(plan, basis, node, scope, along), found, parts)
@@ -185,6 +193,13 @@ class Distributor:
         for subquery in subqueries_of(node):
             inner = subquery["subquery"]["node"]
             new[id(inner)] = self._answered(plan, basis, inner, along)
+        relations = list(scope.relations)
+        known_tables = dict(plan.tables)
+        for joined in joined_queries_of(node["from_table"]):
+            new[id(joined)], known = self._answered_table(plan, basis, joined, along)
+            known_tables[along[-1].table] = {}
+            relations = [known if one.alias == known.alias else one for one in relations]
+        scope = replace(scope, relations=relations)
         sources = sources_of(node["from_table"], views)
         scans = {scan.view: scan for scan in plan.scans}
         rows = {id(one): rows_in(scans[one["table_name"]].slices) for one in sources}
@@ -195,7 +210,7 @@ class Distributor:
                 continue
             found = list(along)
             named = dict(new)
-            tables = dict(plan.tables)
+            tables = dict(known_tables)
             for one in small:
                 sent = self._gathered_along(plan, basis, one, scans[one["table_name"]], found)
                 named[id(one)] = called(one, found[-1].table)
@@ -225,9 +240,28 @@ class Distributor:
         along.append(Along(table=table, plan=replace(found, names=names)))
         types = dict(zip(names, result.types, strict=True))
         show_types(self.cursor, table, types)
-        told = [cast(column(name), types[name]) for name in names]
+        told = [
+            cast_to(self.cursor, column(name), types[name]) | {"alias": said}
+            for name, said in zip(names, result.names, strict=True)
+        ]
         node: Node = select_of(told)["node"]
         return node | {"from_table": base_table(table, "")}
+
+    def _answered_table(
+        self, plan: Plan, basis: QueryBasis, joined: Node, along: list[Along]
+    ) -> tuple[Node, Relation]:
+        """Return a subquery in FROM that reads the answer of one, which goes along, and what it is in FROM."""
+        alias = str(joined["alias"])
+        if not alias:
+            raise NotOneRound("a joined subquery has no name")
+        node = self._answered(plan, basis, joined["subquery"]["node"], along)
+        names = [str(item["alias"]) for item in node["select_list"]]
+        names[: len(joined["column_name_alias"])] = map(str, joined["column_name_alias"])
+        columns = {name.lower(): name for name in names}
+        if len(columns) < len(names):
+            raise NotOneRound("a joined subquery has two columns of one name")
+        said = joined | {"subquery": {"node": node, "named_param_map": []}}
+        return said, Relation(alias=alias.lower(), columns=columns)
 
     def _rows_at_most(self, node: Node, found: Distribution) -> int:
         """Return how many rows a subquery may give, as far as records tell; lookups may make more of them."""
@@ -240,6 +274,8 @@ class Distributor:
             )
             if count is not None:
                 return count
+        if any(one.get("type") == "TABLE_FUNCTION" for one in walk(node)):
+            raise NotOneRound("a subquery makes rows")
         return sum(rows_in(leaf.slices) for leaf in found.leaves)
 
     def _gathered_along(

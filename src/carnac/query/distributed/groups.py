@@ -4,8 +4,8 @@
     each server:  SELECT carrier, sum(delay), count(delay), count(*) FROM flights WHERE … GROUP BY 1
     the broker:   SELECT p_0, sum(p_1) / sum(p_2) FROM parts GROUP BY p_0 HAVING sum(p_3) > 9 ORDER BY 2
 
-HAVING, ORDER BY, LIMIT and grouping sets are the broker's, because a group is whole only there. Servers group by a
-value as well whose distinct ones are wanted, and the broker finds them among the groups:
+HAVING, windows, ORDER BY, LIMIT and grouping sets are the broker's, because a group is whole only there. Servers group
+by a value as well whose distinct ones are wanted, and the broker finds them among the groups:
 
     SELECT carrier, count(DISTINCT tail), count(*) FROM flights GROUP BY carrier
     each server:  SELECT carrier, tail, count(*) FROM flights GROUP BY 1, 2
@@ -135,12 +135,13 @@ def split_groups(select: Select, view: str) -> tuple[Node, Node]:
 
 def _merged_clauses(select: Select, items: list[Node], parts: _Parts) -> Node:
     """Return what the broker selects of the groups, and how it chooses and orders them."""
-    having = select.node["having"]
-    if having is not None:
-        having = _merged(select.names.told_or_ambiguous(having), parts)
+    chosen = {}
+    for key in ("having", "qualify"):
+        part = select.node[key]
+        chosen[key] = part and _merged(select.names.told_or_ambiguous(part), parts)
     return {
         "select_list": [_merged(item, parts) for item in items],
-        "having": having,
+        **chosen,
         "modifiers": [_modifier(one, select, items, parts) for one in select.node["modifiers"]],
     }
 
@@ -161,15 +162,21 @@ def _groups(select: Select, items: list[Node]) -> list[Node]:
         group = (
             items[int(one["literal"]["text"]) - 1] if is_ordinal(one) else select.names.told(one)
         )
-        if any(map(is_aggregate, walk(group))):
+        if any(is_aggregate(part) or part.get("class") == "WINDOW" for part in walk(group)):
             raise NotOneRound("it groups by an aggregate")
         found.append(group)
     return found
 
 
 def _is_group(item: Node) -> bool:
-    """Whether GROUP BY ALL groups by what is selected: a constant is none, as little as an aggregate."""
+    """Whether GROUP BY ALL groups by what is selected: a constant is none, as little as an aggregate.
+
+    Raises:
+        NotOneRound: There is a window over rows in it.
+    """
     inner = list(walk(item))
+    if any(one.get("class") == "WINDOW" for one in inner) and not any(map(is_aggregate, inner)):
+        raise NotOneRound("it has a window function")
     return any(one.get("class") == "COLUMN_REF" for one in inner) and not any(
         map(is_aggregate, inner)
     )

@@ -15,6 +15,13 @@ def subqueries_of(node: Node) -> list[Node]:
     return [one for one in walk_here(parts) if one.get("class") == "SUBQUERY"]
 
 
+def joined_queries_of(source: Node) -> list[Node]:
+    """Return the subqueries in a FROM clause, lists of values among them."""
+    if source["type"] == "JOIN":
+        return joined_queries_of(source["left"]) + joined_queries_of(source["right"])
+    return [source] if source["type"] == "SUBQUERY" else []
+
+
 def called(source: Node, table: str) -> Node:
     """Return a reference to a table in place of another one."""
     return source | {"table_name": table, "qualified_name": {"path": [table]}}

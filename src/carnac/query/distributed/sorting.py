@@ -60,15 +60,7 @@ class Select:
     @property
     def is_aggregated(self) -> bool:
         """Whether it gives groups, not rows."""
-        node = self.node
-        orders = self.modifiers.get("ORDER_MODIFIER")
-        parts = [node["select_list"], orders]
-        return bool(
-            node["group_expressions"]
-            or node["having"] is not None
-            or node["aggregate_handling"] != "STANDARD_HANDLING"
-            or any(is_aggregate(one) for one in walk(parts))
-        )
+        return _is_aggregated(self.node, self.modifiers)
 
     @property
     def gives_all_rows(self) -> bool:
@@ -164,7 +156,9 @@ def select_of_one_round(
     """
     if node["cte_map"]["map"]:
         raise NotOneRound("it has a common table expression")
-    _check_expressions(node)
+    modifiers = {one["type"]: one for one in node["modifiers"]}
+    is_grouped = _is_aggregated(node, modifiers)
+    _check_expressions(node, is_grouped=is_grouped)
     used = _tables_of_rows(node["from_table"], views)
     if used - views - small.keys():
         raise NotOneRound("it joins a common table expression")
@@ -174,9 +168,8 @@ def select_of_one_round(
         raise NotOneRound(f"it joins more than {SMALL_ROWS_MAX:,} rows of lookups")
     if node["sample"] is not None:
         raise NotOneRound("it takes a sample")
-    if node["qualify"] is not None:
+    if node["qualify"] is not None and not is_grouped:
         raise NotOneRound("QUALIFY needs window functions")
-    modifiers = {one["type"]: one for one in node["modifiers"]}
     names = names_of(scope, node["select_list"], small)
     distinct = modifiers.get("DISTINCT_MODIFIER")
     if distinct is not None and distinct["distinct_on_targets"]:
@@ -193,10 +186,23 @@ def is_sent_along(subquery: Node) -> bool:
     return str(source.get("table_name", "")).startswith(ALONG)
 
 
-def _check_expressions(node: Node) -> None:
+def _is_aggregated(node: Node, modifiers: Mapping[str, Node]) -> bool:
+    parts = [node["select_list"], node["qualify"], modifiers.get("ORDER_MODIFIER")]
+    return bool(
+        node["group_expressions"]
+        or node["having"] is not None
+        or node["aggregate_handling"] != "STANDARD_HANDLING"
+        or any(is_aggregate(one) for one in walk(parts))
+    )
+
+
+def _check_expressions(node: Node, *, is_grouped: bool) -> None:
+    """Refuse what servers may not compute; windows over groups are the broker's."""
     for one in walk(node):
         kind = one.get("class")
         if kind is None or (kind == "SUBQUERY" and is_sent_along(one)):
+            continue
+        if kind == "WINDOW" and is_grouped:
             continue
         if kind not in _EXPRESSIONS:
             raise NotOneRound(f"it has {_WORDS.get(kind, kind.lower())}")
@@ -224,6 +230,8 @@ def _tables_of_rows(node: Node, views: frozenset[str]) -> frozenset[str]:
         raise NotOneRound("it takes a sample")
     if kind == "BASE_TABLE":
         return frozenset({str(node["table_name"])})
+    if kind == "SUBQUERY" and is_sent_along(node):
+        return frozenset({str(node["subquery"]["node"]["from_table"]["table_name"])})
     if kind != "JOIN":
         raise NotOneRound("it reads from something else than datasources and lookups")
     left = _tables_of_rows(node["left"], views)

@@ -31,6 +31,19 @@ _AFTER_GROUPING = ("group_expressions", "having", "qualify", "modifiers")
 """Parts of a SELECT in which an alias may go before a column."""
 
 
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a statement's names and expressions are.
+
+    Attributes:
+        columns_of: Returns the columns of the datasource that a BASE_TABLE node means; None: it means none.
+        text_of: Returns the text of an expression, which names its column if it has no name.
+    """
+
+    columns_of: Callable[[Node], Columns | None]
+    text_of: Callable[[Node], str]
+
+
 class Stays(Exception):
     """The subquery stays: without it the statement might mean something else."""
 
@@ -82,15 +95,14 @@ class Rows:
         Stays: It reads something else.
     """
 
-    def __init__(
-        self, source: Node, alias: str, columns_of: Callable[[Node], Columns | None]
-    ) -> None:
+    def __init__(self, source: Node, alias: str, context: Context) -> None:
         leaves = list(_leaves(source))
         self.is_join = source["type"] == "JOIN"
         self.alias = alias.lower()
+        self.text_of = context.text_of
         self.shown = source if self.is_join else source | {"alias": alias}
         self._names = {_name_of(one): _name_of(one) if self.is_join else alias for one in leaves}
-        self._columns = {_name_of(one): columns_of(one) for one in leaves}
+        self._columns = {_name_of(one): context.columns_of(one) for one in leaves}
         if len(self._names) < len(leaves):
             raise Stays
         joins = list(joins_of(source))
@@ -364,7 +376,7 @@ class Listed:
         elif old["class"] == "COLUMN_REF":
             yield new | {"alias": self.shown[str(old["column_names"][-1]).lower()][0]}
         else:
-            raise Stays  # its name is its text
+            yield new | {"alias": self._rows.text_of(old)}
 
 
 def joins_of(source: Node) -> Iterator[Node]:

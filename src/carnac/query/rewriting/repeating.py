@@ -1,7 +1,7 @@
 """Common tables that come to stand where they are named, as subqueries.
 
-One that is named once and only gives rows of another table is a subquery. One that is named several times becomes one
-at each place below a LIMIT without an order.
+One that is named once and only gives rows of another table is a subquery, and so is any that servers may answer apart.
+One that is named several times becomes one at each place below a LIMIT without an order.
 
 DuckDB 2.0 computes such a table once, if it groups or is said to be MATERIALIZED, or reads Arrow; a join of it with
 itself below such a LIMIT then waits for ever, from 122,880 rows of it on. As subqueries the same tables are read twice,
@@ -26,18 +26,33 @@ doubles what there is.
 """
 
 
-def inline_named_once(statement: Node) -> None:
-    """Replace, in place, references to common tables that are named once and give rows of something as they come."""
+def inline_tables(statement: Node, *, apart: bool) -> None:
+    """Replace, in place, references to common tables that are named once and give rows of something as they come.
+
+    Args:
+        apart: Whether each place may be answered apart. Then all that are named once, and rows of tables that are
+            named several times, are replaced as well.
+    """
     if not any((one.get("cte_map") or {}).get("map") for one in walk(statement["node"])):
         return
     tables = _common_tables(statement)
     _tell_apart(tables)
+    left = NODES_MAX
     for table in tables:
-        if table.entry is None or len(table.places) != 1 or not _gives_rows(table.entry["value"]):
+        if table.entry is None or not table.places or not _may_stand(table.entry["value"]):
             continue
-        _inline(
-            table.places[0], table.entry["value"]["aliases"], table.entry["value"]["query_node"]
-        )
+        value = table.entry["value"]
+        body = value["query_node"]
+        if len(table.places) == 1:
+            if not apart and not _gives_rows(body):
+                continue
+        else:
+            left -= len(table.places) * sum(1 for _ in walk(body))
+            is_of_tables = _gives_rows(body) and body["from_table"]["type"] != "SUBQUERY"
+            if not apart or not is_of_tables or left < 0:
+                continue
+        for place in table.places:
+            _inline(place, value["aliases"], body)
         for node in walk(statement["node"]):
             if node.get("cte_map"):
                 kept = [one for one in node["cte_map"]["map"] if one is not table.entry]
@@ -175,15 +190,22 @@ def _may_repeat(table: _Table) -> bool:
     )
 
 
-def _gives_rows(common: Node) -> bool:
-    """Whether a common table may be a subquery that gives rows of one table."""
+def _may_stand(common: Node) -> bool:
+    """Whether a common table may stand where it is named."""
     body = common["query_node"]
     return (
         common["materialized"] == "CTE_MATERIALIZE_DEFAULT"
-        and body["type"] == "SELECT_NODE"
+        and body["type"] in {"SELECT_NODE", "SET_OPERATION_NODE"}
+        and not any(is_volatile(one) for one in walk(body))
+    )
+
+
+def _gives_rows(body: Node) -> bool:
+    """Whether a query gives rows of one table, or of a join or a subquery, as they come."""
+    return (
+        body["type"] == "SELECT_NODE"
         and body["from_table"]["type"] in {"BASE_TABLE", "JOIN", "SUBQUERY"}
         and not any(body[part] for part in PLAIN_WITHOUT)
-        and not any(is_volatile(one) for one in walk(body))
     )
 
 

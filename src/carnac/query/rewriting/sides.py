@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from carnac.query.relations import Columns
 from carnac.query.rewriting.listing import (
     Beside,
+    Context,
     Listed,
     Rows,
     Stays,
@@ -24,7 +24,7 @@ _KEPT: Mapping[str, tuple[tuple[bool, bool], tuple[bool, bool]]] = {
     "INNER": ((True, True), (False, False)),
     "LEFT": ((True, False), (False, True)),
     "RIGHT": ((False, True), (True, False)),
-    "OUTER": ((False, False), (True, True)),
+    "FULL": ((False, False), (True, True)),
     "SEMI": ((True, False), (False, False)),
     "ANTI": ((True, False), (False, False)),
 }
@@ -46,7 +46,7 @@ class _Side:
     is_nullable: bool
 
 
-def unwrap_sides(outer: Node, columns_of: Callable[[Node], Columns | None]) -> None:
+def unwrap_sides(outer: Node, context: Context) -> None:
     """Replace, in place, the sides of a SELECT's join that are such subqueries of one table."""
     sides = list(_sides(outer["from_table"]))
     for side in sides:
@@ -55,14 +55,14 @@ def unwrap_sides(outer: Node, columns_of: Callable[[Node], Columns | None]) -> N
             continue
         with suppress(Stays):
             inner = wrap["subquery"]["node"]
-            rows = _rows_of_side(wrap, columns_of)
+            rows = _rows_of_side(wrap, context)
             condition = changed(inner["where_clause"], rows.put)
             goes_to = side.goes_to
             if condition is not None and (goes_to is None or goes_to.get("using_columns")):
                 raise Stays
             if side.is_nullable and not all(map(_is_column, inner["select_list"])):
                 raise Stays  # a row that finds no other has nulls, whatever a value is computed to
-            others = [_beside(one.table, columns_of) for one in sides if one is not side]
+            others = [_beside(one.table, context) for one in sides if one is not side]
             if not is_all(inner):
                 listed = Listed(inner, wrap["column_name_alias"], rows, others)
                 outer.update(listed.put_into(outer))
@@ -96,7 +96,7 @@ def _sides(
         yield from _sides(side, to if any(kept[0]) else None, is_nullable=is_nullable or is_null)
 
 
-def _rows_of_side(wrap: Node, columns_of: Callable[[Node], Columns | None]) -> Rows:
+def _rows_of_side(wrap: Node, context: Context) -> Rows:
     """Return what a subquery that is a side of a join reads.
 
     Raises:
@@ -107,24 +107,24 @@ def _rows_of_side(wrap: Node, columns_of: Callable[[Node], Columns | None]) -> R
         raise Stays
     if inner["from_table"]["type"] != "BASE_TABLE" or (is_all(inner) and wrap["column_name_alias"]):
         raise Stays
-    rows = Rows(inner["from_table"], str(wrap["alias"]), columns_of)
+    rows = Rows(inner["from_table"], str(wrap["alias"]), context)
     for item in [] if is_all(inner) else inner["select_list"]:
         changed(item, rows.put)
     return rows
 
 
-def _beside(table: Node, columns_of: Callable[[Node], Columns | None]) -> Beside:
+def _beside(table: Node, context: Context) -> Beside:
     """Return what another side of the join is to a subquery."""
     name = str(table.get("alias") or table.get("table_name") or "").lower()
     if table["type"] == "BASE_TABLE":
-        known = None if table["column_name_alias"] else columns_of(table)
+        known = None if table["column_name_alias"] else context.columns_of(table)
         return Beside(table, name, None if known is None else frozenset(known), is_closed=True)
     columns, is_closed = None, False
     with suppress(Stays):
         if table["type"] != "SUBQUERY":
             raise Stays
         inner = table["subquery"]["node"]
-        rows = _rows_of_side(table, columns_of)
+        rows = _rows_of_side(table, context)
         changed(inner["where_clause"], rows.put)
         is_closed = True
         if not table["column_name_alias"]:

@@ -14,11 +14,11 @@ So servers answer such a statement each for itself, and what they have answered 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 
 from carnac.query.relations import Columns
-from carnac.query.rewriting.listing import Listed, Rows, Stays, is_all, is_plain
+from carnac.query.rewriting.listing import Context, Listed, Rows, Stays, is_all, is_plain
 from carnac.query.rewriting.sides import unwrap_sides
 from carnac.query.syntax import Node, conjunction, walk
 
@@ -26,12 +26,8 @@ UNNAMED = "unnamed_subquery"
 """What DuckDB calls a subquery without a name."""
 
 
-def unwrap(statement: Node, columns_of: Callable[[Node], Columns | None]) -> None:
-    """Replace, in place, the FROM of each SELECT that is such a subquery, and nothing else.
-
-    Args:
-        columns_of: Returns the columns of the datasource that a BASE_TABLE node means; None: it means none.
-    """
+def unwrap(statement: Node, context: Context) -> None:
+    """Replace, in place, the FROM of each SELECT that is such a subquery, and nothing else."""
     defined = {
         str(entry["key"]).lower()
         for node in walk(statement["node"])
@@ -39,20 +35,21 @@ def unwrap(statement: Node, columns_of: Callable[[Node], Columns | None]) -> Non
     }
 
     def columns(table: Node) -> Columns | None:
-        return None if str(table["table_name"]).lower() in defined else columns_of(table)
+        return None if str(table["table_name"]).lower() in defined else context.columns_of(table)
 
+    known = replace(context, columns_of=columns)
     for node in reversed(list(walk(statement["node"]))):  # what is within comes first
         if node.get("type") != "SELECT_NODE":
             continue
         kind = node["from_table"].get("type")
         with suppress(Stays):
             if kind == "SUBQUERY":
-                node.update(_unwrapped(node, columns))
+                node.update(_unwrapped(node, known))
             elif kind == "JOIN":
-                unwrap_sides(node, columns)
+                unwrap_sides(node, known)
 
 
-def _unwrapped(outer: Node, columns_of: Callable[[Node], Columns | None]) -> Node:
+def _unwrapped(outer: Node, context: Context) -> Node:
     """Return what becomes another in a SELECT around a subquery."""
     wrap = outer["from_table"]
     inner = wrap["subquery"]["node"]
@@ -60,7 +57,7 @@ def _unwrapped(outer: Node, columns_of: Callable[[Node], Columns | None]) -> Nod
         raise Stays  # of the rows that meet the inner condition
     if not is_plain(inner):
         raise Stays
-    rows = Rows(inner["from_table"], str(wrap["alias"] or UNNAMED), columns_of)
+    rows = Rows(inner["from_table"], str(wrap["alias"] or UNNAMED), context)
     found: Node = {}
     if rows.is_join or not is_all(inner):
         found = Listed(inner, wrap["column_name_alias"], rows).put_into(outer)

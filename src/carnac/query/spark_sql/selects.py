@@ -20,7 +20,6 @@ _JOINS = {
     "INNER": "JOIN",
     "LEFT": "LEFT JOIN",
     "RIGHT": "RIGHT JOIN",
-    "OUTER": "FULL JOIN",
     "FULL": "FULL JOIN",
     "SEMI": "LEFT SEMI JOIN",
     "ANTI": "LEFT ANTI JOIN",
