@@ -265,15 +265,13 @@ class Distributor:
 
     def _rows_at_most(self, node: Node, found: Distribution) -> int:
         """Return how many rows a subquery may give, as far as records tell; lookups may make more of them."""
-        if node["type"] == "SELECT_NODE" and not node["group_expressions"]:
-            if any(map(is_aggregate, walk(node["select_list"]))):
-                return 1
-            limits = [one for one in node["modifiers"] if one.get("limit_type") == "ROW_COUNT"]
-            count = (
-                self._whole_number(limits[0]["limit"]) if limits and limits[0]["limit"] else None
-            )
-            if count is not None:
-                return count
+        limits = [one for one in node["modifiers"] if one.get("limit_type") == "ROW_COUNT"]
+        count = self._whole_number(limits[0]["limit"]) if limits and limits[0]["limit"] else None
+        if count is not None:
+            return count
+        is_grouped = node["type"] != "SELECT_NODE" or node["group_expressions"]
+        if not is_grouped and any(map(is_aggregate, walk(node["select_list"]))):
+            return 1
         if any(one.get("type") == "TABLE_FUNCTION" for one in walk(node)):
             raise NotOneRound("a subquery makes rows")
         return sum(rows_in(leaf.slices) for leaf in found.leaves)
