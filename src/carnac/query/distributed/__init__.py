@@ -15,5 +15,5 @@ the rows that come together: a broker calls `plan.limit.check` while they come. 
 Invalid.
 
 Open `sorting` for the conditions of one round, `groups` and `rows` for how partial answers are made and merged,
-`gathering` for the rows that are sent for all other statements.
+`gathering` and `ranking` for the rows that are sent for all other statements.
 """

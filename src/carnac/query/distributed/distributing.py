@@ -24,6 +24,7 @@ from carnac.query.distributed.nesting import (
     replaced,
     subqueries_of,
 )
+from carnac.query.distributed.ranking import first_ranks
 from carnac.query.distributed.rows import split_rows
 from carnac.query.distributed.settling import settle
 from carnac.query.distributed.sorting import (
@@ -397,10 +398,11 @@ class Distributor:
         relations = [
             one for one in plan.relations if one.node and one.node["table_name"] == scan.view
         ]
-        condition = condition_of(relations)
-        if condition is None:  # so many rows will come, at least
+        ranked = first_ranks(plan, relations[0]) if len(relations) == 1 else None
+        condition, ranks = ranked or (condition_of(relations), None)
+        if condition is None and ranks is None:  # so many rows will come, at least
             self.limit.check(rows_in(one for one in scan.slices if one.clip is None), size_bytes=0)
-        leaf = leaf_of(scan.view, sent, condition, rows_max=self.limit.rows + 1)
+        leaf = leaf_of(scan.view, sent, condition, rows_max=self.limit.rows + 1, ranks=ranks)
         return self._request(scan, leaf, {})
 
     def _at_broker(self, plan: Plan, basis: QueryBasis, result: Bound) -> Distribution:

@@ -45,12 +45,15 @@ def condition_of(relations: Sequence[Relation]) -> Node | None:
     return conjunction(whole, "OR") if len(whole) == len(found) else None
 
 
+def bare(expression: Node, relation: Relation, scope: Scope) -> Node | None:
+    """Return an expression with the columns of the relation by their names alone; None: it cannot be sent."""
+    return _bare(copy.deepcopy(expression), relation, scope)
+
+
 def _sent(relation: Relation) -> list[Node]:
     if relation.is_blocked:
         return []
-    told = [
-        _bare(copy.deepcopy(condition), relation, scope) for condition, scope in relation.conditions
-    ]
+    told = [bare(condition, relation, scope) for condition, scope in relation.conditions]
     return [one for one in told if one is not None]
 
 
@@ -72,8 +75,19 @@ def _bare(condition: Node, relation: Relation, scope: Scope) -> Node | None:
     return condition | {"alias": ""}
 
 
-def leaf_of(view: str, names: Iterable[str], condition: Node | None, *, rows_max: int) -> Node:
-    """Return the statement that gives the named columns of the rows that meet a condition, so many at most."""
+def leaf_of(
+    view: str,
+    names: Iterable[str],
+    condition: Node | None,
+    *,
+    rows_max: int,
+    ranks: Node | None = None,
+) -> Node:
+    """Return the statement that gives the named columns of the rows that meet a condition, so many at most.
+
+    Args:
+        ranks: Condition on what windows give; None: there is none.
+    """
     found = select_of([column(name) for name in names])
     limit = {
         "type": "LIMIT_MODIFIER",
@@ -84,6 +98,7 @@ def leaf_of(view: str, names: Iterable[str], condition: Node | None, *, rows_max
     found["node"] |= {
         "from_table": base_table(view, ""),
         "where_clause": condition,
+        "qualify": ranks,
         "modifiers": [limit],
     }
     return found
