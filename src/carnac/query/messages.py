@@ -20,7 +20,9 @@ _KIND = re.compile(
     r"^(?:[A-Z][A-Za-z]*(?: [A-Z][A-Za-z]*| implemented)* Error|INTERNAL Error): ", re.DOTALL
 )
 _UDF = re.compile(r"^Python exception occurred while executing the UDF: (?:\w+: )?")
-_UNKNOWN_COLUMN = re.compile(r'Referenced column "(.*?)" (?:was )?not found', re.DOTALL)
+_UNKNOWN_COLUMN = re.compile(
+    r"Referenced column (?P<quote>\"?)(?P<name>.*?)(?P=quote) (?:was )?not found", re.DOTALL
+)
 _NAMED_BY_AS = re.compile(
     r'Alias with name ""(.*?)"" exists, but aliases cannot|Column "(.*?)" referenced that exists in the SELECT clause',
     re.DOTALL,
@@ -191,8 +193,9 @@ def _unknown_name(text: str, columns: Iterable[str]) -> CarnacError | None:
     in_table = _UNKNOWN_IN_TABLE.search(text)
     column = in_table[2] if in_table else None
     if column is None:
-        found = _UNKNOWN_COLUMN.search(text) or _NAMED_BY_AS.search(text)
-        column = next(filter(None, found.groups()), None) if found else None
+        found = _UNKNOWN_COLUMN.search(text)
+        named = None if found else _NAMED_BY_AS.search(text)
+        column = found["name"] if found else named and next(filter(None, named.groups()), None)
     if column is not None:
         listed = _CANDIDATES.search(text)
         candidates = re.findall(r'"(.*?)"', listed[1]) if listed else sorted(columns)
