@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from carnac.api.native.queries import Ask, Plan, Query, Row, Rows
 from carnac.api.native.shapes import once, scanned
 from carnac.api.native.terms.dimensions import read_dimension
-from carnac.api.native.terms.expressions import Texts
 from carnac.api.native.terms.ordering import sort_key
+from carnac.api.native.terms.texts import Texts
 from carnac.api.native.terms.values import NULL, TIME_SQL, Sql, as_dimension, druids_type, to_text
 from carnac.core.quoting import quote, quote_text
 from carnac.core.segments.segment import TIME_COLUMN

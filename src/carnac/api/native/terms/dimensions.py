@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from carnac.api.native.terms.expressions import Texts, regexp, substring
 from carnac.api.native.terms.scopes import Scope, filtered, kept_values
+from carnac.api.native.terms.texts import Texts, regexp, substring
 from carnac.api.native.terms.times import bucket_ms, instant, read_granularity
 from carnac.api.native.terms.values import (
     EACH,

@@ -7,9 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from carnac.api.native.terms.dimensions import extracted, of_dimension
-from carnac.api.native.terms.expressions import Texts, compile_expression, like
+from carnac.api.native.terms.expressions import compile_expression
 from carnac.api.native.terms.ordering import sort_key
 from carnac.api.native.terms.scopes import Scope
+from carnac.api.native.terms.texts import Texts, like
 from carnac.api.native.terms.values import (
     EACH,
     TIME_SQL,

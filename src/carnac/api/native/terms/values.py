@@ -82,6 +82,8 @@ class Sql:
         return self == TIME
 
 
+_EXACT = "DECIMAL(38, 18)"
+"""A type in which texts of all longs are exact, and have a fraction."""
 TIME = Sql(f"epoch_ms({TIME_SQL})", "long")
 """The time of a row as expressions see it: milliseconds."""
 EACH = "__one"
@@ -119,6 +121,12 @@ def element(kind: Kind) -> Kind:
     return kind[6:-1] if kind.startswith("array<") else kind  # type: ignore[return-value]
 
 
+def array_of(kind: Kind) -> Kind:
+    """Return the type of an array of such elements."""
+    one = {"bool": "long", "float": "double", "json": "string"}.get(kind, kind)
+    return f"array<{one}>"  # type: ignore[return-value]
+
+
 def literal(value: object) -> Sql:
     """Return a literal; values other than null, numbers and booleans become texts.
 
@@ -154,7 +162,7 @@ def to_long(value: Sql) -> Sql:
         return Sql(f"CAST({value.text} AS BIGINT)", "long")
     if value.kind in {"double", "float"}:
         return Sql(f"TRY_CAST(trunc({value.text}) AS BIGINT)", "long")
-    return Sql(f"TRY_CAST(trunc(TRY_CAST({value.text} AS DOUBLE)) AS BIGINT)", "long")
+    return Sql(f"TRY_CAST(trunc(TRY_CAST({value.text} AS {_EXACT})) AS BIGINT)", "long")
 
 
 def to_double(value: Sql) -> Sql:
@@ -191,7 +199,8 @@ def cast_to(value: Sql, kind: Kind) -> Sql:
         return value
     if kind.startswith("array<"):
         one = value.text if value.is_array else f"[{value.text}]"
-        return Sql(f"TRY_CAST({one} AS {sql_type(kind)})", kind)
+        each = cast_to(Sql("__e", element(value.kind)), element(kind)).text
+        return Sql(f"list_transform({one}, lambda __e: {each})", kind)
     if value.is_array:
         value = Sql(f"list_extract({value.text}, 1)", element(value.kind))
     if kind == "float":

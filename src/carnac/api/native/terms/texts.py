@@ -1,0 +1,213 @@
+"""Functions of texts, and the general ones: conditions, nulls, casts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from carnac.api.native.terms.table import MANY, Function, constant, plain, same, several, whole
+from carnac.api.native.terms.values import (
+    NULL,
+    Sql,
+    cast_to,
+    to_bool,
+    to_double,
+    to_long,
+    to_text,
+    to_value,
+)
+from carnac.core.quoting import quote_text
+from carnac.errors import Invalid
+from carnac.specs.druid.expressions.texts import CAST_TYPES
+from carnac.specs.druid.filters import TextDialect
+
+
+class Texts(TextDialect[Sql]):
+    """Texts in the engine's SQL."""
+
+    def text(self, value: Sql) -> str:
+        """See `TextDialect`."""
+        return to_text(value).text
+
+    def quote(self, text: str) -> str:
+        """See `TextDialect`."""
+        return quote_text(text)
+
+    def matches(self, value: Sql, pattern: str) -> str:
+        """See `TextDialect`."""
+        return f"regexp_matches({self.text(value)}, {pattern})"
+
+
+def equal(left: Sql, right: Sql, operator: str = "=") -> Sql:
+    """Return a comparison: of two texts by text, of two longs as they are, of anything else as doubles."""
+    left, right = to_value(left), to_value(right)
+    if not left.is_number and not right.is_number:
+        left, right = to_text(left), to_text(right)
+    elif not left.kind == right.kind == "long":
+        left, right = to_double(left), to_double(right)
+    return Sql(f"({left.text} {operator} {right.text})", "bool")
+
+
+def _cast(arguments: Sequence[Sql]) -> Sql:
+    kind = CAST_TYPES.get(constant(arguments[1], "the type").lower())
+    if kind is None:
+        raise Invalid(f"cast takes {', '.join(name.upper() for name in CAST_TYPES)}")
+    return cast_to(to_value(arguments[0]), kind)
+
+
+def _case(arguments: Sequence[Sql]) -> Sql:
+    rest = list(arguments) if len(arguments) % 2 else [*arguments, NULL]
+    results = same([*rest[1:-1:2], rest[-1]])
+    whens = zip(rest[:-1:2], results[:-1], strict=True)
+    said = "".join(f" WHEN {to_bool(test).text} THEN {then.text}" for test, then in whens)
+    return Sql(f"CASE{said} ELSE {results[-1].text} END", results[0].kind)
+
+
+def _case_simple(arguments: Sequence[Sql]) -> Sql:
+    subject, rest = arguments[0], list(arguments[1:])
+    flat = []
+    for place in range(0, len(rest) - 1, 2):
+        flat += [equal(subject, rest[place]), rest[place + 1]]
+    return _case([*flat, rest[-1]] if len(rest) % 2 else flat)
+
+
+def _distinct(word: str) -> Callable[[Sequence[Sql]], Sql]:
+    def build(arguments: Sequence[Sql]) -> Sql:
+        if NULL in arguments:
+            left, right = same(arguments)
+            return Sql(f"({left.text} {word} {right.text})", "bool")
+        return equal(arguments[0], arguments[1], word)
+
+    return build
+
+
+def _concat(arguments: Sequence[Sql]) -> Sql:
+    return (
+        Sql(f"({' || '.join(to_text(one).text for one in arguments)})", "string")
+        if arguments
+        else NULL
+    )
+
+
+def like(value: Sql, pattern: str, escape: str | None) -> Sql:
+    """Return whether a text matches a pattern."""
+    said = f" ESCAPE {quote_text(escape)}" if escape else ""
+    return Sql(f"({to_text(value).text} LIKE {quote_text(pattern)}{said})", "bool")
+
+
+def _like(arguments: Sequence[Sql]) -> Sql:
+    escape = constant(arguments[2], "the escape") if len(arguments) > 2 else None
+    return like(arguments[0], constant(arguments[1], "the pattern"), escape)
+
+
+def _substring(arguments: Sequence[Sql]) -> Sql:
+    return substring(arguments[0], to_long(arguments[1]).text, to_long(arguments[2]).text)
+
+
+def substring(value: Sql, index: str, length: str | None) -> Sql:
+    """Return a part of a text, null where there is none; a negative length is the rest."""
+    text = to_text(value).text
+    rest = f"substr({text}, {index} + 1)"
+    cut = rest
+    if length is not None:
+        cut = f"CASE WHEN {length} < 0 THEN {rest} ELSE substr({text}, {index} + 1, {length}) END"
+    return Sql(f"CASE WHEN length({text}) > {index} THEN {cut} END", "string")
+
+
+def _extract(arguments: Sequence[Sql]) -> Sql:
+    group = whole(arguments[2], "the group") if len(arguments) > 2 else 0
+    return regexp(arguments[0], constant(arguments[1], "the pattern"), group)
+
+
+def regexp(value: Sql, pattern: str, group: int) -> Sql:
+    """Return what a group of a regular expression matches; null if it does not match."""
+    text, said = to_text(value).text, quote_text(pattern)
+    found = f"regexp_extract({text}, {said}, {group})"
+    return Sql(f"CASE WHEN regexp_matches({text}, {said}) THEN {found} END", "string")
+
+
+def _trim(name: str) -> Function:
+    def build(arguments: Sequence[Sql]) -> Sql:
+        characters = to_text(arguments[1]).text if len(arguments) > 1 else "' '"
+        return Sql(f"{name}({to_text(arguments[0]).text}, {characters})", "string")
+
+    return Function(build, 1, 2)
+
+
+def _pad(name: str) -> Function:
+    """Return a function that lengthens a text, or cuts it; by nothing it cannot be lengthened."""
+    padded = f"{name}({{0}}, TRY_CAST({{1}} AS INTEGER), {{2}})"
+    cut = "left({0}, TRY_CAST({1} AS INTEGER))"
+    return plain("tlt", f"CASE WHEN {{2}} = '' THEN {cut} ELSE {padded} END", "string")
+
+
+def _strpos(arguments: Sequence[Sql]) -> Sql:
+    text, part = to_text(arguments[0]).text, to_text(arguments[1]).text
+    if len(arguments) == 2:
+        return Sql(f"CAST(strpos({text}, {part}) - 1 AS BIGINT)", "long")
+    start = f"(greatest({to_long(arguments[2]).text}, 0) + 1)"
+    return Sql(f"CAST(POSITION({part} IN {text} FROM {start}) - 1 AS BIGINT)", "long")
+
+
+def _format(arguments: Sequence[Sql]) -> Sql:
+    values = "".join(f", {to_value(one).text}" for one in arguments[1:])
+    return Sql(f"printf({quote_text(constant(arguments[0], 'the pattern'))}{values})", "string")
+
+
+def _parse_long(arguments: Sequence[Sql]) -> Sql:
+    radix = whole(arguments[1], "the radix") if len(arguments) > 1 else 10
+    if not 2 <= radix <= 36:
+        raise Invalid(f"parse_long takes a radix of 2 to 36, not {radix}")
+    more = f", {radix}" if radix != 10 else ""
+    return Sql(f"PARSE_LONG({to_text(arguments[0]).text}{more})", "long")
+
+
+def _lookup(arguments: Sequence[Sql]) -> Sql:
+    missing = f", {to_text(arguments[2]).text}" if len(arguments) > 2 else ""
+    name = quote_text(constant(arguments[1], "the lookup"))
+    return Sql(f"LOOKUP({to_text(arguments[0]).text}, {name}{missing})", "string")
+
+
+_BEYOND = "length(regexp_replace({0}, '[^\\x{{10000}}-\\x{{10FFFF}}]', '', 'g'))"
+"""Characters that Java counts twice."""
+FUNCTIONS: Mapping[str, Function] = {
+    "cast": Function(_cast, 2, 2, is_whole=True),
+    "if": Function(_case, 3, 3),
+    "case_searched": Function(_case, 2, MANY),
+    "case_simple": Function(_case_simple, 3, MANY),
+    "nvl": Function(several("coalesce"), 2, 2, is_whole=True),
+    "coalesce": Function(several("coalesce"), 1, MANY, is_whole=True),
+    "istrue": plain("b", "({0} IS TRUE)", "bool"),
+    "isfalse": plain("b", "({0} IS FALSE)", "bool"),
+    "nottrue": plain("b", "({0} IS NOT TRUE)", "bool"),
+    "notfalse": plain("b", "({0} IS NOT FALSE)", "bool"),
+    "is_distinct_from": Function(_distinct("IS DISTINCT FROM"), 2, 2),
+    "notdistinctfrom": Function(_distinct("IS NOT DISTINCT FROM"), 2, 2),
+    "like": Function(_like, 2, 3),
+    "concat": Function(_concat, 0, MANY),
+    "strlen": plain("t", f"CAST(length({{0}}) + {_BEYOND} AS BIGINT)", "long"),
+    "substring": Function(_substring, 3, 3),
+    "left": plain("tl", "left({0}, {1})", "string"),
+    "right": plain("tl", "right({0}, {1})", "string"),
+    "lower": plain("t", "lower({0})", "string"),
+    "upper": plain("t", "upper({0})", "string"),
+    "reverse": plain("t", "reverse({0})", "string"),
+    "replace": plain("ttt", "replace({0}, {1}, {2})", "string"),
+    "trim": _trim("trim"),
+    "btrim": _trim("trim"),
+    "ltrim": _trim("ltrim"),
+    "rtrim": _trim("rtrim"),
+    "lpad": _pad("lpad"),
+    "rpad": _pad("rpad"),
+    "repeat": plain(
+        "tl", "CASE WHEN {1} >= 1 THEN repeat({0}, TRY_CAST({1} AS INTEGER)) END", "string"
+    ),
+    "regexp_extract": Function(_extract, 2, 3),
+    "regexp_like": plain("tt", "regexp_matches({0}, {1})", "bool"),
+    "regexp_replace": plain("ttt", "regexp_replace({0}, {1}, {2}, 'g')", "string"),
+    "contains_string": plain("tt", "contains({0}, {1})", "bool"),
+    "icontains_string": plain("tt", "contains(lower({0}), lower({1}))", "bool"),
+    "strpos": Function(_strpos, 2, 3),
+    "format": Function(_format, 1, MANY),
+    "parse_long": Function(_parse_long, 1, 2),
+    "lookup": Function(_lookup, 2, 3),
+}
