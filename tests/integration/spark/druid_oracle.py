@@ -10,6 +10,7 @@ import math
 
 from carnac.core.time.intervals import parse_instant as ms
 from tests.integration.spark.druid_documents import DOCUMENTS
+from tests.integration.spark.druid_edges import EDGES
 from tests.integration.spark.druid_powers import POWERS
 
 INFINITY = math.inf
@@ -472,6 +473,7 @@ ARRAYS: list[tuple[str, object]] = [
 
 JSON: list[tuple[str, object]] = [
     *DOCUMENTS,
+    *EDGES,
 ]
 
 CASES = [

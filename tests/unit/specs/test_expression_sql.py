@@ -23,7 +23,12 @@ TYPES = {
 
 GOLDENS = [
     ("n / 2", "(`n` div 2L)", "long"),
-    ("n / n", "(`n` div nullif(`n`, 0L))", "long"),
+    ("n / 3", "(`n` div 3L)", "long"),
+    (
+        "n / n",
+        "(CASE WHEN `n` = -1L THEN try_subtract(0L, `n`) ELSE `n` div nullif(`n`, 0L) END)",
+        "long",
+    ),
     ("n / 2.0", "(CAST(`n` AS DOUBLE) / 2.0D)", "double"),
     (
         "d / n",

@@ -63,7 +63,7 @@ def _to_json_string(arguments: Sequence[Sql]) -> Sql:
     one = to_value(arguments[0])
     if one.kind == "json":
         return Sql(one.text, "string")
-    return Sql(f"CAST(to_json({one.text}) AS VARCHAR)", "string")
+    return Sql(f"coalesce(CAST(to_json({one.text}) AS VARCHAR), 'null')", "string")
 
 
 _PARSED = plain("t", "CASE WHEN json_valid({0}) THEN {0} END", "json")

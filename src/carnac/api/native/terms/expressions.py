@@ -146,7 +146,11 @@ def _of_longs(operator: str, left: Sql, right: Sql) -> Sql:
     if operator == "/":
         return numbers.divide_longs(left, right)
     if operator == "%":
-        return Sql(f"({a} % nullif({b}, 0))", "long")
+        rest = f"({a} % nullif({b}, 0))"
+        if right.is_literal and right.value != -1:
+            return Sql(rest, "long")
+        # DuckDB divides by -1, for which the quotient of the least long has no room
+        return Sql(f"CASE WHEN {b} = -1 AND {a} IS NOT NULL THEN 0 ELSE {rest} END", "long")
     return numbers.fitting(f"{numbers.wide(left)} {operator} {b}")
 
 

@@ -82,7 +82,9 @@ def _shift(arguments: Sequence[Sql]) -> Sql:
     moved = f"epoch_ms(TIME_SHIFT({t}, {period}, {step.text}{more}))"
     if step.is_literal and abs(int(step.value or 0)) <= STEPS_MAX:
         return Sql(moved, "long")
-    return Sql(f"CASE WHEN abs({step.text}) <= {STEPS_MAX} THEN {moved} END", "long")
+    return Sql(
+        f"CASE WHEN {step.text} BETWEEN -{STEPS_MAX} AND {STEPS_MAX} THEN {moved} END", "long"
+    )
 
 
 def _parse(arguments: Sequence[Sql]) -> Sql:

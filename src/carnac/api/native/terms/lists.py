@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from carnac.api.native.terms.table import MANY, Function, plain
+from carnac.api.native.terms.table import MANY, Function, int_of, plain, text_of
 from carnac.api.native.terms.values import (
     NULL,
     Kind,
@@ -13,8 +13,6 @@ from carnac.api.native.terms.values import (
     cast_to,
     element,
     sql_type,
-    to_long,
-    to_text,
     to_value,
 )
 
@@ -53,22 +51,23 @@ def _has_null(array: str) -> str:
 
 def _contains(arguments: Sequence[Sql]) -> Sql:
     array, other, _ = _two(arguments)
-    nulls = f"({_has_null(array)} OR NOT {_has_null(other)})"
-    return Sql(
-        f"(list_has_all({array}, list_filter({other}, lambda __e: __e IS NOT NULL)) AND {nulls})",
-        "bool",
-    )
+    there = f"list_has_all({array}, list_filter({other}, lambda __e: __e IS NOT NULL))"
+    return _tested(array, f"{there} AND ({_has_null(array)} OR NOT {_has_null(other)})")
 
 
 def _overlap(arguments: Sequence[Sql]) -> Sql:
     array, other, _ = _two(arguments)
     nulls = f"({_has_null(array)} AND {_has_null(other)})"
-    return Sql(f"(list_has_any({array}, {other}) OR {nulls})", "bool")
+    return _tested(array, f"list_has_any({array}, {other}) OR {nulls}")
+
+
+def _tested(array: str, test: str) -> Sql:
+    return Sql(f"CASE WHEN {array} IS NOT NULL THEN coalesce({test}, false) END", "bool")
 
 
 def _at(base: int) -> Callable[[Sequence[Sql]], Sql]:
     def build(arguments: Sequence[Sql]) -> Sql:
-        array, place = to_array(arguments[0]), to_long(arguments[1]).text
+        array, place = to_array(arguments[0]), int_of(arguments[1])
         found = f"list_extract({array.text}, {place} + {1 - base})"
         # DuckDB counts negative places from the end
         return Sql(f"CASE WHEN {place} >= {base} THEN {found} END", element(array.kind))
@@ -129,9 +128,9 @@ _APPENDED = _of_array("list_append({0}, {1})")
 
 
 def _slice(arguments: Sequence[Sql]) -> Sql:
-    array, start = to_array(arguments[0]), to_long(arguments[1]).text
+    array, start = to_array(arguments[0]), int_of(arguments[1])
     size = f"len({array.text})"
-    end = to_long(arguments[2]).text if len(arguments) > 2 else size
+    end = int_of(arguments[2]) if len(arguments) > 2 else size
     cut = f"list_resize(list_slice({array.text}, {start} + 1, least({end}, {size})), least({end}, {size}) - {start})"
     return Sql(
         f"CASE WHEN {start} BETWEEN 0 AND {size} AND {start} <= {end} THEN {cut} END", array.kind
@@ -141,17 +140,17 @@ def _slice(arguments: Sequence[Sql]) -> Sql:
 def _to_string(arguments: Sequence[Sql]) -> Sql:
     array = cast_to(to_array(arguments[0]), "array<string>").text
     said = f"list_transform({array}, lambda __e: coalesce(__e, 'null'))"
-    return Sql(f"array_to_string({said}, {to_text(arguments[1]).text})", "string")
+    return Sql(f"array_to_string({said}, {text_of(arguments[1]).text})", "string")
 
 
 def _from_string(arguments: Sequence[Sql]) -> Sql:
     """Split at a regular expression; as Java's split, empty texts at the end are dropped."""
-    text, pattern = (to_text(one).text for one in arguments)
+    text, pattern = (text_of(one).text for one in arguments)
     parts = f"string_split_regex({text}, {pattern})"
     last = f"list_max(list_transform({parts}, lambda __e, __i: CASE WHEN __e = '' THEN 0 ELSE __i END))"
-    return Sql(
-        f"CASE WHEN {text} = '' THEN [''] ELSE list_slice({parts}, 1, {last}) END", "array<string>"
-    )
+    kept = f"list_slice({parts}, 1, {last})"
+    split = f"CASE WHEN {text} = '' THEN [''] WHEN {pattern} IS NOT NULL THEN {kept} END"
+    return Sql(split, "array<string>")
 
 
 _OF_BOTH: Mapping[str, Function] = {

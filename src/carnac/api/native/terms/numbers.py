@@ -78,6 +78,12 @@ _EXPM1 = (
     "ELSE (exp({0}) - 1) * {0} / ln(exp({0})) END"
 )
 """As exact near zero as elsewhere: W. Kahan's way, in which the errors of a logarithm and its argument cancel out."""
+_HYPOT = (
+    "CASE WHEN {0} IS NULL OR {1} IS NULL THEN NULL WHEN isinf({0}) OR isinf({1}) THEN CAST('inf' AS DOUBLE) "
+    "WHEN {0} = 0 AND {1} = 0 THEN 0 ELSE greatest(abs({0}), abs({1})) "
+    "* sqrt(1 + pow(least(abs({0}), abs({1})) / greatest(abs({0}), abs({1})), 2)) END"
+)
+"""Without squares that have no room."""
 FUNCTIONS: Mapping[str, Function] = {
     **{name: plain("d", f"CAST({name}({{0}}) AS DOUBLE)", "double") for name in _OF_ONE},
     "pi": plain("", "pi()", "double"),
@@ -87,11 +93,11 @@ FUNCTIONS: Mapping[str, Function] = {
     "pow": plain("dd", "pow({0}, {1})", "double"),
     "power": plain("dd", "pow({0}, {1})", "double"),
     "atan2": plain("dd", "atan2({0}, {1})", "double"),
-    "hypot": plain("dd", "sqrt({0} * {0} + {1} * {1})", "double"),
+    "hypot": plain("dd", _HYPOT, "double"),
     "todegrees": plain("d", "degrees({0})", "double"),
     "toradians": plain("d", "radians({0})", "double"),
     "rint": plain("d", "round_even({0}, 0)", "double"),
-    "signum": plain("d", "CAST(sign({0}) AS DOUBLE)", "double"),
+    "signum": plain("d", "CASE WHEN isnan({0}) THEN {0} ELSE sign({0}) END", "double"),
     "scalb": plain("dl", "({0} * pow(2.0, {1}))", "double"),
     "copysign": plain("dd", "CASE WHEN {1} < 0 THEN - abs({0}) ELSE abs({0}) END", "double"),
     "remainder": plain("dd", "({0} - {1} * round_even({0} / {1}, 0))", "double"),

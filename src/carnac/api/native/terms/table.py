@@ -39,11 +39,24 @@ class Function:
     is_whole: bool = False
 
 
+def text_of(value: Sql) -> Sql:
+    """Return a value as functions of texts take it: a condition is 1 or 0."""
+    return to_text(to_value(value))
+
+
+def int_of(value: Sql) -> str:
+    """Return a whole number as functions of texts take it; null if it has no room in 32 bits."""
+    if isinstance(value.value, int) and abs(value.value) < 1 << 31:
+        return str(value.value)
+    return f"CAST(TRY_CAST({to_long(value).text} AS INTEGER) AS BIGINT)"
+
+
 _TAKEN: Mapping[str, Callable[[Sql], Sql]] = {
     "b": to_bool,
     "d": to_double,
     "l": to_long,
-    "t": to_text,
+    "t": text_of,
+    "i": lambda one: Sql(int_of(one), "long"),
     "=": lambda one: one,
 }
 

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from carnac.api.native.terms.table import MANY, Function, constant, plain, same, several, whole
+from carnac.api.native.terms.table import (
+    MANY,
+    Function,
+    constant,
+    int_of,
+    plain,
+    same,
+    several,
+    text_of,
+    whole,
+)
 from carnac.api.native.terms.values import (
     NULL,
     Sql,
     cast_to,
     to_bool,
     to_double,
-    to_long,
     to_text,
     to_value,
 )
@@ -82,7 +91,7 @@ def _distinct(word: str) -> Callable[[Sequence[Sql]], Sql]:
 
 def _concat(arguments: Sequence[Sql]) -> Sql:
     return (
-        Sql(f"({' || '.join(to_text(one).text for one in arguments)})", "string")
+        Sql(f"({' || '.join(text_of(one).text for one in arguments)})", "string")
         if arguments
         else NULL
     )
@@ -91,7 +100,7 @@ def _concat(arguments: Sequence[Sql]) -> Sql:
 def like(value: Sql, pattern: str, escape: str | None) -> Sql:
     """Return whether a text matches a pattern."""
     said = f" ESCAPE {quote_text(escape)}" if escape else ""
-    return Sql(f"({to_text(value).text} LIKE {quote_text(pattern)}{said})", "bool")
+    return Sql(f"({text_of(value).text} LIKE {quote_text(pattern)}{said})", "bool")
 
 
 def _like(arguments: Sequence[Sql]) -> Sql:
@@ -100,12 +109,12 @@ def _like(arguments: Sequence[Sql]) -> Sql:
 
 
 def _substring(arguments: Sequence[Sql]) -> Sql:
-    return substring(arguments[0], to_long(arguments[1]).text, to_long(arguments[2]).text)
+    return substring(to_value(arguments[0]), int_of(arguments[1]), int_of(arguments[2]))
 
 
 def substring(value: Sql, index: str, length: str | None) -> Sql:
     """Return a part of a text, null where there is none; a negative length is the rest."""
-    text = to_text(value).text
+    text = text_of(value).text
     rest = f"substr({text}, {index} + 1)"
     cut = rest
     if length is not None:
@@ -120,36 +129,39 @@ def _extract(arguments: Sequence[Sql]) -> Sql:
 
 def regexp(value: Sql, pattern: str, group: int) -> Sql:
     """Return what a group of a regular expression matches; null if it does not match."""
-    text, said = to_text(value).text, quote_text(pattern)
+    text, said = text_of(value).text, quote_text(pattern)
     found = f"regexp_extract({text}, {said}, {group})"
     return Sql(f"CASE WHEN regexp_matches({text}, {said}) THEN {found} END", "string")
 
 
 def _trim(name: str) -> Function:
     def build(arguments: Sequence[Sql]) -> Sql:
-        characters = to_text(arguments[1]).text if len(arguments) > 1 else "' '"
-        return Sql(f"{name}({to_text(arguments[0]).text}, {characters})", "string")
+        characters = text_of(arguments[1]).text if len(arguments) > 1 else "' '"
+        return Sql(f"{name}({text_of(arguments[0]).text}, {characters})", "string")
 
     return Function(build, 1, 2)
 
 
 def _pad(name: str) -> Function:
     """Return a function that lengthens a text, or cuts it; by nothing it cannot be lengthened."""
-    padded = f"{name}({{0}}, TRY_CAST({{1}} AS INTEGER), {{2}})"
-    cut = "left({0}, TRY_CAST({1} AS INTEGER))"
-    return plain("tlt", f"CASE WHEN {{2}} = '' THEN {cut} ELSE {padded} END", "string")
+    padded = f"{name}({{0}}, CAST({{1}} AS INTEGER), {{2}})"
+    cut = "left({0}, {1})"
+    return plain("tit", f"CASE WHEN {{2}} = '' THEN {cut} ELSE {padded} END", "string")
 
 
 def _strpos(arguments: Sequence[Sql]) -> Sql:
-    text, part = to_text(arguments[0]).text, to_text(arguments[1]).text
+    text, part = text_of(arguments[0]).text, text_of(arguments[1]).text
     if len(arguments) == 2:
         return Sql(f"CAST(strpos({text}, {part}) - 1 AS BIGINT)", "long")
-    start = f"(greatest({to_long(arguments[2]).text}, 0) + 1)"
+    start = f"(greatest({int_of(arguments[2])}, 0) + 1)"
     return Sql(f"CAST(POSITION({part} IN {text} FROM {start}) - 1 AS BIGINT)", "long")
 
 
 def _format(arguments: Sequence[Sql]) -> Sql:
-    values = "".join(f", {to_value(one).text}" for one in arguments[1:])
+    values = "".join(
+        f", {one.text}" if one.is_number else f", coalesce({one.text}, 'null')"
+        for one in map(to_value, arguments[1:])
+    )
     return Sql(f"printf({quote_text(constant(arguments[0], 'the pattern'))}{values})", "string")
 
 
@@ -158,13 +170,13 @@ def _parse_long(arguments: Sequence[Sql]) -> Sql:
     if not 2 <= radix <= 36:
         raise Invalid(f"parse_long takes a radix of 2 to 36, not {radix}")
     more = f", {radix}" if radix != 10 else ""
-    return Sql(f"PARSE_LONG({to_text(arguments[0]).text}{more})", "long")
+    return Sql(f"PARSE_LONG({text_of(arguments[0]).text}{more})", "long")
 
 
 def _lookup(arguments: Sequence[Sql]) -> Sql:
-    missing = f", {to_text(arguments[2]).text}" if len(arguments) > 2 else ""
+    missing = f", {text_of(arguments[2]).text}" if len(arguments) > 2 else ""
     name = quote_text(constant(arguments[1], "the lookup"))
-    return Sql(f"LOOKUP({to_text(arguments[0]).text}, {name}{missing})", "string")
+    return Sql(f"LOOKUP({text_of(arguments[0]).text}, {name}{missing})", "string")
 
 
 _BEYOND = "length(regexp_replace({0}, '[^\\x{{10000}}-\\x{{10FFFF}}]', '', 'g'))"
@@ -186,8 +198,8 @@ FUNCTIONS: Mapping[str, Function] = {
     "concat": Function(_concat, 0, MANY),
     "strlen": plain("t", f"CAST(length({{0}}) + {_BEYOND} AS BIGINT)", "long"),
     "substring": Function(_substring, 3, 3),
-    "left": plain("tl", "left({0}, {1})", "string"),
-    "right": plain("tl", "right({0}, {1})", "string"),
+    "left": plain("ti", "left({0}, if({1} < 0, 0, {1}))", "string"),
+    "right": plain("ti", "right({0}, if({1} < 0, 0, {1}))", "string"),
     "lower": plain("t", "lower({0})", "string"),
     "upper": plain("t", "upper({0})", "string"),
     "reverse": plain("t", "reverse({0})", "string"),
@@ -198,9 +210,7 @@ FUNCTIONS: Mapping[str, Function] = {
     "rtrim": _trim("rtrim"),
     "lpad": _pad("lpad"),
     "rpad": _pad("rpad"),
-    "repeat": plain(
-        "tl", "CASE WHEN {1} >= 1 THEN repeat({0}, TRY_CAST({1} AS INTEGER)) END", "string"
-    ),
+    "repeat": plain("ti", "CASE WHEN {1} >= 1 THEN repeat({0}, {1}) END", "string"),
     "regexp_extract": Function(_extract, 2, 3),
     "regexp_like": plain("tt", "regexp_matches({0}, {1})", "bool"),
     "regexp_replace": plain("ttt", "regexp_replace({0}, {1}, {2}, 'g')", "string"),

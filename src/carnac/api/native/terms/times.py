@@ -15,6 +15,8 @@ from carnac.errors import Invalid
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _WEEK_MS, _MONDAY_MS = 7 * DAY_MS, 4 * DAY_MS
+_MOST_MS = 9 * 10**15
+"""Times beyond have no room in DuckDB's."""
 _NAMED = {"WEEK": "P1W", "MONTH": "P1M", "QUARTER": "P3M", "YEAR": "P1Y"}
 
 
@@ -31,7 +33,14 @@ def read_granularity(value: object) -> Granularity:
 
 def instant(value: Sql) -> str:
     """Return a time in milliseconds as an instant."""
-    return TIME_SQL if value.is_time else f"make_timestamptz({to_long(value).text} * 1000)"
+    if value.is_time:
+        return TIME_SQL
+    ms = to_long(value).text
+    if value.is_literal and isinstance(value.value, int) and abs(value.value) <= _MOST_MS:
+        return f"make_timestamptz({ms} * 1000)"
+    return (
+        f"make_timestamptz(CASE WHEN {ms} BETWEEN -{_MOST_MS} AND {_MOST_MS} THEN {ms} * 1000 END)"
+    )
 
 
 def bucket_ms(granularity: Granularity, value: Sql) -> str:

@@ -162,7 +162,12 @@ def to_long(value: Sql) -> Sql:
         return Sql(f"CAST({value.text} AS BIGINT)", "long")
     if value.kind in {"double", "float"}:
         return Sql(f"TRY_CAST(trunc({value.text}) AS BIGINT)", "long")
-    return Sql(f"TRY_CAST(trunc(TRY_CAST({value.text} AS {_EXACT})) AS BIGINT)", "long")
+    return Sql(f"TRY_CAST(trunc(TRY_CAST({_number(value)} AS {_EXACT})) AS BIGINT)", "long")
+
+
+def _number(value: Sql) -> str:
+    """Return a text that is no number if it has a `_`, which DuckDB reads over."""
+    return f"replace({value.text}, '_', 'x')"
 
 
 def to_double(value: Sql) -> Sql:
@@ -171,7 +176,9 @@ def to_double(value: Sql) -> Sql:
         return value
     if value.is_literal and isinstance(value.value, int):
         return literal(float(value.value))
-    return Sql(f"TRY_CAST({value.text} AS DOUBLE)", "double")
+    if value.is_number:
+        return Sql(f"CAST({value.text} AS DOUBLE)", "double")
+    return Sql(f"TRY_CAST({_number(value)} AS DOUBLE)", "double")
 
 
 def to_bool(value: Sql) -> Sql:

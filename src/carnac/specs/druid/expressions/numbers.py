@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from carnac.specs.druid.expressions.operators import divide_doubles
+from carnac.specs.druid.expressions.operators import divide_doubles, divide_longs
 from carnac.specs.druid.expressions.table import Function, constant_int, written
 from carnac.specs.druid.expressions.values import Sql, to_double, to_long, to_value
 
@@ -36,9 +36,7 @@ def _round(arguments: Sequence[Sql]) -> Sql:
 def _div(arguments: Sequence[Sql]) -> Sql:
     if not _are_long(arguments):
         return to_long(_divided(arguments))
-    x, y = (to_long(value) for value in arguments)
-    divisor = y.text if y.is_literal and y.literal else f"nullif({y.text}, 0L)"
-    return Sql(f"({x.text} div {divisor})", "long")
+    return divide_longs(to_long(arguments[0]), to_long(arguments[1]))
 
 
 def _safe_divide(arguments: Sequence[Sql]) -> Sql:

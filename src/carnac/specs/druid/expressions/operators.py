@@ -77,9 +77,19 @@ def _long_arithmetic(operator: str, left: Sql, right: Sql) -> Sql:
         return Sql(f"{name}({a}, {b})", "long")
     if operator == "^":
         return _power(a, right)
+    if operator == "/":
+        return divide_longs(left, right)
     divisor = b if right.is_literal and right.literal not in (0, None) else f"nullif({b}, 0L)"
-    word = "div" if operator == "/" else "%"
-    return Sql(f"({a} {word} {divisor})", "long")
+    return Sql(f"({a} % {divisor})", "long")
+
+
+def divide_longs(left: Sql, right: Sql) -> Sql:
+    """Return a quotient without its fraction: null by zero, and of the least long by -1, which has no room."""
+    a, b = left.text, right.text
+    if right.is_literal and right.literal not in (0, -1, None):
+        return Sql(f"({a} div {b})", "long")
+    negative = f"WHEN {b} = -1L THEN try_subtract(0L, {a})"
+    return Sql(f"(CASE {negative} ELSE {a} div nullif({b}, 0L) END)", "long")
 
 
 def _power(base: str, exponent: Sql) -> Sql:

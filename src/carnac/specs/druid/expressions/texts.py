@@ -201,8 +201,8 @@ def _parse_long(arguments: Sequence[Sql]) -> Sql:
     digits = "0-9" if radix > 9 else f"0-{radix - 1}"
     letters = f"a-{chr(ord('a') + radix - 11)}" if radix > 10 else ""
     most = int(64 / math.log2(radix))  # conv fails beyond 64 bits
-    pattern = quote_text(f"(?i)^-?0*[{digits}{letters}]{{1,{most}}}$")
-    value = f"try_cast(conv({text}, {radix}, -10) AS BIGINT)"
+    pattern = quote_text(f"(?i)^[+-]?0*[{digits}{letters}]{{1,{most}}}$")
+    value = f"try_cast(conv(trim(LEADING '+' FROM {text}), {radix}, -10) AS BIGINT)"
     return Sql(f"CASE WHEN {text} RLIKE {pattern} THEN {value} END", "long")
 
 
