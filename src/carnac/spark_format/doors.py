@@ -27,14 +27,15 @@ def pinned(given: Given) -> Pinned:
 
 def reader(given: Given, of: Pinned | None, schema: StructType) -> RevisionReader:
     """Return what reads a pinned revision."""
-    within = Options(given, READ, "reading carnac").intervals("interval")
-    return RevisionReader(_required(of), schema, interval_set(within) if within else None)
+    options = Options(given, READ, "reading carnac")
+    within = options.intervals("interval")
+    return RevisionReader(_required(of, options), schema, interval_set(within) if within else None)
 
 
 def stream_reader(given: Given, of: Pinned | None, schema: StructType) -> FollowingReader:
     """Return what follows a datasource."""
     options = Options(given, READ_STREAM, "a stream from carnac")
-    return FollowingReader(_required(of), schema, options)
+    return FollowingReader(_required(of, options), schema, options)
 
 
 def writer(given: Given, schema: StructType, *, is_overwrite: bool) -> BatchWriter:
@@ -62,10 +63,10 @@ def stream_writer(given: Given, schema: StructType, *, is_overwrite: bool) -> St
     return StreamWriter(begin(options.text("store"), options, schema, is_overwrite=False), name)
 
 
-def _required(of: Pinned | None) -> Pinned:
-    if of is None:
-        raise Invalid(
-            "carnac knows the schema of its rows: leave out .schema(...), and take some of the columns by option"
-            " columns"
-        )
-    return of
+def _required(of: Pinned | None, options: Options) -> Pinned:
+    if of is not None:
+        return of
+    raise Invalid(
+        f"carnac knows the schema of {options.datasource}: leave out .schema(...), and take some of the columns by"
+        " option columns"
+    )

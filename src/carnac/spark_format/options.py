@@ -25,6 +25,10 @@ WRITE = (*_LOAD, "batch", "intervals")
 WRITE_STREAM = _LOAD
 _OF_SPARK = {"checkpointlocation", "queryname", "outputmode"}
 """Those of the same options that Spark itself takes."""
+_TABLES = (
+    "Spark forgets the options of a table that is created with a format in Python; make a view:"
+    " CREATE TEMPORARY VIEW edits USING carnac OPTIONS (store '...', path 'edits')"
+)
 LEASE_MINUTES = 120
 LEASE_MINUTES_MAX = 24 * 60
 _FLAGS = {"true": True, "false": False}
@@ -44,6 +48,8 @@ class Options:
 
     def __init__(self, given: Mapping[str, str], known: tuple[str, ...], door: str) -> None:
         self._given = {name.lower(): value for name, value in given.items()}
+        if "provider" in self._given:  # it is a table of Spark's catalog
+            raise Invalid(_TABLES)
         by_lower = {name.lower(): name for name in known}
         for name in self._given:
             if name == "paths":  # Spark's own, where `load` is given several
@@ -103,9 +109,8 @@ class Options:
         """
         found = self.text("path")
         if found is None:
-            raise Invalid(
-                'name the datasource, as in spark.read.format("carnac").load("edits") or .save("edits")'
-            )
+            said = 'name the datasource, as in spark.read.format("carnac").load("edits") or .save("edits")'
+            raise Invalid(said if self._given else f"{said}. {_TABLES}")
         return found
 
     @property

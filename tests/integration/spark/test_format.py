@@ -110,6 +110,17 @@ def test_a_frame_is_written_as_it_is_ingested(spark: SparkSession, spark_store: 
     assert found.count() == spark_store.sql("SELECT count(*) AS n FROM written").rows()[0]["n"]
 
 
+def test_in_sql_a_datasource_is_a_view_and_no_table(
+    spark: SparkSession, spark_store: Store
+) -> None:
+    writer(events(spark, 10), spark_store).mode("append").save("events")
+    place = f"USING carnac OPTIONS (store '{place_of(spark_store)}', path 'events')"
+    spark.sql(f"CREATE OR REPLACE TEMPORARY VIEW shown {place}")
+    assert spark.sql("SELECT count(*) FROM shown WHERE n > 4").collect()[0][0] == 5
+    with pytest.raises(Exception, match="make a view: CREATE TEMPORARY VIEW"):
+        spark.sql(f"CREATE TABLE kept {place}")
+
+
 def test_a_task_that_fails_leaves_nothing(spark: SparkSession, spark_store: Store) -> None:
     broken = events(spark, 100).withColumn(
         "n", F.when(F.col("n") == 90, F.raise_error(F.lit("no more"))).otherwise(F.col("n"))

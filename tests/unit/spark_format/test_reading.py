@@ -108,6 +108,7 @@ def test_some_columns_are_read_alone(store: Store) -> None:
         ("events", {"interval": "today"}, "'today' is not an interval"),
         ("events", {"leaseMinutes": "soon"}, "whole number from 1 to 1,440, not 'soon'"),
         ("", {}, "name the datasource"),
+        ("events", {"provider": "carnac"}, "make a view: CREATE TEMPORARY VIEW edits USING carnac"),
         ("", {"paths": '["a", "b"]'}, "takes one datasource at a time; load each"),
     ],
 )
