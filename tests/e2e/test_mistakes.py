@@ -189,6 +189,7 @@ def test_a_datasource_that_was_emptied_is_known_to_the_log(run: Run, store: Path
         (["init", "a-file/x"], 2, ": not a directory; choose another name"),
         (["demo", "--keep", "a-file"], 2, ": not a directory; choose another name"),
         (["init", "c", "--deep-storage", "ftp://nowhere.invalid/y"], 4, "cannot connect: deep storage ftp:"),
+        (["init", "c", "--deep-storage", "s3://my bucket/y"], 2, "the URL of deep storage has a blank"),
         (["lookups", "set", "a", "long.csv"], 2, "long.csv, line 2: field larger than field limit"),
         (["lookups", "set", "a", "twice.csv"], 2, "twice.csv, line 3: 'UA' is given more than once"),
     ],

@@ -371,6 +371,10 @@ def _deep_storage_of_new(location: StoreLocation, settings: Settings) -> str:
     """Return what a new store remembers: relative inside its folder, so that the folder can be moved."""
     if settings.deep_storage is not None:
         given = settings.deep_storage.get_secret_value()
+        if any(map(str.isspace, given.partition("://")[2].partition("/")[0])):
+            raise Invalid(
+                "the URL of deep storage has a blank before its path; no name of a bucket or a host has one"
+            )
         if secrets_of(given):
             raise Invalid(
                 f"deep storage {settings.deep_storage} has a password in its URL, which the store would keep; set keys "

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from carnac.core.time.leases import is_over
-from carnac.errors import CarnacError, DiskFull, Invalid, NotFound, ReadOnly, Revoked
+from carnac.errors import CarnacError, DiskFull, NotFound, ReadOnly, Revoked, Unavailable
 from carnac.ports import LeaseKind
 from carnac.ports.loops import Loop
 
@@ -186,7 +186,7 @@ class LeaseKeeper:
 
     def _require_open(self) -> None:
         if self._is_closed:
-            raise Invalid("the store is closed; open it again")
+            raise Unavailable("the store is closed; open it again")
 
     def _find_known(self, at: int | str | None) -> Head | None:
         """Return a revision that somebody reads, and that the lease protects; None: the database is to be asked."""

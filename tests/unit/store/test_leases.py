@@ -231,9 +231,9 @@ class TestReaders:
         keeper.close()
         keeper.close()
         assert metadata.leases() == ()
-        with pytest.raises(Invalid, match="the store is closed; open it again"):
+        with pytest.raises(Unavailable, match="the store is closed; open it again"):
             keeper.pin(None)
-        with pytest.raises(Invalid, match="closed"), keeper.writing():
+        with pytest.raises(Unavailable, match="closed"), keeper.writing():
             raise AssertionError("not reached")
 
 
@@ -400,7 +400,7 @@ class TestStores:
         append(store, (1, 1))
         store.close()
         store.close()
-        with pytest.raises(Invalid, match="the store is closed"):
+        with pytest.raises(Unavailable, match="the store is closed"):
             store.sql("SELECT 1")
 
     def test_closing_closes_everything_although_the_database_does_not_answer(

@@ -301,6 +301,7 @@ def test_what_the_datasource_decided_holds_and_new_columns_come_in(store: Store)
         ("t.csv", b"", "has no rows"),
         ("t.csv", b"time,n\n", "has no rows"),
         ("t.dat", b"\x00\x01\x02", "is not text"),
+        ("t.csv", b"t,n\n2024-01-01,1\n\x00\n", "line 3 has a zero byte"),
         ("t.csv", "time,n\n2024,1\n".encode("utf-16"), "is UTF-16"),
         ("t.json", b'"just a text"\n', "neither lines of JSON"),
         ("t.json", b'{\n "time": 1\n}\n', "neither lines of JSON"),

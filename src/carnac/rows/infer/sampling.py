@@ -276,8 +276,12 @@ def _lines_of(file: InputFile, size: int, scratch_dir: str) -> tuple[InputFile, 
             head += more
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise Invalid(f"input file {file.url} is UTF-16; convert it to UTF-8", url=file.url)
-    if b"\0" in head[:65536]:
-        raise Invalid(f"{file.url} is not text, nor in a format that is read", url=file.url)
+    if (place := head[:65536].find(b"\0")) >= 0:
+        line = head.count(b"\n", 0, place) + 1
+        raise Invalid(
+            f"{file.url} is not text (line {line} has a zero byte), nor in a format that is read",
+            url=file.url,
+        )
     if len(head) > size and begins_array(head[:HEAD_BYTES]):
         whole = whole_of_array(head)
         return (file if whole is None else replace(file, data=whole, compression=None)), False
