@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from carnac.ports import Catalog
-from carnac.ports.distributed import Distribution
+from carnac.ports.distributed import Distribution, TooMuch
 from carnac.ports.queries import LeafFiles, LeafReport, LeafRequest, LeafSlice
 from carnac.query import QueryEngine
 from carnac.query.parameters import Parameters
@@ -54,7 +54,14 @@ def spread_query(
     leaves: list[LeafRequest] = []
 
     def run(one: Distribution) -> pa.Table:
-        one = one.given({first.table: run(first.plan) for first in one.along})
+        try:
+            one = one.given({first.table: run(first.plan) for first in one.along})
+        except TooMuch:
+            if one.otherwise is None:
+                raise
+            leaves.clear()
+            reports.clear()
+            return run(one.otherwise)
         answers: dict[str, list[pa.Table]] = {}
         asked = () if one.told else one.leaves
         leaves.extend(asked)

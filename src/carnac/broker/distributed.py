@@ -29,7 +29,7 @@ from carnac.errors import (
     gravest,
 )
 from carnac.ports.answers import Engine, OnMissing, Reach, Statement
-from carnac.ports.distributed import Distribution, Way, said_of_slices
+from carnac.ports.distributed import Distribution, TooMuch, Way, said_of_slices
 from carnac.ports.threads import stopped_after
 
 if TYPE_CHECKING:
@@ -166,7 +166,9 @@ class DistributedExecution:
             return self._start()
 
     def _start(self) -> pa.Schema:
-        may_stream = self._statement.on_missing is OnMissing.ERROR and self._plan.is_union
+        plan = self._plan
+        is_sure = plan.otherwise is None and self._statement.on_missing is OnMissing.ERROR
+        may_stream = is_sure and plan.is_union
         if self._plan.told:
             self.reach = Reach(is_complete=True)
             told = [*self._plan.told, *self._said_of_kept(), *self._shares()]
@@ -314,7 +316,15 @@ class DistributedExecution:
     def _send_along(self) -> None:
         """Ask for the tables that go along with the plan; slices of them that cannot be read are among the lacks."""
         self._scatters, self._requests = [], []
-        self._plan = self._plan_given(self._plan)
+        try:
+            self._plan = self._plan_given(self._plan)
+        except TooMuch:
+            if self._plan.otherwise is None:
+                raise
+            if self._scatter is not None:
+                self._scatter.close()
+            self._scatters, self._requests = [], []
+            self._plan = self._plan.otherwise
 
     def _plan_given(self, plan: Distribution) -> Distribution:
         if not plan.along:

@@ -77,7 +77,8 @@ def _bytes_of(plan: Distribution) -> int:
         *(one.sql for one in plan.leaves),
     )
     own = SLICE_BYTES * sum(len(one.slices) for one in plan.leaves) + 2 * sum(map(len, texts))
-    return own + sum(_bytes_of(one.plan) for one in plan.along)
+    parts = [one.plan for one in plan.along]
+    return own + sum(map(_bytes_of, [*parts, *([plan.otherwise] if plan.otherwise else [])]))
 
 
 def _asked_by(plan: Distribution, statement: Statement, timeout_ms: int) -> Distribution:
@@ -87,4 +88,5 @@ def _asked_by(plan: Distribution, statement: Statement, timeout_ms: int) -> Dist
         for leaf in plan.leaves
     ]
     along = [replace(one, plan=_asked_by(one.plan, statement, timeout_ms)) for one in plan.along]
-    return replace(plan, query_id=query_id, leaves=leaves, along=along)
+    other = plan.otherwise and _asked_by(plan.otherwise, statement, timeout_ms)
+    return replace(plan, query_id=query_id, leaves=leaves, along=along, otherwise=other)

@@ -118,6 +118,8 @@ class Distribution:
         told: Lines of EXPLAIN; empty: the statement is to be run.
         gives: Names and SQL types of the columns of the statement's rows; none where it is a part of another one.
         along: Tables whose plans are run first; `given` adds their answers.
+        otherwise: Plan to run in its place if what goes along is more than the limit of its own plan; None: no plan has
+            a limit that is lower than that of all.
     """
 
     way: Way
@@ -137,6 +139,7 @@ class Distribution:
     told: Sequence[str] = ()
     gives: Sequence[tuple[str, str]] = ()
     along: Sequence[Along] = ()
+    otherwise: Distribution | None = None
 
     def given(self, tables: Mapping[str, object]) -> Distribution:
         """Return the plan with the answers of what was run first, `pyarrow.Table`s by name."""

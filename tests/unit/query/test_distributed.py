@@ -59,7 +59,6 @@ ONE_ROUND = [
     ("SELECT date_trunc('day', __time) d, count(*) FROM flights GROUP BY d ORDER BY d LIMIT 3", ()),
     ("SELECT delay // 100, bool_and(distance > 1), count_if(delay > 3) FROM flights GROUP BY 1 ORDER BY 1", ()),
     ("SELECT 'x' AS g, count(*) FROM flights WHERE false GROUP BY ALL", ()),
-    ("SELECT 'x' AS g, count(*) FROM flights WHERE false GROUP BY g", ()),
     ("SELECT 5 AS x, count(*) FROM flights GROUP BY x ORDER BY x", ()),
     ("SELECT count(*) + ?, carrier || ? AS t FROM flights WHERE delay < ? GROUP BY t ORDER BY t", [1, "x", 700]),
     ("SELECT delay FROM flights ORDER BY delay DESC NULLS LAST LIMIT 5 OFFSET 2", ()),
@@ -144,7 +143,6 @@ ONE_ROUND = [
      ()),
     ("SELECT carrier, delay // 500 AS d, max(delay) FROM flights WHERE delay > 1e9 GROUP BY GROUPING SETS "
      "((carrier, d), ()) ORDER BY ALL", ()),
-    ("SELECT sum(x) FROM (VALUES (1)) t(x)", ()),
     ("SELECT carrier, approx_count_distinct(delay), approx_count_distinct(__time) FILTER (delay > 500) FROM flights "
      "GROUP BY 1 ORDER BY 1", ()),
     ("SELECT approx_count_distinct(carrier) + 1, approx_count_distinct(delay) FROM flights WHERE delay > 1e9", ()),
@@ -395,11 +393,13 @@ def test_a_large_datasource_does_not_go_along(
     monkeypatch.setattr(distributing, "SMALL_ROWS_MAX", 1)
     for asked, word in [
         (sql.format(""), "joins datasources of more than 1 rows"),
-        (inner.format("GROUP BY 1"), "subquery that may give more than 1 rows"),
+        (inner.format(""), "subquery that may give more than 1 rows"),
+        (inner.format("GROUP BY 1"), "a subquery gave more than 1 rows"),
     ]:
         found = spread_query(engines, asked, catalog)
-        assert found.plan.way is Way.GATHERED
-        assert word in found.plan.reason
+        plan = found.plan.otherwise or found.plan
+        assert plan.way is Way.GATHERED
+        assert word in plan.reason
         assert found.table == engines[0].run_query(asked, catalog).table
     for few in ("LIMIT 1", "GROUP BY 1 ORDER BY 1 LIMIT 1"):
         assert spread_query(engines, inner.format(few), catalog).plan.way is Way.ONE_ROUND

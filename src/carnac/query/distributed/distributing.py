@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from carnac.errors import Invalid
 from carnac.ports import Catalog
-from carnac.ports.distributed import Along, Distribution, GatherLimit, Stand, Way, said_of_slices
+from carnac.ports.distributed import (
+    Along,
+    Distribution,
+    GatherLimit,
+    Stand,
+    TooMuch,
+    Way,
+    said_of_slices,
+)
 from carnac.ports.queries import LeafRequest, QueryBasis
 from carnac.query.binding import Bound, bind, cast_all, scan_types, show_empty, show_types
 from carnac.query.distributed.aggregates import is_aggregate
@@ -89,6 +98,7 @@ class Distributor:
     asked: Asked
     limit: GatherLimit
     _used: set[str] = field(default_factory=set)
+    _may_be_many: bool = False
 
     def distribute(self, sql: str, columns: set[str]) -> Distribution:
         """Return how the statement is run.
@@ -119,6 +129,11 @@ class Distributor:
                 found = self.one_round(plan, basis, result)
             except NotOneRound as error:
                 found = self._gathered(plan, basis, result, str(error))
+            if found.along and self._may_be_many:
+                with suppress(TooMuch):
+                    why = f"a subquery gave more than {SMALL_ROWS_MAX:,} rows"
+                    other = self._gathered(plan, basis, result, why)
+                    found = replace(found, otherwise=other)
         found = replace(found, gives=list(zip(result.names, result.types, strict=True)))
         return _explained(found, plan) if plan.is_explain else found
 
@@ -234,7 +249,12 @@ class Distributor:
             raise NotOneRound("a subquery has values of a type that is not sent")
         found = self.one_round(plan, basis, result, statement)
         if self._rows_at_most(inner, found) > SMALL_ROWS_MAX:
-            raise NotOneRound(f"it has a subquery that may give more than {SMALL_ROWS_MAX:,} rows")
+            if inner["type"] != "SELECT_NODE" or not inner["group_expressions"]:
+                raise NotOneRound(
+                    f"it has a subquery that may give more than {SMALL_ROWS_MAX:,} rows"
+                )
+            found = replace(found, limit=replace(self.limit, rows=SMALL_ROWS_MAX))
+            self._may_be_many = True
         names = [f"p_{place}" for place in range(len(result.names))]
         table = f"{ALONG}{len(self._used)}"
         self._used.add(table)
