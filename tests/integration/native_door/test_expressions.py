@@ -13,7 +13,7 @@ from tests.integration.spark.druid_oracle import CASES, ROW, TYPES
 from tests.support.serving import open_door_over
 from tests.unit.api.conftest import InProcessClient
 
-pytestmark = pytest.mark.http
+pytestmark = [pytest.mark.http, pytest.mark.slow]
 
 MALFORMED = "json_value('{\"s\": \"a\"} {', '$.s')"
 """Documents in a datasource are read when they come; where one is a text of a query, all of it must be JSON."""

@@ -29,6 +29,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedStore]:
     served.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("groups", "engine"), [(2, Engine.ONE_ROUND), (13, Engine.GATHERED)])
 @pytest.mark.parametrize("sql", [GROUPED, ROWS])
 def test_groups_go_along_unless_they_are_too_many(
