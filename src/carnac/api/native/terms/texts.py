@@ -100,12 +100,12 @@ def _concat(arguments: Sequence[Sql]) -> Sql:
 def like(value: Sql, pattern: str, escape: str | None) -> Sql:
     """Return whether a text matches a pattern."""
     said = f" ESCAPE {quote_text(escape)}" if escape else ""
-    return Sql(f"({text_of(value).text} LIKE {quote_text(pattern)}{said})", "bool")
+    return Sql(f"({to_text(value).text} LIKE {quote_text(pattern)}{said})", "bool")
 
 
 def _like(arguments: Sequence[Sql]) -> Sql:
     escape = constant(arguments[2], "the escape") if len(arguments) > 2 else None
-    return like(arguments[0], constant(arguments[1], "the pattern"), escape)
+    return like(to_value(arguments[0]), constant(arguments[1], "the pattern"), escape)
 
 
 def _substring(arguments: Sequence[Sql]) -> Sql:
@@ -114,7 +114,7 @@ def _substring(arguments: Sequence[Sql]) -> Sql:
 
 def substring(value: Sql, index: str, length: str | None) -> Sql:
     """Return a part of a text, null where there is none; a negative length is the rest."""
-    text = text_of(value).text
+    text = to_text(value).text
     rest = f"substr({text}, {index} + 1)"
     cut = rest
     if length is not None:
@@ -124,12 +124,12 @@ def substring(value: Sql, index: str, length: str | None) -> Sql:
 
 def _extract(arguments: Sequence[Sql]) -> Sql:
     group = whole(arguments[2], "the group") if len(arguments) > 2 else 0
-    return regexp(arguments[0], constant(arguments[1], "the pattern"), group)
+    return regexp(to_value(arguments[0]), constant(arguments[1], "the pattern"), group)
 
 
 def regexp(value: Sql, pattern: str, group: int) -> Sql:
     """Return what a group of a regular expression matches; null if it does not match."""
-    text, said = text_of(value).text, quote_text(pattern)
+    text, said = to_text(value).text, quote_text(pattern)
     found = f"regexp_extract({text}, {said}, {group})"
     return Sql(f"CASE WHEN regexp_matches({text}, {said}) THEN {found} END", "string")
 
