@@ -26,6 +26,8 @@ RANKED = [
     "SELECT s, n FROM a QUALIFY rank() OVER (ORDER BY n) = 0",
 ]
 OTHERS = [
+    "SELECT m FROM (SELECT median(n) AS m, row_number() OVER () AS r FROM a) WHERE r = 1",
+    "SELECT string_agg(s, ',' ORDER BY s, n) AS m, rank() OVER () AS r FROM a QUALIFY r = 1",
     "SELECT s, n FROM a WHERE n > (SELECT min(n) FROM b) QUALIFY rank() OVER (ORDER BY n) <= 2",
     "SELECT s, n FROM a QUALIFY rank() OVER (ORDER BY n) >= 2",
     "SELECT s, n FROM a QUALIFY rank() OVER (ORDER BY n) <= 2 OR s = 'ab'",

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
+from carnac.query.distributed.aggregates import is_aggregate
 from carnac.query.distributed.gathering import bare
 from carnac.query.distributed.naming import key_of
 from carnac.query.planning import Plan
@@ -44,8 +45,12 @@ def first_ranks(plan: Plan, relation: Relation) -> tuple[Node | None, Node] | No
             break
     else:
         return None
-    windows = [one for one in walk_here(_shown(select)) if one.get("class") == "WINDOW"]
-    if not windows or any(select[part] for part in _OTHERWISE):
+    parts = list(walk_here(_shown(select)))
+    windows = [one for one in parts if one.get("class") == "WINDOW"]
+    is_grouped = select["aggregate_handling"] != "STANDARD_HANDLING" or any(
+        map(is_aggregate, parts)
+    )
+    if not windows or is_grouped or any(select[part] for part in _OTHERWISE):
         return None
     window = windows[0]
     if len(set(map(_key, windows))) > 1 or not _is_rank(window):

@@ -48,11 +48,11 @@ def _ceil(arguments: Sequence[Sql]) -> Sql:
     return Sql(f"CASE WHEN {start} = {t.text} THEN {t.text} ELSE {after} END", "long")
 
 
-def _timed(name: str, gives: Kind) -> Callable[[Sequence[Sql]], Sql]:
+def _timed(name: str, gives: Kind, what: str) -> Callable[[Sequence[Sql]], Sql]:
     """Return a function that SQL has for instants: a constant follows, and a zone."""
 
     def build(arguments: Sequence[Sql]) -> Sql:
-        said = [instant(to_long(arguments[0])), quote_text(constant(arguments[1], "each argument"))]
+        said = [instant(to_long(arguments[0])), quote_text(constant(arguments[1], what))]
         zone = _zone(arguments, 2)
         said += [] if zone == "UTC" else [quote_text(zone)]
         return Sql(f"{name}({', '.join(said)})", gives)
@@ -63,7 +63,7 @@ def _timed(name: str, gives: Kind) -> Callable[[Sequence[Sql]], Sql]:
 def _format(arguments: Sequence[Sql]) -> Sql:
     zone = _zone(arguments, 2)
     if _is_said(arguments, 1):
-        return _timed("TIME_FORMAT", "string")(arguments)
+        return _timed("TIME_FORMAT", "string", "the pattern")(arguments)
     t = to_long(arguments[0])
     if zone == "UTC":
         return Sql(f"TIME_FORMAT({instant(t)}, {quote_text(_ISO)})", "string")
@@ -109,6 +109,6 @@ FUNCTIONS: Mapping[str, Function] = {
     "timestamp_floor": Function(_floor, 2, 4),
     "timestamp_ceil": Function(_ceil, 2, 4),
     "timestamp_shift": Function(_shift, 3, 4),
-    "timestamp_extract": Function(_timed("TIME_EXTRACT", "long"), 2, 3),
+    "timestamp_extract": Function(_timed("TIME_EXTRACT", "long", "the unit"), 2, 3),
     "timestamp_format": Function(_format, 1, 3),
 }
