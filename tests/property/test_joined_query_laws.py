@@ -99,7 +99,7 @@ def test_what_goes_along_changes_no_row(world: World) -> None:
     """Rows, names and refusals are those of plain DuckDB, and most statements are one round."""
     engines = [world.engine, world.engine]
     ways = []
-    for sql in by_day(STATEMENTS, 9):
+    for sql in by_day(STATEMENTS, 15):
         assert isinstance(sql, str)
         expected = expected_of(world, sql)
         if expected is None:

@@ -173,7 +173,7 @@ def test_a_chain_that_doubles_a_column_stays_short(world: World) -> None:
 def test_a_wrapped_query_gives_what_plain_tables_give(world: World) -> None:
     """Rows, names and refusals are those of plain DuckDB, in one process and over several."""
     engines = [world.engine, world.engine]
-    for sql in by_day([*STATEMENTS, *JOINED], 45):
+    for sql in by_day([*STATEMENTS, *JOINED], 90):
         assert isinstance(sql, str)
         expected = expected_of(world, sql)
         if expected is None:
