@@ -76,12 +76,14 @@ def _at(base: int) -> Callable[[Sequence[Sql]], Sql]:
 
 
 def _of_array(
-    name: str, *, base: int = 1, gives: Kind | None = None, is_turned: bool = False
+    template: str = "", *, base: int = 1, gives: Kind | None = None, is_turned: bool = False
 ) -> Function:
     """Return a function of an array and an element.
 
     Args:
+        template: SQL of an array, and of an element, that gives an array.
         base: What DuckDB's first place is called.
+        gives: `long`: the place of the element; `bool`: whether it is there; None: what the template gives.
         is_turned: Whether the element is named first.
     """
 
@@ -100,7 +102,7 @@ def _of_array(
                 "long",
             )
         return Sql(
-            f"CASE WHEN {array.text} IS NOT NULL THEN {name.format(array.text, one)} END",
+            f"CASE WHEN {array.text} IS NOT NULL THEN {template.format(array.text, one)} END",
             array.kind,
         )
 
@@ -166,15 +168,15 @@ _OF_BOTH: Mapping[str, Function] = {
     "concat": Function(_concat, 2, 2, is_whole=True),
     "slice": Function(_slice, 2, 3, is_whole=True),
     "to_string": Function(_to_string, 2, 2, is_whole=True),
-    "offset_of": _of_array("", base=0, gives="long"),
-    "ordinal_of": _of_array("", gives="long"),
+    "offset_of": _of_array(base=0, gives="long"),
+    "ordinal_of": _of_array(gives="long"),
 }
 FUNCTIONS: Mapping[str, Function] = {
     "array": Function(_array, 0, MANY, is_whole=True),
     **{f"{kind}_{name}": made for kind in ("array", "mv") for name, made in _OF_BOTH.items()},
     "array_set_add": Function(lambda a: _set(_APPENDED.build(a)), 2, 2, is_whole=True),
     "array_set_add_all": Function(lambda a: _set(_concat(a)), 2, 2, is_whole=True),
-    "scalar_in_array": _of_array("", gives="bool", is_turned=True),
+    "scalar_in_array": _of_array(gives="bool", is_turned=True),
     "mv_to_array": Function(lambda a: to_array(a[0]), 1, 1, is_whole=True),
     "array_to_mv": Function(
         lambda a: cast_to(to_array(a[0]), "array<string>"), 1, 1, is_whole=True
