@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import tomllib
+from pathlib import Path
 
 from tests.house.checkout import ROOT, text_of
 
@@ -44,3 +46,42 @@ def test_every_folder_that_the_page_names_says_what_it_answers() -> None:
     folders = [SOURCE / name for row in rows for name in re.findall(r"`([\w/]+)/`", row)]
     assert len(folders) > 10
     assert [path for path in folders if not (path / "__init__.py").is_file()] == []
+
+
+def test_every_module_that_a_folder_names_is_there() -> None:
+    definitions = {
+        node.name
+        for path in SOURCE.rglob("*.py")
+        for node in ast.walk(ast.parse(text_of(path)))
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and "_" in node.name
+    }
+    packages = {path.parent.name for path in SOURCE.glob("*/__init__.py")}
+    known = definitions | packages | {"__all__"}
+    missing = [
+        f"{folder.relative_to(SOURCE)}: {name}"
+        for folder in (path.parent for path in SOURCE.rglob("__init__.py"))
+        for name in named_in_words(folder)
+        if name not in known and not (ROOT / name).exists() and not is_within(folder, name)
+    ]
+    assert missing == []
+
+
+def named_in_words(folder: Path) -> list[str]:
+    """Return what a folder's docstring has in backticks that could be a module, a path or a name in lower case."""
+    words = ast.get_docstring(ast.parse(text_of(folder / "__init__.py"))) or ""
+    return re.findall(r"(?<!`)`([a-z_][a-z_./]*)`(?!`)", words)
+
+
+def is_within(folder: Path, name: str) -> bool:
+    """Whether there is such a module below the folder or, with dots, anywhere, or code below it has this word."""
+    *packages, last = re.split(
+        r"[./]", name.removeprefix("carnac.").removesuffix(".py").rstrip("/")
+    )
+    place = SOURCE.joinpath(*packages, last)
+    if packages and (place.is_dir() or place.with_suffix(".py").is_file()):
+        return True
+    below = [path for path in folder.rglob("*.py") if path != folder / "__init__.py"]
+    return any(
+        last in {path.stem, path.parent.name} or re.search(rf"\b{last}\b", text_of(path))
+        for path in below
+    )

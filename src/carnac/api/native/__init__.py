@@ -1,6 +1,6 @@
 """Druid's native queries: JSON that becomes one SQL statement, and its rows in the shapes of native answers.
 
-Nothing is computed here. `requests` reads the body; `kinds` has what makes a statement for each `queryType`
-(`grouping`, `scans`, `segments`) of a data source (`sources`) and of parts that all kinds share (`queries`, `terms`);
-`runs` has the broker run it, the same way as SQL, and `shapes` writes its rows.
+Nothing is computed here. `routes` reads the body. `grouping`, `scans` and `segments` make a statement for each
+`queryType`, of a data source (`sources`), of parts that all kinds share (`queries`), and of filters, aggregators and
+expressions (`terms`). `runs` has the broker run it, the same way as SQL, and `shapes` writes its rows.
 """

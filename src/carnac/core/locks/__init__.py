@@ -7,5 +7,5 @@
 | How is an event decided: grant, wait, revoke, refuse? | `machine.py`, over `draft.py` |
 | Which request waits for which, and can it become a circle? | `waits.py` |
 | Which lock does a task ask for, and at which priority? | `choice.py` |
-| How are the locks of a store held in memory? | `table.py` |
+| Which laws do locks and waits always keep? | `laws.py` |
 """

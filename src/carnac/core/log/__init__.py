@@ -13,6 +13,11 @@ Where is it decided that an append joins a chunk? Twice.
 An entry of an append takes the major version of its chunk, and the next partition id or the reserved one. It puts
 nothing out of sight.
 
+What makes a commit be refused? `publishing.plan_any` names the commit that stands in the way (Conflict): what is
+dropped or required to be visible was changed since the base revision, what is restored is visible or its rows moved,
+or a requirement of the writer does not hold. A lock that is not held with its fence any more is Revoked. An append
+requires nothing of other commits, so none stands in its way. What contradicts itself is Invalid at once.
+
 `commits` has the request of a writer (`Publication`) and the record of the log (`Commit`). `feed` tells which rows are
 new to a follower: those that a commit adds, and none of a rewrite. `reverting` undoes a commit, `erasing` takes rows
 out of history, `retention` decides which revisions stay, `late_ledger` counts rows that came late, `positions` keeps
