@@ -10,7 +10,6 @@ from typing import Any
 
 from carnac.core.time.granularity import Granularity
 from carnac.specs.base import SpecModel
-from carnac.specs.druid.expressions import arrays, numbers, texts, times
 from carnac.specs.druid.fields import (
     IGNORED_IN_DIMENSION,
     IGNORED_IN_JSON,
@@ -19,7 +18,9 @@ from carnac.specs.druid.fields import (
     IGNORED_IN_TUNING,
     METRIC_HINTS,
 )
-from carnac.specs.druid.filters import FILTER_TYPES
+from carnac.specs.druid.rows import QUERY_ONLY
+from carnac.specs.druid.terms import documents, instants, lists, numbers, texts
+from carnac.specs.druid.terms.filters import FILTER_TYPES
 from carnac.specs.ingest.inputs import (
     ArrowFormat,
     CsvFormat,
@@ -256,19 +257,23 @@ def _expressions() -> str:
     tables: tuple[tuple[str, Iterable[str]], ...] = (
         ("texts, conditions, nulls", texts.FUNCTIONS),
         ("numbers", numbers.FUNCTIONS),
-        ("times", times.FUNCTIONS),
-        ("arrays and JSON", arrays.FUNCTIONS),
+        ("times", instants.FUNCTIONS),
+        ("arrays", lists.FUNCTIONS),
+        ("JSON", documents.FUNCTIONS),
     )
     lines = [
         "### Expressions and filters",
         "",
-        "Transforms of Druid's specs (and transforms of type `druid`) are compiled to Spark SQL and",
-        "give Druid's results: long by long stays long, `+` joins two texts, conditions are 1 and 0,",
-        "a text that is no number is null. Departures: a long that overflows and a long divided by",
-        "zero are null; `parse_json` of wrong JSON is null. Patterns, periods and time zones must be",
-        "literals. Lambdas and lookups are refused. Functions:",
+        "Transforms of Druid's specs (and transforms of type `druid`) give Druid's results, the same in",
+        "appends, streams, loads and queries: long by long stays long, `+` joins two texts, conditions",
+        "are 1 and 0, a text that is no number is null. DuckDB computes them, without Spark. Departures:",
+        "a long that overflows and a long divided by zero are null; `parse_json` of wrong JSON is null.",
+        "Patterns, periods and time zones must be literals. Lambdas and lookups are refused. Functions:",
         "",
     ]
-    lines += [f"- {of}: {', '.join(f'`{name}`' for name in names)}" for of, names in tables]
+    lines += [
+        f"- {of}: {', '.join(f'`{name}`' for name in names if name not in QUERY_ONLY)}"
+        for of, names in tables
+    ]
     lines += ["", f"Filters: {', '.join(f'`{name}`' for name in FILTER_TYPES)}."]
     return "\n".join(lines)

@@ -58,6 +58,10 @@ _FORMS = {
     "percentile_disc": "percentile_disc(0.5) WITHIN GROUP (ORDER BY added), or quantile_disc(added, 0.5)",
     "percentile": "quantile_cont(added, 0.5)",
     "approx_percentile": "approx_quantile(added, 0.5)",
+    **dict.fromkeys(
+        ("java_regexp_matches", "java_regexp_extract", "java_regexp_replace"),
+        "a pattern that neither looks around nor refers back, and gives back what it took",
+    ),
 }
 """Forms of functions that other engines have, or write in another way."""
 MAX_NODES = 200_000

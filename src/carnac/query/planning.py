@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from carnac.core.druid.forms import DOUBLE_TEXT
 from carnac.core.pruning.predicates import EVERYTHING, Predicate, time_bounds
 from carnac.core.pruning.pruning import Pruner
 from carnac.core.segments.segment import ColumnType
@@ -174,7 +175,7 @@ class Planner:
         without_schemas(statement)
         without_druid_calls(self.cursor, statement)
         is_time_or_chance = any(map(is_volatile, walk(statement["node"])))
-        check(statement, OWN_FUNCTIONS | {CHOPPED})
+        check(statement, OWN_FUNCTIONS | {CHOPPED, DOUBLE_TEXT})
         inline_tables(statement, apart=self.is_spread)
         inline_repeated(statement)
         unwrap(statement, self._context(names))

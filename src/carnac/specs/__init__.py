@@ -2,7 +2,7 @@
 
 Each kind of job has one form, frozen and checked when it is made: `ingest` (loads), `compaction`, `tasks`,
 `supervisors`. What others write becomes that form: Druid's JSON in `druid`, SQL that loads rows in `sql`. Transforms
-and filters are Spark SQL in all of them; `spark_sql` reads the part of it that DuckDB computes as Spark does.
+and filters are Spark SQL, of which `spark_sql` reads the part that DuckDB computes as Spark does, or Druid's.
 
 | Where is it decided … | |
 |---|---|

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -38,19 +39,33 @@ class SharedSpark(SparkPipeline):
         """Leave Spark running."""
 
 
-@pytest.fixture
-def spark_store(spark_holder: SparkHolder) -> Iterator[Store]:
-    """A store of the test's own, whose jobs run on the one Spark of the run."""
+@contextmanager
+def store_on(holder: SparkHolder) -> Iterator[Store]:
+    """Yield a new store whose jobs run on the one Spark of the run."""
     clock, new_ids = SystemClock(), RandomIds()
 
     def make(storage: DeepStorage) -> SharedSpark:
         url = Path(str(storage.local_path("x"))).parent.as_uri()
-        return SharedSpark(output_url=url, clock=clock, ids=new_ids, spark=spark_holder)
+        return SharedSpark(output_url=url, clock=clock, ids=new_ids, spark=holder)
 
     with (
         fast_folder() as folder,
         open_local_store(Path(folder), clock=clock, ids=new_ids, pipeline=make) as store,
     ):
+        yield store
+
+
+@pytest.fixture
+def spark_store(spark_holder: SparkHolder) -> Iterator[Store]:
+    """A store of the test's own."""
+    with store_on(spark_holder) as store:
+        yield store
+
+
+@pytest.fixture(scope="module")
+def module_store(spark_holder: SparkHolder) -> Iterator[Store]:
+    """A store of the module's tests."""
+    with store_on(spark_holder) as store:
         yield store
 
 

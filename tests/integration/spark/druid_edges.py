@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 
+from carnac.core.time.intervals import parse_instant as ms
+
 LEAST = "(-max_long - 1)"
 EDGES: list[tuple[str, object]] = [
     (f"{LEAST} / (zero - 1)", None),
@@ -24,4 +26,15 @@ EDGES: list[tuple[str, object]] = [
     ("cast('1_000', 'LONG')", None),
     ("hypot(y, cast(nothing, 'LONG'))", None),
     ("y % cast(nothing, 'LONG')", None),
+    ("regexp_replace(x, '(o)', '[$1]')", "f[o][o]"),
+    ("regexp_replace(x, 'f', '\\\\$')", "$oo"),
+    ("cast(12345678.9, 'STRING')", "1.23456789E7"),
+    ("concat(z * 1E16, ' ', 1E-5, ' ', zero / 2.0)", "3.1E16 1.0E-5 0.0"),
+    ("timestamp_floor(__time, 'P3M', '1999-12-01')", ms("1999-12-01T00:00:00Z")),
+    ("timestamp_ceil(__time, 'P3M', '1999-12-01')", ms("2000-03-01T00:00:00Z")),
+    ("timestamp_floor(__time, 'P2D', '2000-02-02')", ms("2000-02-02T00:00:00Z")),
+    (
+        "timestamp_floor(__time, 'P2D', '2000-01-31T15:00:00Z', 'Asia/Tokyo')",
+        ms("2000-02-02T15:00:00Z"),
+    ),
 ]

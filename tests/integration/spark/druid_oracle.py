@@ -462,6 +462,8 @@ ARRAYS: list[tuple[str, object]] = [
     ("mv_overlap(a, ['bar', 'x'])", 1),
     ("mv_offset(a, 1)", "bar"),
     ("mv_ordinal(a, 1)", "foo"),
+    ("mv_offset_of(a, 'bar')", 1),
+    ("mv_ordinal_of(a, 'bar')", 2),
     ("mv_append(a, 'x')", ["foo", "bar", "baz", "foobar", "x"]),
     ("mv_prepend('x', a)", ["x", "foo", "bar", "baz", "foobar"]),
     ("mv_concat(a, ['x'])", ["foo", "bar", "baz", "foobar", "x"]),

@@ -16,10 +16,10 @@ from carnac.core.time.intervals import parse_instant
 from carnac.errors import Invalid
 from carnac.simulation.load import load_scenario
 from carnac.specs.compaction.spec import load_compaction
-from carnac.specs.druid.expressions.syntax import parse
 from carnac.specs.druid.fields import Block, Findings
 from carnac.specs.druid.patterns import check_pattern
-from carnac.specs.druid.spark_filters import compile_filter
+from carnac.specs.druid.rows import compile_filter
+from carnac.specs.druid.terms.syntax import parse
 from carnac.specs.ingest.transforms import words_of
 from carnac.specs.load import VALUES_MAX, YAML_LENGTH_MAX, load_spec, parse_text
 from carnac.specs.sql.statements import spec_of_statement

@@ -16,7 +16,7 @@ from carnac.core.time.granularity import MINUTE, NONE, THIRTY_MINUTE
 from carnac.specs import IngestSpec, load_spec
 from carnac.specs.ingest.inputs import CsvFormat, FilesInput, InlineInput
 from carnac.specs.ingest.schema import MetricSpec, TimestampSpec
-from carnac.specs.ingest.transforms import compile_transforms
+from carnac.specs.ingest.transforms import read_transforms
 
 DATA = Path(__file__).resolve().parents[4] / "shared" / "data" / "tutorials"
 
@@ -248,8 +248,8 @@ def test_arrays() -> None:
 def test_nested_columns() -> None:
     spec = load_spec(NESTED)
     assert [d.type for d in spec.dimensions.dimensions] == ["string", "string", "json", "json"]
-    compiled = compile_transforms(spec)
-    assert compiled.columns[0][0] == "price"
+    compiled = read_transforms(spec)
+    assert compiled.made[0] == "price"
     assert compiled.inputs == {"details"}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from carnac.errors import Invalid
-from carnac.specs.druid.expressions.syntax import (
+from carnac.specs.druid.terms.syntax import (
     MAX_DEPTH,
     ArrayLiteral,
     Binary,

@@ -9,7 +9,7 @@ import pytest
 from carnac.errors import Invalid
 from carnac.specs.compaction.spec import load_compaction
 from carnac.specs.ingest.spec import IngestSpec
-from carnac.specs.ingest.transforms import compile_transforms
+from carnac.specs.ingest.transforms import read_transforms
 from carnac.specs.load import load_spec
 from carnac.specs.tasks.spec import load_task
 
@@ -59,8 +59,8 @@ def test_its_own_name_counts_and_the_input_stays() -> None:
 def test_wrappers_in_one_another_are_all_heeded() -> None:
     spec = druid(filtered(IS_A, filtered(IS_B, COUNT)))
     assert spec.metrics[0].filter == {"type": "and", "fields": [IS_A, IS_B]}
-    compiled = compile_transforms(spec)
-    assert [name for name, _ in compiled.conditions] == ["n"]
+    compiled = read_transforms(spec)
+    assert compiled.filtered == ("n",)
     assert compiled.inputs == {"d", "e"}
     assert spec.has_expressions
 

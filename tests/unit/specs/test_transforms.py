@@ -8,7 +8,16 @@ import pytest
 
 from carnac.errors import Invalid
 from carnac.specs import IngestSpec, load_spec
-from carnac.specs.ingest.transforms import Transforms, compile_transforms, declared_types, words_of
+from carnac.specs.druid.rows import column_of
+from carnac.specs.druid.terms.values import TIME
+from carnac.specs.ingest.transforms import (
+    Transforms,
+    compile_columns,
+    compile_conditions,
+    declared_types,
+    read_transforms,
+    words_of,
+)
 
 
 def spec_with(**fields: Any) -> IngestSpec:
@@ -22,19 +31,25 @@ def test_spark_sql_is_passed_through() -> None:
             "filter": "page <> 'A' AND `a b` > 1",
         }
     )
-    compiled = compile_transforms(spec)
-    assert compiled.columns == (("page", "upper(page)"),)
-    assert compiled.filter == "page <> 'A' AND `a b` > 1"
-    assert compiled.inputs >= {"page", "a b"}
+    assert {name: piece.text for name, piece in compile_columns(spec).items()} == {
+        "page": "upper(page)"
+    }
+    condition, _ = compile_conditions(spec)
+    assert condition is not None
+    assert (condition.text, condition.kind) == ("page <> 'A' AND `a b` > 1", None)
+    assert read_transforms(spec).inputs >= {"page", "a b"}
 
 
 def test_druids_expressions_take_the_types_of_the_data() -> None:
     spec = spec_with(transforms=[{"name": "half", "expression": "n / 2", "type": "druid"}])
-    assert compile_transforms(spec, {"n": "bigint"}).columns == (("half", "(`n` div 2L)"),)
-    assert compile_transforms(spec, {"n": "double"}).columns == (("half", "(`n` / 2.0D)"),)
+    kinds = [
+        compile_columns(spec, {"n": column_of("n", kind)})["half"].kind
+        for kind in ("BIGINT", "INTEGER", "DOUBLE", "DECIMAL(10,2)")
+    ]
+    assert kinds == ["long", "long", "double", "double"]
 
 
-def test_declared_types_count_where_the_data_says_nothing() -> None:
+def test_types_of_fields_are_those_that_the_spec_declares() -> None:
     spec = spec_with(
         dimensions=["s", {"name": "n", "type": "long"}, {"name": "x", "type": "auto"}],
         metrics=[
@@ -47,10 +62,9 @@ def test_declared_types_count_where_the_data_says_nothing() -> None:
         ],
     )
     assert declared_types(spec) == {"n": "long", "price": "double"}
-    assert compile_transforms(spec).columns[0] == ("half", "(`n` div 2L)")
 
 
-def test_the_filter_sees_the_transforms_and_their_types() -> None:
+def test_the_filter_sees_the_transforms() -> None:
     spec = spec_with(
         transformSpec={
             "transforms": [{"name": "len", "expression": "strlen(page)", "type": "druid"}],
@@ -63,32 +77,25 @@ def test_the_filter_sees_the_transforms_and_their_types() -> None:
             },
         }
     )
-    compiled = compile_transforms(spec, {"page": "string", "user": "string"})
-    assert compiled.filter == "((`len` = 3L) AND (`user` = 'me'))"
-    assert compiled.inputs == {"page", "user"}
+    found = read_transforms(spec)
+    assert (found.made, found.inputs) == (("len",), {"page", "user"})
 
 
 def test_a_transform_of_the_time_gives_a_timestamp() -> None:
-    spec = spec_with(
-        transforms=[
-            {"name": "__time", "expression": "timestamp_shift(__time, 'PT1H', 1)", "type": "druid"}
-        ]
-    )
-    ((name, sql),) = compile_transforms(spec).columns
-    assert name == "__time"
-    assert sql == "timestamp_millis(try_cast((unix_millis(`__time`) + 3600000L * 1L) AS BIGINT))"
+    spec = spec_with(transforms=[{"name": "__time", "expression": "__time + 1", "type": "druid"}])
+    assert compile_columns(spec, {"__time": TIME})["__time"].text.startswith("make_timestamptz(")
 
 
-def test_nothing_to_do_is_false() -> None:
-    assert not compile_transforms(spec_with())
-    assert compile_transforms(spec_with()) == Transforms()
-    assert compile_transforms(spec_with(transformSpec={"filter": {"type": "true"}}))
+def test_without_expressions_nothing_is_made_or_read() -> None:
+    assert read_transforms(spec_with()) == Transforms()
 
 
 def test_types_that_only_the_data_shows_can_still_be_wrong() -> None:
     spec = spec_with(transforms=[{"name": "x", "expression": "a - b", "type": "druid"}])
+    texts = {name: column_of(name, "VARCHAR") for name in ("a", "b")}
+    assert compile_columns(spec)
     with pytest.raises(Invalid, match="operator - does not take two texts"):
-        compile_transforms(spec, {"a": "string", "b": "string"})
+        compile_columns(spec, texts)
 
 
 def test_words_that_could_be_columns() -> None:

@@ -10,19 +10,8 @@ from typing import Any
 from carnac.api.native.queries import Ask, Plan, Query, Row, Rows
 from carnac.api.native.shapes import each, filled, listed, runs
 from carnac.api.native.terms.aggregators import Grouped, read_measure, seen
-from carnac.api.native.terms.dimensions import Dimension, read_dimension
 from carnac.api.native.terms.having import compile_having
-from carnac.api.native.terms.ordering import sort_by, sort_key
 from carnac.api.native.terms.posts import Results
-from carnac.api.native.terms.times import bucket_ms
-from carnac.api.native.terms.values import (
-    TIME,
-    Sql,
-    literal,
-    sql_type,
-    to_text,
-    to_value,
-)
 from carnac.core.quoting import quote
 from carnac.core.segments.segment import TIME_COLUMN
 from carnac.core.texts import short
@@ -38,6 +27,17 @@ from carnac.specs.druid.blocks import (
     said,
     text_of,
     whole_of,
+)
+from carnac.specs.druid.terms.dimensions import Dimension, read_dimension
+from carnac.specs.druid.terms.ordering import sort_by, sort_key
+from carnac.specs.druid.terms.times import bucket_ms
+from carnac.specs.druid.terms.values import (
+    TIME,
+    Sql,
+    literal,
+    sql_type,
+    to_text,
+    to_value,
 )
 
 BUCKETS_MAX = 500_000

@@ -8,10 +8,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from carnac.api.native.sources import Source, Sources
-from carnac.api.native.terms.filters import compile_filter
-from carnac.api.native.terms.scopes import Scope
-from carnac.api.native.terms.times import read_granularity, written
-from carnac.api.native.terms.values import TIME_SQL, Sql, at_ms
 from carnac.core.log.identifiers import version_text
 from carnac.core.texts import short
 from carnac.core.time.granularity import ALL
@@ -34,6 +30,10 @@ from carnac.specs.druid.blocks import (
     text_of,
     whole_of,
 )
+from carnac.specs.druid.terms.filters import compile_filter
+from carnac.specs.druid.terms.scopes import Scope
+from carnac.specs.druid.terms.times import read_granularity, written
+from carnac.specs.druid.terms.values import TIME_SQL, Sql, at_ms
 
 if TYPE_CHECKING:
     from carnac.ports.queries import Catalog

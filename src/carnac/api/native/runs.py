@@ -28,12 +28,12 @@ from carnac.specs.druid.blocks import Block, refused
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from carnac.api.native.terms.values import Sql
     from carnac.api.sql.requests import SqlRequest
     from carnac.broker import Broker
     from carnac.broker.answer import BrokerAnswer
     from carnac.ports.answers import AnswerFacts, Statement
     from carnac.ports.queries import Catalog
+    from carnac.specs.druid.terms.values import Sql
 
 KINDS: Mapping[str, Callable[[Query], Plan]] = {
     "timeseries": plan_timeseries,

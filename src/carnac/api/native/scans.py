@@ -6,10 +6,6 @@ from collections.abc import Iterable, Iterator
 
 from carnac.api.native.queries import Ask, Plan, Query, Row, Rows
 from carnac.api.native.shapes import once, scanned
-from carnac.api.native.terms.dimensions import read_dimension
-from carnac.api.native.terms.ordering import sort_key
-from carnac.api.native.terms.texts import Texts
-from carnac.api.native.terms.values import NULL, TIME_SQL, Sql, as_dimension, druids_type, to_text
 from carnac.core.quoting import quote, quote_text
 from carnac.core.segments.segment import TIME_COLUMN
 from carnac.core.texts import short
@@ -20,7 +16,10 @@ from carnac.specs.druid.blocks import (
     refused,
     whole_of,
 )
-from carnac.specs.druid.filters import search_test
+from carnac.specs.druid.terms.dimensions import read_dimension
+from carnac.specs.druid.terms.operands import search_test
+from carnac.specs.druid.terms.ordering import sort_key
+from carnac.specs.druid.terms.values import NULL, TIME_SQL, Sql, as_dimension, druids_type, to_text
 
 SEARCH_LIMIT = 1_000
 """Values that a search finds unless it says how many."""
@@ -84,7 +83,7 @@ def plan_search(query: Query) -> Plan:
     A limit is of what is found first, dimension by dimension, as in Druid; it is sorted then.
     """
     block = query.block
-    test = search_test(block.get("query"), Texts())
+    test = search_test(block.get("query"))
     specs = list_of(block, "searchDimensions") or [
         name
         for name, one in query.source.columns.items()

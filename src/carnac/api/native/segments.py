@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from carnac.api.native.queries import Ask, Plan, Query, Row
 from carnac.api.native.shapes import once
-from carnac.api.native.terms.values import TIME_SQL, Sql, at_ms, druids_type
 from carnac.core.log.identifiers import identifier_of
 from carnac.core.segments.segment import TIME_COLUMN, Metric, MetricKind
 from carnac.core.texts import short
@@ -19,6 +18,7 @@ from carnac.specs.druid.blocks import (
     flag_of,
     list_of,
 )
+from carnac.specs.druid.terms.values import TIME_SQL, Sql, at_ms, druids_type
 
 if TYPE_CHECKING:
     from carnac.core.log.entries import VisibleSegment

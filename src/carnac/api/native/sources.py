@@ -8,21 +8,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from carnac.api.native.terms.expressions import compile_expression
-from carnac.api.native.terms.filters import compile_filter
-from carnac.api.native.terms.scopes import Scope, with_time
-from carnac.api.native.terms.values import (
-    TYPES_SAID,
-    Kind,
-    Sql,
-    cast_to,
-    column,
-    common_kind,
-    element,
-    literal,
-    sql_type,
-    to_bool,
-)
 from carnac.core.quoting import quote, quote_text
 from carnac.core.segments.segment import TIME_COLUMN
 from carnac.core.segments.sql_columns import HIDDEN_PREFIX
@@ -36,6 +21,21 @@ from carnac.specs.druid.blocks import (
     list_of,
     refused,
     text_of,
+)
+from carnac.specs.druid.terms.expressions import compile_expression
+from carnac.specs.druid.terms.filters import compile_filter
+from carnac.specs.druid.terms.scopes import Scope, with_time
+from carnac.specs.druid.terms.values import (
+    TYPES_SAID,
+    Kind,
+    Sql,
+    cast_to,
+    column,
+    common_kind,
+    element,
+    literal,
+    sql_type,
+    to_bool,
 )
 
 if TYPE_CHECKING:

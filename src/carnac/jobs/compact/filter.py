@@ -1,14 +1,13 @@
-"""Rewrites whose target has a condition: Spark's own plan evaluates it, between two halves of the same code.
+"""Rewrites whose target has a condition, which is evaluated between two halves of the same code.
 
     segments  → [read: visible rows, all columns]  → condition (Spark)  → [measure, cut → part files]
 
 Square brackets are Python workers (`mapInArrow`); there is no shuffle, so one Spark task does a whole line. The second
-half is that of every rewrite that several tasks share.
+half is that of every rewrite that several tasks share. A filter of Druid's is computed in the worker, by DuckDB.
 
 Conditions have one meaning wherever they run: ANSI mode is off (a cast that fails gives null, and the row goes), times
 are UTC, names of columns are case-sensitive. They see rows as the inputs hold them: times before truncation, dimensions
-that are about to be left out, and null for columns that only other segments have, or none. One of Druid's filters is
-compiled here, where the types of columns are known: of a multi-value dimension one value must pass.
+that are about to be left out, and null for columns that only other segments have, or none.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from __future__ import annotations
 import pickle
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -31,18 +30,23 @@ from carnac.jobs.compact.parts import PartCutter, Scattered, ScatterTask
 from carnac.jobs.compact.read import ReadPlan, conformed
 from carnac.jobs.compact.shape import ReadUnit
 from carnac.jobs.context import SparkJobContext
-from carnac.jobs.ingest.spark_rows import SETTINGS, map_batches, one_sentence, set_session
+from carnac.jobs.ingest.spark_expressions import map_batches, one_sentence
+from carnac.jobs.ingest.spark_rows import SETTINGS, set_session
 from carnac.jobs.read_back import SPARK_TYPE
+from carnac.rows.expressions import provide
 from carnac.rows.row_hash import hash_rows
 from carnac.rows.segment_writer import segment_schema
 from carnac.spark.progress import Phase, Tally, Watch
 from carnac.spark.tasks import RESULT_SCHEMA, Attempt, batches_of, collect, guarded, result_batch
-from carnac.specs.druid.spark_filters import read_condition
+from carnac.specs.druid.rows import compile_filter, parse_condition
+from carnac.specs.druid.terms.scopes import with_time
+from carnac.specs.druid.terms.values import column
 
 if TYPE_CHECKING:
     from pyspark.errors import AnalysisException
     from pyspark.sql import Column, DataFrame
 
+_ROWS = "__carnac_rows"
 KEPT_COLUMN = "__kept"
 PASSED_COLUMN = "__passed"
 """Whether the row has passed the condition before, in another rewrite, and is not asked again."""
@@ -77,6 +81,38 @@ def scatter_filtered(
     return [pickle.loads(row["result"]) for row in rows]  # noqa: S301 - our own workers' bytes
 
 
+def scatter_by_filter(task: ScatterTask, attempt: Attempt) -> Scattered:
+    """Run the whole line of one task whose condition is one of Druid's filters.
+
+    Raises:
+        Invalid: The filter does not fit the types of the columns.
+        CarnacError: As `scatter`.
+    """
+    return _cut(task, _judged_here(task), attempt)
+
+
+def is_filter(condition: str) -> bool:
+    """Whether a condition of a target is one of Druid's filters; else it is Spark SQL."""
+    return not isinstance(parse_condition(condition), str)
+
+
+def _judged_here(task: ScatterTask) -> Batches:
+    import duckdb
+
+    columns = {name: column(name, kind) for name, kind in task.columns}
+    given = cast("dict[str, Any]", parse_condition(task.unit.condition or ""))
+    passed = compile_filter(given, with_time(columns))
+    query = f"SELECT {PASSED_COLUMN} OR coalesce({passed.text}, false) FROM {_ROWS}"
+    needed = [*(passed.inputs & {TIME_COLUMN, *columns}), PASSED_COLUMN]
+    with duckdb.connect(config={"threads": 1}) as con:
+        provide(con, query)
+        for batch in _read(task):
+            con.register(_ROWS, pa.Table.from_batches([batch.select(needed)]))
+            kept = con.sql(query).to_arrow_table().column(0).combine_chunks()
+            con.unregister(_ROWS)
+            yield batch.drop_columns([PASSED_COLUMN]).append_column(KEPT_COLUMN, kept)
+
+
 def _declared(task: ScatterTask) -> str:
     columns = [f"`{TIME_COLUMN}` timestamp"]
     columns += [f"{quote_for_spark(name)} {SPARK_TYPE[kind]}" for name, kind in task.columns]
@@ -94,8 +130,7 @@ def _judged(frame: DataFrame, unit: ReadUnit) -> DataFrame:
     absent = [F.lit(None).cast(SPARK_TYPE[kind]).alias(name) for name, kind in unit.elsewhere]
     with one_sentence("the filter"):
         rows = frame.drop(PASSED_COLUMN, SEEN_COLUMN).select("*", *absent)
-        types = {field.name: field.dataType.simpleString() for field in rows.schema.fields}
-        condition = F.expr(read_condition(unit.condition or "true", types))
+        condition = F.expr(unit.condition or "true")
         absent += [F.lit(None).alias(name) for name in _names_of_nothing(rows, condition)]
     passed = F.coalesce(condition, F.lit(False))
     kept = F.when(F.col(PASSED_COLUMN), F.lit(True)).otherwise(passed).alias(KEPT_COLUMN)

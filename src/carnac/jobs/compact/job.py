@@ -24,7 +24,7 @@ from carnac.core.time.granularity import Granularity, parse_granularity
 from carnac.core.time.intervals import Interval
 from carnac.errors import CarnacError, Invalid, Unavailable
 from carnac.jobs.compact.conservation import prove
-from carnac.jobs.compact.filter import scatter_filtered
+from carnac.jobs.compact.filter import is_filter, scatter_by_filter, scatter_filtered
 from carnac.jobs.compact.parts import Scattered, ScatterTask, scatter
 from carnac.jobs.compact.read import ReadPlan, micros, read_tables
 from carnac.jobs.compact.scatter import (
@@ -278,9 +278,12 @@ class RewriteRun:
 
         def scatter_all(tasks: Sequence[ScatterTask]) -> Sequence[Scattered]:
             half = replace(phase, total=len(tasks))
-            if tasks[0].unit.condition is not None:  # one plan of Spark
+            condition = tasks[0].unit.condition
+            if condition is not None and not is_filter(condition):  # one plan of Spark
                 return scatter_filtered(context, tasks, phase=half)
-            return context.run(scatter, tasks, phase=half)
+            return context.run(
+                scatter if condition is None else scatter_by_filter, tasks, phase=half
+            )
 
         def gather_all(tasks: Sequence[GatherTask]) -> Sequence[Gathered]:
             return context.run(gather, tasks, phase=replace(phase, total=len(tasks)))

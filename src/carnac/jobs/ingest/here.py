@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from carnac.errors import Invalid
-from carnac.jobs.ingest.here_expressions import read_files_here, read_table_here
+from carnac.jobs.ingest.computing import read_files_here, read_table_here
 from carnac.jobs.ingest.ingest import IngestJob
 from carnac.jobs.ingest.read_pass import SplitResult
 from carnac.jobs.ingest.readers import (

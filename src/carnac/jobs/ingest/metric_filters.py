@@ -60,7 +60,7 @@ def filtered_inputs(
 
 def filtered_shape(shape: RowShape, transforms: Transforms) -> RowShape:
     """Return the shape with the inputs of metrics that have a filter called as `filtered_inputs` calls them."""
-    names = {name for name, _ in transforms.conditions}
+    names = set(transforms.filtered)
     ordered = {metric.name for metric in shape.metrics if metric.kind in _ORDERED} & names
     return replace(
         shape,

@@ -51,7 +51,7 @@ def parse_shape(
     Args:
         declared: Types that the spec gives to fields.
     """
-    made = {name for name, _ in transforms.columns}
+    made = set(transforms.made)
     dimensions = {one.name: one for one in shape.dimensions if one.name not in made}
     for name in sorted(transforms.inputs & seen.kinds.keys() - dimensions.keys() - {TIME_COLUMN}):
         kind = declared.get(name)
@@ -61,6 +61,8 @@ def parse_shape(
         has_arrays = any(kind.endswith("[]") for kind in seen.kinds.get(name, ()))
         if one.type is ColumnType.STRING and has_arrays:
             dimensions[name] = replace(one, type=ColumnType.STRING_ARRAY)
+        if name in transforms.inputs:  # values are sorted when they are stored, not before
+            dimensions[name] = replace(dimensions[name], multi_value="array")
     return replace(
         shape,
         dimensions=tuple(dimensions.values()),
@@ -74,7 +76,7 @@ def parse_shape(
 
 def load_parsed_shape(shape: RowShape, transforms: Transforms) -> RowShape:
     """Return the job's shape with the inputs of metrics called as the first half calls them."""
-    made = {name for name, _ in transforms.columns}
+    made = set(transforms.made)
     return replace(
         shape,
         metrics=tuple(

@@ -26,7 +26,7 @@ from carnac.rows.read.discover import (
 from carnac.rows.read.inputs import InputFile, ResolvedInput, resolve_input
 from carnac.rows.read.reading import ReadTask
 from carnac.spark.tasks import Attempt
-from carnac.specs.ingest.transforms import compile_transforms, declared_types
+from carnac.specs.ingest.transforms import declared_types, read_transforms
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -100,7 +100,7 @@ def plan_parsing(job: IngestJob) -> tuple[list[ReadTask], SeenFields, RowShape]:
     seen = discover(job, reads)
     job.look = lambda: seen
     job.settle(seen)
-    shape = parse_shape(job.shape, compile_transforms(job.spec, {}), seen, declared_types(job.spec))
+    shape = parse_shape(job.shape, read_transforms(job.spec), seen, declared_types(job.spec))
     job.timer.lap("plan")
     return reads, seen, shape
 

@@ -1,12 +1,13 @@
-"""The front end for specs with transforms or a filter, and for Spark DataFrames.
+"""The front end for Spark SQL in specs, and for Spark DataFrames.
 
-Spark's own plan evaluates the expressions, between two halves of the same code that reads files without Spark:
+Spark's own plan evaluates Spark SQL, between two halves of the same code that reads files without Spark:
 
     files      → [parse: the fields that the spec needs; bad rows go out]  → transforms, filter → [rows → parts]
     DataFrame  → ([add `__time`], if an expression reads it)               → transforms, filter → [rows → parts]
 
-Square brackets are Python workers (`mapInArrow`). There is no shuffle, so one Spark task does a whole line. Of JSON,
-the expressions see the types that the spec declares, else those that the data shows; of CSV, else text.
+Square brackets are Python workers (`mapInArrow`), and so is what computes Druid's expressions over a DataFrame
+(`spark_expressions`). There is no shuffle, so one Spark task does a whole line. Of JSON, the expressions see the types
+that the spec declares, else those that the data shows; of CSV, else text.
 
 Expressions are evaluated with ANSI mode off, whatever the setting of the session: a division by zero, an overflow or a
 cast that fails gives null for that row, and does not fail the job. Times are UTC, names of columns are case-sensitive.
@@ -15,9 +16,8 @@ cast that fails gives null for that row, and does not fail the job. Times are UT
 from __future__ import annotations
 
 import contextlib
-import logging
 import pickle
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from threading import RLock
@@ -28,7 +28,11 @@ from carnac.core.segments.segment import TIME_COLUMN
 from carnac.core.texts import first_line
 from carnac.errors import Invalid
 from carnac.jobs.context import SparkJobContext
-from carnac.jobs.ingest.here_expressions import means_the_same
+from carnac.jobs.ingest.computing import (
+    arrays_in,
+    is_computed_here,
+    read_files_here,
+)
 from carnac.jobs.ingest.ingest import IngestJob
 from carnac.jobs.ingest.metric_filters import filtered_inputs, filtered_shape
 from carnac.jobs.ingest.parsing import (
@@ -39,7 +43,14 @@ from carnac.jobs.ingest.parsing import (
 )
 from carnac.jobs.ingest.read_pass import SplitResult, widen, widening
 from carnac.jobs.ingest.readers import discover_in_table, plan_parsing, split_tasks
-from carnac.jobs.ingest.second_half import Batches, SecondHalf, second_half
+from carnac.jobs.ingest.second_half import SecondHalf, second_half
+from carnac.jobs.ingest.spark_expressions import (
+    Transformed,
+    check_syntax,
+    computed,
+    map_batches,
+    transformed,
+)
 from carnac.jobs.read_back import SPARK_TYPE
 from carnac.rows.normalise.projection import field_names
 from carnac.rows.normalise.shape import ORDER_PREFIX, RowShape
@@ -51,14 +62,15 @@ from carnac.rows.read.tables import arrow_table
 from carnac.spark.interrupts import hold_signals
 from carnac.spark.progress import Watch, classic_context
 from carnac.spark.schemas import arrow_schema
-from carnac.spark.session import SparkHolder, own_session, reason_of
+from carnac.spark.session import SparkHolder, own_session
 from carnac.spark.tasks import RESULT_SCHEMA, batches_of, collect
-from carnac.specs.ingest.transforms import Transforms, compile_transforms
+from carnac.specs.ingest.transforms import (
+    read_transforms,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.types import StructType
 
     from carnac.rows.read.reading import ReadTask
     from carnac.specs.ingest.schema import TimestampSpec
@@ -74,7 +86,6 @@ SETTINGS: Mapping[str, str] = {
 }
 """Settings while the job plans and runs; the session's own settings come back afterwards."""
 _SETTINGS_LOCK = RLock()
-_NO_FUNCTION = "UNRESOLVED_ROUTINE"
 
 
 def is_spark_frame(rows: object) -> bool:
@@ -97,7 +108,9 @@ def read_transformed(job: IngestJob, rows: object | None) -> Sequence[SplitResul
     else:
         session = holder.session()
     with hold_signals(holder.end_jvm), with_settings(session):
-        _check_syntax(session, job.spec)
+        check_syntax(session, job.spec)
+        if rows is None and job.spec.is_druid:
+            return read_files_here(job)
         if rows is None:
             return _read_files(job, session)
         frame: Any = rows if is_spark_frame(rows) else _frame_of(session, arrow_table(rows))
@@ -159,7 +172,7 @@ def _read_files(job: IngestJob, session: SparkSession) -> Sequence[SplitResult]:
     shape, result = widening(
         shape, lambda wide: (wide, run_line(job, _files_line(job, session, reads, wide, seen)))
     )
-    job.is_for_append &= means_the_same(job.spec, shape)
+    job.is_for_append &= is_computed_here(job.spec, shape)
     return result
 
 
@@ -170,6 +183,8 @@ def _files_line(
     shape: RowShape,
     seen: SeenFields,
 ) -> _Line:
+    import pyarrow as pa
+
     watch = watch_of(job, session, len(reads))
     tasks = split_tasks(job, reads)
     columns = [f"`{TIME_COLUMN}` timestamp"]
@@ -178,18 +193,19 @@ def _files_line(
         for name, kind in shape.normalised_columns
     ]
     parsed = batches_of(session, tasks, parse_split(shape, watch.tally), ", ".join(columns))
-    frame, transforms = _transformed(job, parsed)
-    made = {name for name, _ in transforms.columns}
-    if made and needs_discovery(job.spec):
+    rows, transforms = transformed(job, parsed), read_transforms(job.spec)
+    if transforms.made and needs_discovery(job.spec):
+        made = set(transforms.made)
         of_input = SeenFields({n: kinds for n, kinds in seen.kinds.items() if n not in made})
-        of_transforms = look_at(job, frame.select(*map(quote_for_spark, sorted(made))))
+        fields = [field for field in rows.schema() if field.name in made]
+        fields.sort(key=lambda field: field.name)
+        of_transforms = discover_in_table(job, pa.schema(fields))
         job.settle(unite_seen([of_input, of_transforms]))
     return finish(
         job,
-        frame,
-        transforms,
+        rows,
         watch,
-        shape=load_parsed_shape(job.shape, transforms),
+        shape=filtered_shape(load_parsed_shape(job.shape, transforms), transforms),
         timestamp=PARSED_TIME,
         is_parsed=True,
     )
@@ -204,39 +220,31 @@ def _read_frame(job: IngestJob, session: SparkSession, frame: DataFrame) -> Sequ
     watch = watch_of(job, session, None)
     job.look = partial(look_at, job, frame)
     timestamp: TimestampSpec = job.spec.timestamp
-    if TIME_COLUMN in compile_transforms(job.spec, {}).inputs:
+    transforms = read_transforms(job.spec)
+    if TIME_COLUMN in transforms.inputs:
         fields = [f for f in frame.schema.fields if f.name != TIME_COLUMN]
         frame = map_batches(
             frame,
             add_time(job.common(tasks=job.context.cores()), timestamp),
             StructType([*fields, StructField(TIME_COLUMN, TimestampType())]).toNullable(),
         )
-    frame, transforms = _transformed(job, frame)
-    if any(name == TIME_COLUMN for name, _ in transforms.columns):
+    rows = transformed(job, frame)
+    if TIME_COLUMN in transforms.made:
         timestamp = PARSED_TIME
+    schema = rows.schema()
     if needs_discovery(job.spec):
-        job.settle(look_at(job, frame))
-    job.shape = widen(job.shape, arrays_of(frame))
+        job.settle(discover_in_table(job, schema))
+    job.shape = widen(job.shape, arrays_in(schema))
     job.timer.lap("plan")
+    shape = filtered_shape(job.shape, transforms)
     return run_line(
-        job,
-        finish(
-            job, frame, transforms, watch, shape=job.shape, timestamp=timestamp, is_parsed=False
-        ),
+        job, finish(job, rows, watch, shape=shape, timestamp=timestamp, is_parsed=False)
     )
 
 
 def look_at(job: IngestJob, frame: DataFrame) -> SeenFields:
     """Return the fields that a frame has."""
     return discover_in_table(job, arrow_schema(frame.schema))
-
-
-def arrays_of(frame: DataFrame) -> list[str]:
-    """Return the names of the columns of arrays that may have elements."""
-    types = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
-    return [
-        name for name, kind in types.items() if kind.startswith("array<") and kind != "array<void>"
-    ]
 
 
 # ------------------------------------------------------------------------------------ both of them
@@ -249,40 +257,9 @@ def watch_of(job: IngestJob, session: SparkSession, total: int | None) -> Watch:
     )
 
 
-def _transformed(job: IngestJob, frame: DataFrame) -> tuple[DataFrame, Transforms]:
-    """Return the rows with the transforms, filtered; starts no job.
-
-    Raises:
-        Invalid: An expression names a column that there is not, or does not fit the types.
-    """
-    from pyspark.sql import functions as F  # noqa: N812  # Spark's own name for it
-
-    types = {field.name: field.dataType.simpleString() for field in frame.schema.fields}
-    transforms = compile_transforms(job.spec, types)
-    if job.spec.is_druid:
-        absent = sorted(transforms.inputs - types.keys() - {name for name, _ in transforms.columns})
-        frame = frame.select("*", *(F.lit(None).cast("string").alias(name) for name in absent))
-    made = {name for name, _ in transforms.columns}
-    kept = [F.col(quote_for_spark(name)) for name in frame.columns if name not in made]
-    for name, sql in transforms.columns:
-        with one_sentence(f"transform '{name}'"):
-            # A condition is about one row: Spark refuses what would make several rows of one, or one of several.
-            _ = frame.where(F.expr(sql).isNotNull()).schema
-    result = frame.select(*kept, *(F.expr(sql).alias(name) for name, sql in transforms.columns))
-    if transforms.filter is not None:
-        with one_sentence("the filter"):
-            result = result.where(F.expr(transforms.filter))
-            _ = result.schema
-    for name, sql in transforms.conditions:
-        with one_sentence(f"the filter of metric '{name}'"):
-            _ = result.where(F.expr(sql)).schema
-    return result, transforms
-
-
 def finish(
     job: IngestJob,
-    frame: DataFrame,
-    transforms: Transforms,
+    rows: Transformed,
     watch: Watch,
     *,
     shape: RowShape,
@@ -293,17 +270,20 @@ def finish(
 
     Args:
         shape, timestamp, is_parsed: As of `SecondHalf`.
+
+    Raises:
+        Invalid: A filter is wrong.
     """
     from pyspark.sql import functions as F  # noqa: N812  # Spark's own name for it
 
+    wanted = field_names(shape, timestamp)
+    frame = computed(job, rows, wanted)
     inputs = filtered_inputs(
-        job.shape, dict(transforms.conditions), frame.columns, quote_for_spark, "unix_millis"
+        job.shape, rows.conditions, frame.columns, quote_for_spark, "unix_millis"
     )
     if inputs:  # Spark Connect refuses none
         frame = frame.withColumns({name: F.expr(sql) for name, sql in inputs.items()})
-    shape = filtered_shape(shape, transforms)
     there = set(frame.columns)
-    wanted = [name for name in field_names(shape, timestamp) if name in there]
     work = SecondHalf(
         common=job.common(tasks=job.context.cores()),
         shape=shape,
@@ -311,26 +291,11 @@ def finish(
         within=job.within,
         is_parsed=is_parsed,
     )
-    frame = frame.select(*(F.col(quote_for_spark(name)) for name in wanted))
+    frame = frame.select(*(F.col(quote_for_spark(name)) for name in wanted if name in there))
     arrow_schema(frame.schema)
     return _Line(
         frame=map_batches(frame, second_half(work, watch.tally), RESULT_SCHEMA), watch=watch
     )
-
-
-def map_batches(
-    frame: DataFrame, function: Callable[[Batches], Batches], schema: StructType | str
-) -> DataFrame:
-    """Apply a function to the batches of a frame; Spark itself takes a dot in the name of a column for a path."""
-    names = frame.columns
-    if not any(letter in name for name in names for letter in ".`"):
-        return frame.mapInArrow(function, schema)
-
-    def with_names(batches: Batches) -> Batches:
-        return function(batch.rename_columns(names) for batch in batches)
-
-    numbered = frame.toDF(*(f"c{number}" for number in range(len(names))))
-    return numbered.mapInArrow(with_names, schema)
 
 
 def run_line(job: IngestJob, line: _Line) -> Sequence[SplitResult]:
@@ -347,69 +312,7 @@ def check_expressions(holder: SparkHolder, spec: IngestSpec) -> None:
     """
     session = holder.session()
     with hold_signals(holder.end_jvm), with_settings(session):
-        _check_syntax(session, spec)
-
-
-def _check_syntax(session: SparkSession, spec: IngestSpec) -> None:
-    """Let Spark parse all expressions, before anything starts.
-
-    Raises:
-        Invalid: A text is not an expression.
-    """
-    from pyspark.errors import AnalysisException, ParseException
-    from pyspark.sql import functions as F  # noqa: N812  # Spark's own name for it
-
-    transforms = compile_transforms(spec, {})
-    texts = [(f"transform '{name}'", sql) for name, sql in transforms.columns]
-    if transforms.filter is not None:
-        texts.append(("the filter", transforms.filter))
-    texts += [(f"the filter of metric '{name}'", sql) for name, sql in transforms.conditions]
-    for what, sql in texts:
-        with one_sentence(what):
-            try:
-                _ = session.range(1).select(F.expr(sql)).schema
-            except ParseException:
-                raise
-            except AnalysisException as error:
-                if error.getCondition() == _NO_FUNCTION:
-                    raise
-                continue  # its columns are not there yet
-
-
-@contextlib.contextmanager
-def one_sentence(what: str) -> Iterator[None]:
-    """Turn Spark's words about an expression into one sentence.
-
-    Raises:
-        Invalid: Spark does not take the expression.
-    """
-    from pyspark.errors import AnalysisException, ParseException
-
-    try:
-        with _unlogged():
-            yield
-    except (AnalysisException, ParseException) as error:
-        if error.getCondition() == "INVALID_WHERE_CONDITION":
-            raise Invalid(f"{what} is wrong: an aggregate is not about one row") from error
-        if error.getCondition() == _NO_FUNCTION:
-            name = (error.getMessageParameters() or {}).get("routineName", "").strip("`")
-            raise Invalid(f"{what} is wrong: Spark has no function {name}") from error
-        reason = reason_of(error)
-        raise Invalid(f"{what} is wrong: {reason[:1].lower()}{reason[1:]}") from error
-
-
-@contextlib.contextmanager
-def _unlogged() -> Iterator[None]:
-    """Keep out of the log of a session what is said in one sentence, or is no mistake."""
-    from pyspark.logger import PySparkLogger
-
-    logger = PySparkLogger.getLogger("SQLQueryContextLogger")
-    level = logger.level
-    logger.setLevel(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
+        check_syntax(session, spec)
 
 
 @contextlib.contextmanager

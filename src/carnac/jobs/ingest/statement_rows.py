@@ -21,17 +21,17 @@ from carnac.core.segments.segment import TIME_COLUMN, ColumnType
 from carnac.core.texts import first_line
 from carnac.core.words import counted
 from carnac.errors import Invalid, Unavailable
+from carnac.jobs.ingest.computing import arrays_in
 from carnac.jobs.ingest.ingest import IngestJob
 from carnac.jobs.ingest.parsing import BATCH_ROWS, Parsed, parsed_rows
 from carnac.jobs.ingest.read_pass import PassOne, SplitResult, SplitTask, widen
 from carnac.jobs.ingest.readers import reads_of, split_tasks
 from carnac.jobs.ingest.second_half import Batches
+from carnac.jobs.ingest.spark_expressions import Transformed, map_batches
 from carnac.jobs.ingest.spark_rows import (
-    arrays_of,
     finish,
     holder_of,
     look_at,
-    map_batches,
     run_line,
     set_session,
     watch_of,
@@ -49,10 +49,10 @@ from carnac.rows.read.rejections import Rejections
 from carnac.spark.failures import TaskFailure, of_spark
 from carnac.spark.interrupts import hold_signals
 from carnac.spark.progress import Tally
+from carnac.spark.schemas import arrow_schema
 from carnac.spark.session import reason_of
 from carnac.spark.tasks import attempt_number, batches_of
 from carnac.specs.ingest.schema import TimestampSpec
-from carnac.specs.ingest.transforms import Transforms
 
 if TYPE_CHECKING:
     import duckdb
@@ -110,8 +110,7 @@ def _results(job: IngestJob, session: SparkSession, load: SparkLoad) -> Sequence
         job.timer.lap("plan")
         line = finish(
             job,
-            frame,
-            Transforms(),
+            Transformed(frame=frame),
             watch,
             shape=job.shape,
             timestamp=job.spec.timestamp,
@@ -128,7 +127,7 @@ def _results(job: IngestJob, session: SparkSession, load: SparkLoad) -> Sequence
 
 def _shape(shape: RowShape, frame: DataFrame) -> RowShape:
     """Return the shape of rows whose arrays are kept as they are."""
-    wide = widen(shape, arrays_of(frame))
+    wide = widen(shape, arrays_in(arrow_schema(frame.schema)))
     return replace(
         wide, dimensions=tuple(replace(one, multi_value="array") for one in wide.dimensions)
     )

@@ -16,19 +16,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from carnac.core.druid.times import PERIODS
 from carnac.core.quoting import quote
 
-PERIODS = {
-    "second": "PT1S",
-    "minute": "PT1M",
-    "hour": "PT1H",
-    "day": "P1D",
-    "week": "P1W",
-    "month": "P1M",
-    "quarter": "P3M",
-    "year": "P1Y",
-}
-"""The period of each unit of `FLOOR(x TO unit)`."""
 _PARTS = tuple(
     tuple(re.compile(part, re.IGNORECASE) for part in parts)
     for parts in (

@@ -12,9 +12,17 @@ from copy import deepcopy
 from ipaddress import IPv4Network, IPv6Network
 from typing import TYPE_CHECKING, Any
 
+from carnac.core.druid.forms import (
+    JSON_QUERY,
+    PARSE_LONG,
+    PARSE_LONG_OF_BASE,
+    POSITION,
+    SHIFT_LEFT,
+    json_value,
+)
+from carnac.core.druid.times import STEPPING, TIMES, stepped
 from carnac.core.quoting import quote_text
 from carnac.errors import Invalid
-from carnac.query.dialect.times import STEPPING, TIMES, stepped
 from carnac.query.functions import AGGREGATES, CHOPPED
 from carnac.query.syntax import ASKED, NOWHERE, Node, arguments, parse, text_of, walk
 
@@ -42,10 +50,6 @@ _JOINED_ONCE = (
     "list_slice(list_filter(every, lambda one: one IS NULL), 1, 1), list_sort(list_distinct(every))))[1] END"
 )
 """Each value once, null first, as Druid has it: of lists joined, DISTINCT is one of their values."""
-_DIGITS = (
-    "list_transform(string_split(upper(ltrim(_1, '+-')), ''),"
-    " lambda one: strpos('123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ', one))"
-)
 _LONG = "CAST(_1 AS BIGINT)"
 _BITS_10 = f"((length(bin(abs({_LONG}))) - 1) // 10)"
 _DIGITS_3 = f"((length(CAST(abs({_LONG}) AS VARCHAR)) - 4) // 3)"
@@ -71,8 +75,6 @@ _ADDRESS = (
     " lambda high, low: high * 256 + low)"
     " WHEN typeof(_1) <> 'VARCHAR' THEN CAST(TRY_CAST(_1 AS UINTEGER) AS BIGINT) END)"
 )
-_FROM = "greatest(1, least(coalesce(_3, 1), length(_2) + 1))"
-"""Where a text is searched from: not before its start, and not behind its end, where an empty one is found."""
 _QUAD = "regexp_extract(text, '[0-9.]*$')"
 _HEXTETS = "[0-9a-f]{1,4}(:[0-9a-f]{1,4})*"
 _BEFORE, _AFTER = (
@@ -111,8 +113,7 @@ FORMS: Mapping[tuple[str, int], str] = {
     ("approx_count_distinct_builtin", 1): "approx_count_distinct(_1)",
     **{(name, 1): f"{meant}(_1)" for name, meant in PRINTED.items()},
     ("str_position", 2): "strpos(_1, _2)",
-    ("position", 3): f"CASE strpos(substr(_2, {_FROM}), _1) WHEN 0 THEN 0"
-    f" ELSE strpos(substr(_2, {_FROM}), _1) + {_FROM} - 1 END",
+    ("position", 3): POSITION,
     ("group_concat", 3): "string_agg(_1, _2)",
     ("json_extract_scalar", 2): "json_extract_string(_1, _2)",
     ("rand", 0): "random()",
@@ -152,17 +153,8 @@ FORMS: Mapping[tuple[str, int], str] = {
         for name, (least, small, value, unit, end) in _SIZES.items()
         for number, places in ((1, "2"), (2, "_2"))
     },
-    (
-        "parse_long",
-        2,
-    ): f"CASE WHEN regexp_full_match(_1, '[+-]?[0-9A-Za-z]+') AND list_max({_DIGITS}) < _2 THEN"
-    " CASE WHEN starts_with(_1, '-') THEN -1 ELSE 1 END"
-    f" * TRY(list_reduce({_DIGITS}, lambda __high, __low: __high * _2 + __low)) END",
-    # a cast rounds, and reads blanks, exponents and other bases
-    (
-        "parse_long",
-        1,
-    ): "CASE WHEN regexp_full_match(_1, '[+-]?[0-9]+') THEN TRY_CAST(_1 AS BIGINT) END",
+    ("parse_long", 1): PARSE_LONG,
+    ("parse_long", 2): PARSE_LONG_OF_BASE,
     ("div", 2): "CAST(trunc(_1 // _2) AS BIGINT)",
     ("safe_divide", 2): "_1 / nullif(_2, 0)",
     ("truncate", 1): "trunc(_1)",
@@ -174,11 +166,7 @@ FORMS: Mapping[tuple[str, int], str] = {
     ("bitwise_or", 2): "_1 | _2",
     ("bitwise_xor", 2): "xor(_1, _2)",
     ("bitwise_complement", 1): "~_1",
-    # of a negative number, DuckDB shifts the bits alone
-    (
-        "bitwise_shift_left",
-        2,
-    ): "CAST(CAST(CAST(trunc(_1) AS BIGINT) AS BIT) << CAST(_2 AS INTEGER) AS BIGINT)",
+    ("bitwise_shift_left", 2): SHIFT_LEFT,
     ("bitwise_shift_right", 2): "_1 >> _2",
     ("mv_to_array", 1): "_1",
     ("array_to_mv", 1): "_1",
@@ -218,7 +206,7 @@ FORMS: Mapping[tuple[str, int], str] = {
     ("ipv4_parse", 1): _ADDRESS,
     ("ipv4_stringify", 1): f"CASE WHEN {_ADDRESS} IS NOT NULL THEN"
     f" concat_ws('.', {_ADDRESS} >> 24, ({_ADDRESS} >> 16) & 255, ({_ADDRESS} >> 8) & 255, {_ADDRESS} & 255) END",
-    ("json_query", 2): "json_extract(TRY_CAST(_1 AS JSON), _2)",
+    ("json_query", 2): JSON_QUERY,
     ("json_query_array", 2): "CASE WHEN json_type(TRY_CAST(_1 AS JSON), _2) = 'ARRAY'"
     " THEN CAST(json_extract(TRY_CAST(_1 AS JSON), _2) AS JSON[])"
     " WHEN json_type(TRY_CAST(_1 AS JSON), _2) <> 'NULL' THEN [json_extract(TRY_CAST(_1 AS JSON), _2)] END",
@@ -338,32 +326,6 @@ def _ipv6_match(texts: list[str | None]) -> str | None:
     return f"coalesce(regexp_full_match({_ADDRESS_6}, '{same}[0-9a-f]{{{left}}}'), false)"
 
 
-_RETURNED: Mapping[str, str] = {
-    **dict.fromkeys(("varchar", "char"), "{0}"),
-    **dict.fromkeys(("double", "float", "real", "decimal", "numeric"), "TRY_CAST({0} AS DOUBLE)"),
-    # a cast of a text rounds
-    **dict.fromkeys(
-        ("bigint", "integer", "smallint", "tinyint"),
-        "coalesce(CASE WHEN NOT contains({0}, '.') THEN TRY_CAST({0} AS BIGINT) END,"
-        " TRY_CAST(trunc(TRY_CAST({0} AS DOUBLE)) AS BIGINT))",
-    ),
-    "boolean": "TRY_CAST({0} AS BOOLEAN)",
-}
-"""By the type after RETURNING, in lower case."""
-
-
-def _json_value(texts: list[str | None]) -> str | None:
-    """A path with a star finds several values, which is for DuckDB to say."""
-    if len(texts) not in {2, 3} or "*" in (texts[1] or "*"):
-        return None
-    found = (
-        "CASE WHEN json_type(TRY_CAST(_1 AS JSON), _2) NOT IN ('OBJECT', 'ARRAY')"
-        " THEN json_extract_string(TRY_CAST(_1 AS JSON), _2) END"
-    )
-    kind = (texts[2] or "").lower() if len(texts) == 3 else "varchar"
-    return _RETURNED[kind].format(found) if kind in _RETURNED else None
-
-
 def _string_format(texts: list[str | None]) -> str | None:
     """Of a constant format with plain conversions: Java prints those as C does, and NULL as a text of their width."""
     form = (texts[0] if texts else None) or "%"
@@ -408,7 +370,7 @@ _SPECIAL: Mapping[str, Callable[[list[str | None]], str | None]] = {
     "lookup": _lookup,
     "ipv4_match": _ipv4_match,
     "ipv6_match": _ipv6_match,
-    "json_value": _json_value,
+    "json_value": json_value,
     "string_format": _string_format,
     "ds_get_quantiles": _quantiles,
 }

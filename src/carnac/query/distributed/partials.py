@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from carnac.core.druid.forms import DOUBLE_TEXT, DOUBLE_TEXT_BODY
 from carnac.query.distributed.aggregates import (
     COUNTS,
     DISTINCT_VALUES,
@@ -56,6 +57,7 @@ _CHOPS = ", ".join(f"TRY(decode(encode(CAST(v AS VARCHAR))[1:n - {cut}]))" for c
 _MACROS = {
     f"{CHOPPED.removeprefix(PREFIX)}(v, n)": "CASE WHEN typeof(v) = 'VARCHAR' AND strlen(CAST(v AS VARCHAR)) > n"
     f" THEN cast_to_type(coalesce({_CHOPS}), v) ELSE v END",
+    f"{DOUBLE_TEXT.removeprefix(PREFIX)}(v)": DOUBLE_TEXT_BODY,
     "moments_of(x)": "{'n': count(x)::DOUBLE, 'x': favg(x), 'y': favg(x), 'xx': var_pop(x) * count(x), "
     "'yy': 0::DOUBLE, 'xy': 0::DOUBLE}",
     "pair_moments_of(y, x)": "{'n': count(x)::DOUBLE, 'x': favg(x), 'y': favg(y), "
@@ -81,7 +83,9 @@ _MACROS = {
 def may_call_macros(sql: str) -> bool:
     """Whether a statement may call our macros: once its results are kept approximate counts do."""
     text = sql.lower()
-    return any(word in text for word in ("approx", "earliest", "latest", "any_value", CHOPPED))
+    return any(
+        word in text for word in ("approx", "earliest", "latest", "any_value", CHOPPED, DOUBLE_TEXT)
+    )
 
 
 def macros() -> Iterator[str]:

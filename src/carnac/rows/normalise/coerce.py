@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
+from carnac.core.druid.forms import DOUBLE_TEXT, DOUBLE_TEXT_BODY
 from carnac.core.quoting import quote, quote_text
 from carnac.core.segments.segment import ELEMENT_TYPES, NUMBER_TYPES, ColumnType
 from carnac.core.segments.sql_columns import SQL_TYPE
@@ -134,6 +135,7 @@ class Cell:
 
 
 MACROS = (
+    f"CREATE OR REPLACE TEMP MACRO {DOUBLE_TEXT}(v) AS {DOUBLE_TEXT_BODY}",
     "CREATE OR REPLACE TEMP MACRO _text_double(x) AS TRY_CAST(x AS DOUBLE)",
     "CREATE OR REPLACE TEMP MACRO _text_boolean(x) AS COALESCE(TRY_CAST(trim(x) AS BOOLEAN),"
     " TRY_CAST(x AS DOUBLE) <> 0)",

@@ -212,16 +212,14 @@ def _row_shape(spec: IngestSpec, shown: dict[str, ColumnType]) -> RowShape:
         DimensionShape(
             name=dimension.name,
             type=_dimension_type(dimension.type, shown.get(dimension.name)),
-            multi_value=(
-                "array" if dimension.type.startswith("array") else dimension.multi_value_handling
-            ),
+            multi_value=(dimension.multi_value_handling if dimension.type == "string" else "array"),
         )
         for dimension in spec.dimensions.dimensions
     ]
     if spec.dimensions.discovers:
         listed = {dimension.name for dimension in dimensions}
         dimensions += [
-            DimensionShape(name=name, type=column_type)
+            DimensionShape(name=name, type=column_type, multi_value="array")
             for name, column_type in shown.items()
             if name not in listed
         ]

@@ -22,11 +22,11 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from carnac.core.druid.joda import has_offset, to_strptime
 from carnac.core.quoting import quote_text
 from carnac.core.time.intervals import MAX_MS, MIN_MS, parse_instant
 from carnac.core.time.zones import canonical_zone, fixed_offset_ms
 from carnac.errors import Invalid
-from carnac.specs.druid.joda import has_offset, to_strptime
 from carnac.specs.ingest.schema import TIMESTAMP_FORMATS
 
 if TYPE_CHECKING:

@@ -44,7 +44,7 @@ from carnac.specs.base import (
     read_as,
 )
 from carnac.specs.druid.compaction import convert_compaction
-from carnac.specs.druid.spark_filters import compile_filter, write_filter
+from carnac.specs.druid.rows import compile_filter, write_filter
 from carnac.specs.ingest.layout import (
     DEFAULT_ROWS_PER_SEGMENT,
     GranularityField,

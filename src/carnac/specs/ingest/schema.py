@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 from pydantic import BeforeValidator, Field, model_validator
 from pydantic.alias_generators import to_camel
 
+from carnac.core.druid.joda import to_strptime
 from carnac.core.segments import segment as segments
 from carnac.core.time.zones import canonical_zone
 from carnac.specs.base import TIME_COLUMN, InstantText, SpecModel, as_problem, named, problem
-from carnac.specs.druid.joda import to_strptime
 
 ColumnType = Literal[
     "string",

@@ -1,7 +1,7 @@
-"""The transforms and the filters of a spec, compiled to expressions that the pipeline puts into its Spark plan.
+"""The transforms and the filters of a spec: Spark SQL as it is, Druid's expressions as DuckDB's SQL.
 
-Apply them so: one `select` that adds all `columns` at once, then `where(filter)`, which sees them. The columns see the
-input and `__time`, not each other, and hide input columns of their names.
+Apply them so: all transforms at once, then the filters, which see them. The transforms see the input and `__time`, not
+each other, and hide input columns of their names.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from typing import Any
 
 from carnac.errors import Invalid
 from carnac.specs.base import TIME_COLUMN
-from carnac.specs.druid.expressions import CompiledExpression, compile_expression
-from carnac.specs.druid.spark_filters import compile_filter
+from carnac.specs.druid.rows import Piece, compile_filter, compile_value
+from carnac.specs.druid.terms.times import instant
+from carnac.specs.druid.terms.values import Sql
 from carnac.specs.ingest.spec import IngestSpec, Transform
 from carnac.specs.problems import Problem, suggest
 from carnac.specs.spark_sql.syntax import Beyond, Mistake, find_calls, parse
@@ -28,26 +29,19 @@ _WORD = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Transforms:
-    """Transforms and filter as Spark SQL.
+    """What the expressions of a spec make and read, as far as it shows without the types of its input.
 
     Attributes:
-        columns: Name and Spark SQL of each transform, in the order of the spec. A transform named
-            `__time` gives a timestamp.
-        filter: A condition in Spark SQL; None means that all rows are kept.
-        conditions: Name of each metric that has a filter, and the condition in Spark SQL; it sees the transforms, and
-            rows that `filter` keeps.
+        made: Names of the transforms, in the order of the spec.
+        filtered: Names of the metrics that have a filter.
         inputs: Names that the expressions may read from the input. For Druid's expressions these
             are the columns; for Spark SQL every word that could be one, so intersect it with the
-            columns that there are. Names of transforms that only the filter reads are left out.
+            columns that there are. Names of transforms that only a filter reads are left out.
     """
 
-    columns: tuple[tuple[str, str], ...] = ()
-    filter: str | None = None
-    conditions: tuple[tuple[str, str], ...] = ()
+    made: tuple[str, ...] = ()
+    filtered: tuple[str, ...] = ()
     inputs: frozenset[str] = frozenset()
-
-    def __bool__(self) -> bool:
-        return bool(self.columns) or self.filter is not None or bool(self.conditions)
 
 
 def declared_types(spec: IngestSpec) -> dict[str, str]:
@@ -66,46 +60,57 @@ def declared_types(spec: IngestSpec) -> dict[str, str]:
     return declared
 
 
-def compile_transforms(spec: IngestSpec, types: Mapping[str, str] | None = None) -> Transforms:
-    """Return the transforms and the filter of a spec as Spark SQL.
-
-    Args:
-        spec: The spec.
-        types: Spark types of the input columns (`{name: field.dataType.simpleString()}`), which
-            Druid's expressions need to be exact: is `/` that of longs or of doubles? Where a
-            column is missing there, the spec's own types count.
+def read_transforms(spec: IngestSpec) -> Transforms:
+    """Return what the expressions of a spec make and read.
 
     Raises:
         Invalid: An expression or a filter is wrong, or not supported.
     """
-    known = {**declared_types(spec), **(types or {})}
-    columns: list[tuple[str, str]] = []
-    inputs: set[str] = set()
-    made: dict[str, str] = {}
-    for transform in spec.transforms.transforms:
-        compiled = _compile_one(transform, known)
-        columns.append((transform.name, compiled.sql))
-        inputs |= compiled.inputs
-        made[transform.name] = compiled.type
-    seen = {**known, **made}
-    condition = _compile_filter(spec.transforms.filter, seen)
-    if condition is not None:
-        inputs |= condition.inputs - made.keys()
-    conditions: list[tuple[str, str]] = []
+    columns = compile_columns(spec)
+    condition, conditions = compile_conditions(spec)
+    of_rows = set() if condition is None else set(condition.inputs)
     for metric in spec.metrics:
-        own = _compile_filter(metric.filter, seen)
+        own = conditions.get(metric.name)
         if own is not None:
-            conditions.append((metric.name, own.sql))
-            inputs |= own.inputs - made.keys()
+            of_rows |= own.inputs
             is_ordered = metric.kind in ("first", "last") and metric.time_column is None
             if is_ordered or metric.input == TIME_COLUMN:
-                inputs |= {TIME_COLUMN} - made.keys()
+                of_rows.add(TIME_COLUMN)
+    of_input = {name for piece in columns.values() for name in piece.inputs}
     return Transforms(
-        columns=tuple(columns),
-        filter=condition.sql if condition else None,
-        conditions=tuple(conditions),
-        inputs=frozenset(inputs),
+        made=tuple(columns),
+        filtered=tuple(conditions),
+        inputs=frozenset(of_input | (of_rows - columns.keys())),
     )
+
+
+def compile_columns(spec: IngestSpec, columns: Mapping[str, Sql] | None = None) -> dict[str, Piece]:
+    """Return the transforms of a spec by name, in its order; one that is named `__time` gives a timestamp.
+
+    Args:
+        columns: Columns of the input, as Druid's expressions see them; None: they are not known.
+
+    Raises:
+        Invalid: An expression is wrong, or not supported.
+    """
+    return {one.name: _compile_one(one, columns) for one in spec.transforms.transforms}
+
+
+def compile_conditions(
+    spec: IngestSpec, columns: Mapping[str, Sql] | None = None
+) -> tuple[Piece | None, dict[str, Piece]]:
+    """Return the filter of a spec (None: all rows are kept), and those of its metrics by their names.
+
+    Args:
+        columns: Columns of the input and the transforms, as of `compile_columns`.
+
+    Raises:
+        Invalid: A filter is wrong, or not supported.
+    """
+    conditions = {one.name: _compile_filter(one.filter, columns) for one in spec.metrics}
+    return _compile_filter(spec.transforms.filter, columns), {
+        name: piece for name, piece in conditions.items() if piece is not None
+    }
 
 
 def find_unchecked(spec: IngestSpec) -> list[Problem]:
@@ -159,24 +164,23 @@ def _parse_error(text: str) -> Invalid | None:
     return None
 
 
-def _compile_one(transform: Transform, types: Mapping[str, str]) -> CompiledExpression:
+def _compile_one(transform: Transform, columns: Mapping[str, Sql] | None) -> Piece:
     if transform.type == "spark":
-        return CompiledExpression(transform.expression, "unknown", words_of(transform.expression))
-    compiled = compile_expression(transform.expression, types)
+        return Piece(transform.expression, None, words_of(transform.expression))
+    compiled = compile_value(transform.expression, columns)
     if transform.name != TIME_COLUMN:
         return compiled
-    sql = f"timestamp_millis(try_cast({compiled.sql} AS BIGINT))"
-    return CompiledExpression(sql, "long", compiled.inputs)
+    return Piece(instant(Sql(compiled.text, compiled.kind or "long")), "long", compiled.inputs)
 
 
 def _compile_filter(
-    condition: str | Mapping[str, Any] | None, types: Mapping[str, str]
-) -> CompiledExpression | None:
+    condition: str | Mapping[str, Any] | None, columns: Mapping[str, Sql] | None
+) -> Piece | None:
     if condition is None:
         return None
     if isinstance(condition, str):
-        return CompiledExpression(condition, "bool", words_of(condition))
-    return compile_filter(condition, types)
+        return Piece(condition, None, words_of(condition))
+    return compile_filter(condition, columns)
 
 
 def words_of(sql: str) -> frozenset[str]:
@@ -200,7 +204,7 @@ def check_transforms(spec: IngestSpec) -> list[Problem]:
     ]
     for index, transform in enumerate(spec.transforms.transforms):
         try:
-            _compile_one(transform, {})
+            _compile_one(transform, None)
         except Invalid as error:
             path = f"transformSpec.transforms[{index}].expression"
             problems.append(Problem(path, error.message))
@@ -208,7 +212,7 @@ def check_transforms(spec: IngestSpec) -> list[Problem]:
     filters += [(f"metricsSpec[{at}].filter", one.filter) for at, one in enumerate(spec.metrics)]
     for path, condition in filters:
         try:
-            _compile_filter(condition, {})
+            _compile_filter(condition, None)
         except Invalid as error:
             problems.append(Problem(path, error.message))
     return problems

@@ -30,7 +30,7 @@ from carnac.specs.base import (
 )
 from carnac.specs.compaction.spec import check_filter
 from carnac.specs.druid.fields import INSTEAD
-from carnac.specs.druid.spark_filters import parse_condition
+from carnac.specs.druid.rows import parse_condition
 from carnac.specs.ingest.spec import IgnoredField, IngestSpec
 from carnac.specs.lines import with_lines
 from carnac.specs.load import load_spec

@@ -7,17 +7,16 @@ import pytest
 from carnac.api.native.queries import ETERNAL, read_intervals
 from carnac.api.native.routes import read_native
 from carnac.api.native.shapes import filled, listed, scanned
-from carnac.api.native.terms.expressions import compile_expression
-from carnac.api.native.terms.filters import compile_filter
-from carnac.api.native.terms.scopes import Scope, with_time
-from carnac.api.native.terms.times import bucket_ms, read_granularity, written
-from carnac.api.native.terms.values import TIME, column
 from carnac.api.sql.requests import Unreadable
 from carnac.core.segments.segment import ColumnType
 from carnac.core.time.intervals import ETERNITY, Interval
 from carnac.errors import Invalid
 from carnac.ports.answers import Client
-from carnac.specs.druid.filters import MAX_DEPTH
+from carnac.specs.druid.terms.expressions import compile_expression
+from carnac.specs.druid.terms.filters import MAX_DEPTH, compile_filter
+from carnac.specs.druid.terms.scopes import Scope, with_time
+from carnac.specs.druid.terms.times import bucket_ms, read_granularity, written
+from carnac.specs.druid.terms.values import TIME, column
 
 SCOPE = Scope(
     with_time(
@@ -33,12 +32,13 @@ SCOPE = Scope(
     ("granularity", "sql"),
     [
         ("none", 'epoch_ms("__time")'),
-        ("HOUR", "epoch_ms(TIME_FLOOR(\"__time\", 'PT3600S'))"),
-        ("week", "epoch_ms(TIME_FLOOR(\"__time\", 'P1W'))"),
-        ("quarter", "epoch_ms(TIME_FLOOR(\"__time\", 'P3M'))"),
+        ("HOUR", "epoch_ms((date_trunc('hour', \"__time\")))"),
+        ("week", "epoch_ms((date_trunc('week', \"__time\")))"),
+        ("quarter", "epoch_ms((date_trunc('quarter', \"__time\")))"),
         (
             {"type": "period", "period": "P1D", "timeZone": "Europe/Berlin"},
-            "epoch_ms(TIME_FLOOR(\"__time\", 'P1D', NULL, 'Europe/Berlin'))",
+            "epoch_ms((timezone('Europe/Berlin', date_trunc('day', timezone('Europe/Berlin', "
+            'CAST("__time" AS TIMESTAMPTZ))))))',
         ),
         (
             {"type": "duration", "duration": "7000"},
@@ -119,7 +119,7 @@ def test_texts_cannot_leave_their_quotes() -> None:
         ("s + 'x'", "(\"s\" || 'x')", "string"),
         ("nope", "CAST(NULL AS VARCHAR)", "string"),
         ("n > 1 && s == 'a'", '(("n" > CAST(1 AS BIGINT)) AND ("s" = \'a\'))', "bool"),
-        ("timestamp_floor(__time, 'PT1H')", "epoch_ms(TIME_FLOOR(\"__time\", 'PT3600S'))", "long"),
+        ("timestamp_floor(__time, 'PT1H')", "epoch_ms((date_trunc('hour', \"__time\")))", "long"),
     ],
 )
 def test_expressions_become_sql_with_a_type(text: str, sql: str, kind: str) -> None:

@@ -1,5 +1,4 @@
-"""Parts of native queries as pieces of SQL: filters, dimensions, aggregators, post-aggregators and expressions.
+"""What native queries make of groups, as pieces of SQL: aggregators, post-aggregators and conditions after them.
 
-`values` is such a piece and its type, `scopes` says which columns there are. Druid's functions are in `table`, by what
-they work on: `texts`, `numbers`, `instants`, `lists` and `documents`.
+What they make of rows (filters, dimensions, expressions) they have in common with loads: `specs.druid.terms`.
 """

@@ -5,11 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-from carnac.api.native.terms.dimensions import of_dimension
-from carnac.api.native.terms.expressions import compile_expression
-from carnac.api.native.terms.filters import compile_filter
-from carnac.api.native.terms.scopes import Scope
-from carnac.api.native.terms.values import TIME_SQL, Kind, Sql, cast_to, literal, to_double, to_text
 from carnac.errors import Invalid
 from carnac.query.functions import CHOPPED
 from carnac.specs.druid.blocks import (
@@ -21,6 +16,19 @@ from carnac.specs.druid.blocks import (
     refused,
     text_of,
     whole_of,
+)
+from carnac.specs.druid.terms.dimensions import of_dimension
+from carnac.specs.druid.terms.expressions import compile_expression
+from carnac.specs.druid.terms.filters import compile_filter
+from carnac.specs.druid.terms.scopes import Scope
+from carnac.specs.druid.terms.values import (
+    TIME_SQL,
+    Kind,
+    Sql,
+    cast_to,
+    literal,
+    to_double,
+    to_text,
 )
 
 ABSENT = {

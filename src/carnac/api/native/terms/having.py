@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from carnac.api.native.terms.dimensions import extracted
-from carnac.api.native.terms.filters import compile_filter, filters_of
 from carnac.api.native.terms.posts import Results
-from carnac.api.native.terms.scopes import Scope
-from carnac.api.native.terms.values import Sql
 from carnac.errors import Invalid
 from carnac.specs.druid.blocks import (
     Block,
@@ -18,6 +14,10 @@ from carnac.specs.druid.blocks import (
     refused,
     text_of,
 )
+from carnac.specs.druid.terms.dimensions import extracted
+from carnac.specs.druid.terms.filters import FilterCompiler, compile_filter
+from carnac.specs.druid.terms.scopes import Scope
+from carnac.specs.druid.terms.values import Sql
 
 _COMPARED = {"equalTo": "=", "greaterThan": ">", "lessThan": "<"}
 
@@ -66,7 +66,7 @@ def _compared(operator: str) -> Callable[[Block, Results], str]:
         if isinstance(value, bool) or not isinstance(value, int | float | str):
             raise Invalid(f"having of type {block['type']} needs a value that is a number")
         found = results.find(text_of(block, "aggregation"))
-        compared = filters_of(_Named(results)).compare(found, operator, value, as_number=True)
+        compared = FilterCompiler(_Named(results)).compare(found, operator, value, as_number=True)
         return f"coalesce({compared}, false)"  # null is no number, and no unknown one
 
     return build
@@ -79,7 +79,7 @@ def _selected(block: Block, results: Results) -> str:
     found = extracted(results.find(str(name)), block.get("extractionFn"), scope)
     if block.get("value") is None:
         return f"({found.text} IS NULL)"
-    return filters_of(scope).compare(found, "=", block["value"])
+    return FilterCompiler(scope).compare(found, "=", block["value"])
 
 
 _LEAVES: Mapping[str, Callable[[Block, Results], str]] = {

@@ -7,8 +7,6 @@ from functools import reduce
 from itertools import pairwise
 
 from carnac.api.native.terms.aggregators import Measure, estimate
-from carnac.api.native.terms.expressions import compile_expression
-from carnac.api.native.terms.values import NULL, Kind, Sql, cast_to, literal, to_double
 from carnac.core.texts import short
 from carnac.errors import Invalid
 from carnac.specs.druid.blocks import (
@@ -21,6 +19,8 @@ from carnac.specs.druid.blocks import (
     refused,
     text_of,
 )
+from carnac.specs.druid.terms.expressions import compile_expression
+from carnac.specs.druid.terms.values import NULL, Kind, Sql, cast_to, literal, to_double
 
 ABSENT = {
     "javascript": "write it as a post-aggregator of type expression",

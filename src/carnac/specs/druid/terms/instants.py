@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from carnac.api.native.terms.table import Function, constant
-from carnac.api.native.terms.times import bucket_ms, instant, read_granularity
-from carnac.api.native.terms.values import Kind, Sql, to_long, to_text
 from carnac.core.quoting import quote_text
 from carnac.core.time.granularity import Granularity
+from carnac.specs.druid.terms.table import Function, constant
+from carnac.specs.druid.terms.times import bucket_ms, instant, of_time, read_granularity
+from carnac.specs.druid.terms.values import Kind, Sql, to_long, to_text
 
 _ISO = "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'"
 STEPS_MAX = 100_000
@@ -42,9 +42,10 @@ def _ceil(arguments: Sequence[Sql]) -> Sql:
     if granularity.fixed_ms is not None:
         after = f"{start} + {granularity.fixed_ms}"
     else:
-        zone = _zone(arguments, 3)
-        more = f", NULL, {quote_text(zone)}" if zone != "UTC" else ""
-        after = f"epoch_ms(TIME_CEIL({instant(t)}, {quote_text(constant(arguments[1], 'the period'))}{more}))"
+        period, zone = constant(arguments[1], "the period"), _zone(arguments, 3)
+        form = granularity.to_json()
+        origin = "" if isinstance(form, str) else str(form.get("origin", ""))
+        after = f"epoch_ms({of_time('time_ceil', instant(t), period, origin, zone)})"
     return Sql(f"CASE WHEN {start} = {t.text} THEN {t.text} ELSE {after} END", "long")
 
 
@@ -52,10 +53,8 @@ def _timed(name: str, gives: Kind, what: str) -> Callable[[Sequence[Sql]], Sql]:
     """Return a function that SQL has for instants: a constant follows, and a zone."""
 
     def build(arguments: Sequence[Sql]) -> Sql:
-        said = [instant(to_long(arguments[0])), quote_text(constant(arguments[1], what))]
-        zone = _zone(arguments, 2)
-        said += [] if zone == "UTC" else [quote_text(zone)]
-        return Sql(f"{name}({', '.join(said)})", gives)
+        at, said = instant(to_long(arguments[0])), constant(arguments[1], what)
+        return Sql(of_time(name, at, said, _zone(arguments, 2)), gives)
 
     return build
 
@@ -63,11 +62,11 @@ def _timed(name: str, gives: Kind, what: str) -> Callable[[Sequence[Sql]], Sql]:
 def _format(arguments: Sequence[Sql]) -> Sql:
     zone = _zone(arguments, 2)
     if _is_said(arguments, 1):
-        return _timed("TIME_FORMAT", "string", "the pattern")(arguments)
+        return _timed("time_format", "string", "the pattern")(arguments)
     t = to_long(arguments[0])
     if zone == "UTC":
-        return Sql(f"TIME_FORMAT({instant(t)}, {quote_text(_ISO)})", "string")
-    body = f"TIME_FORMAT({instant(t)}, {quote_text(_ISO[:-3])}, {quote_text(zone)})"
+        return Sql(of_time("time_format", instant(t), _ISO), "string")
+    body = of_time("time_format", instant(t), _ISO[:-3], zone)
     wall = f"epoch_ms(timezone({quote_text(zone)}, {instant(t)}))"
     minutes = f"(({wall} - {t.text}) // 60000)"
     sign = f"if({minutes} < 0, '-', '+')"
@@ -76,10 +75,9 @@ def _format(arguments: Sequence[Sql]) -> Sql:
 
 
 def _shift(arguments: Sequence[Sql]) -> Sql:
-    period, zone = quote_text(constant(arguments[1], "the period")), _zone(arguments, 3)
-    more = "" if zone == "UTC" else f", {quote_text(zone)}"
+    period, zone = constant(arguments[1], "the period"), _zone(arguments, 3)
     t, step = instant(to_long(arguments[0])), to_long(arguments[2])
-    moved = f"epoch_ms(TIME_SHIFT({t}, {period}, {step.text}{more}))"
+    moved = f"epoch_ms({of_time('time_shift', t, period, None, zone, step=step.text)})"
     if step.is_literal and abs(int(step.value or 0)) <= STEPS_MAX:
         return Sql(moved, "long")
     return Sql(
@@ -88,14 +86,11 @@ def _shift(arguments: Sequence[Sql]) -> Sql:
 
 
 def _parse(arguments: Sequence[Sql]) -> Sql:
-    given = [
-        "NULL"
-        if not _is_said(arguments, place)
-        else quote_text(constant(arguments[place], "the pattern"))
-        for place in range(1, len(arguments))
-    ]
-    said = "".join(f", {one}" for one in given)
-    return Sql(f"epoch_ms(TIME_PARSE({to_text(arguments[0]).text}{said}))", "long")
+    text = to_text(arguments[0])
+    pattern = constant(arguments[1], "the pattern") if _is_said(arguments, 1) else ""
+    first = str(text.value) if isinstance(text.value, str) else None
+    read = of_time("time_parse", text.text, pattern, _zone(arguments, 2), first=first)
+    return Sql(f"epoch_ms({read})", "long")
 
 
 def _seconds(arguments: Sequence[Sql]) -> Sql:
@@ -109,6 +104,6 @@ FUNCTIONS: Mapping[str, Function] = {
     "timestamp_floor": Function(_floor, 2, 4),
     "timestamp_ceil": Function(_ceil, 2, 4),
     "timestamp_shift": Function(_shift, 3, 4),
-    "timestamp_extract": Function(_timed("TIME_EXTRACT", "long", "the unit"), 2, 3),
+    "timestamp_extract": Function(_timed("time_extract", "long", "the unit"), 2, 3),
     "timestamp_format": Function(_format, 1, 3),
 }

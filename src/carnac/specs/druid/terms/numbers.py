@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from carnac.api.native.terms.table import MANY, Function, are_long, plain, several, whole
-from carnac.api.native.terms.values import Sql, to_double, to_long, to_value
+from carnac.core.druid.forms import SHIFT_LEFT, filled
+from carnac.specs.druid.terms.table import MANY, Function, are_long, plain, several, whole
+from carnac.specs.druid.terms.values import Sql, to_double, to_long, to_value
 
 
 def _abs(arguments: Sequence[Sql]) -> Sql:
@@ -109,7 +110,7 @@ FUNCTIONS: Mapping[str, Function] = {
     "bitwiseor": plain("ll", "({0} | {1})", "long"),
     "bitwisexor": plain("ll", "xor({0}, {1})", "long"),
     "bitwisecomplement": plain("l", "(~{0})", "long"),
-    "bitwiseshiftleft": plain("ll", "BITWISE_SHIFT_LEFT({0}, {1} & 63)", "long"),
+    "bitwiseshiftleft": plain("ll", filled(SHIFT_LEFT, "{0}", "({1} & 63)"), "long"),
     "bitwiseshiftright": plain("ll", "({0} >> ({1} & 63))", "long"),
     "max": Function(_two("greatest"), 2, 2),
     "min": Function(_two("least"), 2, 2),

@@ -1,39 +1,36 @@
-"""Joda's patterns, in Spark's letters and as strptime directives."""
+"""Joda's patterns as strptime directives."""
 
 from __future__ import annotations
 
 import pytest
 
+from carnac.core.druid.joda import Token, has_offset, parse_pattern, to_strptime
 from carnac.errors import Invalid
-from carnac.specs.druid.joda import Token, has_offset, parse_pattern, to_spark_pattern, to_strptime
 from carnac.specs.ingest.schema import TimestampSpec
 
 PATTERNS = [
-    ("yyyy-MM-dd HH:mm:ss", "yyyy-MM-dd HH:mm:ss", "%Y-%m-%d %H:%M:%S"),
-    ("YYYY-MM-dd'T'HH:mm:ss.SSS", "yyyy-MM-dd'T'HH:mm:ss.SSS", "%Y-%m-%dT%H:%M:%S.%g"),
-    ("dd/MMM/yyyy:HH:mm:ss Z", "dd/MMM/yyyy:HH:mm:ss XX", "%d/%b/%Y:%H:%M:%S %z"),
-    ("EEE, d MMM yy hh:mm a", "EEE, d MMM yy hh:mm a", "%a, %d %b %y %I:%M %p"),
-    ("yyyy-MM-dd'T'HH:mm:ssZZ", "yyyy-MM-dd'T'HH:mm:ssXXX", "%Y-%m-%dT%H:%M:%S%z"),
-    ("EEEE MMMM d yyyy", "EEEE MMMM d yyyy", "%A %B %d %Y"),
-    ("yyyyMMdd", "yyyyMMdd", "%Y%m%d"),
-    ("yyyy-DDD HH'h'", "yyyy-DDD HH'h'", "%Y-%j %Hh"),
-    ("HH 'o''clock' yyyy", "HH' o''clock 'yyyy", "%H o'clock %Y"),
-    ("yyyy[MM]", "yyyy'['MM']'", "%Y[%m]"),
-    ("yyyy-MM-dd'T'HH'Z", "yyyy-MM-dd'T'HH'Z'", "%Y-%m-%dT%HZ"),  # left open, as Turnilo has it
-    ("yyyy 'at ''", "yyyy' at '''", "%Y at '"),
-    ("yyyy'", "yyyy", "%Y"),
+    ("yyyy-MM-dd HH:mm:ss", "%Y-%m-%d %H:%M:%S"),
+    ("YYYY-MM-dd'T'HH:mm:ss.SSS", "%Y-%m-%dT%H:%M:%S.%g"),
+    ("dd/MMM/yyyy:HH:mm:ss Z", "%d/%b/%Y:%H:%M:%S %z"),
+    ("EEE, d MMM yy hh:mm a", "%a, %d %b %y %I:%M %p"),
+    ("yyyy-MM-dd'T'HH:mm:ssZZ", "%Y-%m-%dT%H:%M:%S%z"),
+    ("EEEE MMMM d yyyy", "%A %B %d %Y"),
+    ("yyyyMMdd", "%Y%m%d"),
+    ("yyyy-DDD HH'h'", "%Y-%j %Hh"),
+    ("HH 'o''clock' yyyy", "%H o'clock %Y"),
+    ("yyyy[MM]", "%Y[%m]"),
+    ("yyyy-MM-dd'T'HH'Z", "%Y-%m-%dT%HZ"),  # left open, as Turnilo has it
+    ("yyyy 'at ''", "%Y at '"),
+    ("yyyy'", "%Y"),
 ]
 
 
-@pytest.mark.parametrize(("joda", "spark", "strptime"), PATTERNS, ids=[p[0] for p in PATTERNS])
-def test_patterns_carry_over(joda: str, spark: str, strptime: str) -> None:
-    assert to_spark_pattern(joda) == spark
+@pytest.mark.parametrize(("joda", "strptime"), PATTERNS, ids=[p[0] for p in PATTERNS])
+def test_patterns_carry_over(joda: str, strptime: str) -> None:
     assert to_strptime(joda) == strptime
 
 
-def test_an_offset_is_printed_as_joda_prints_it() -> None:
-    assert to_spark_pattern("HH Z", printing=True) == "HH xx"
-    assert to_spark_pattern("HH ZZ", printing=True) == "HH xxx"
+def test_quoted_letters_are_no_offset() -> None:
     assert has_offset("HH Z")
     assert not has_offset("HH 'Z'")
 
@@ -60,9 +57,7 @@ def test_what_is_no_pattern(pattern: str, message: str) -> None:
     assert caught.value.message == message
 
 
-def test_weeks_cannot_be_read_by_spark() -> None:
-    with pytest.raises(Invalid, match="counts weeks of a year, which Spark cannot do"):
-        to_spark_pattern("xxxx-'W'ww")
+def test_weeks_are_those_of_iso() -> None:
     assert to_strptime("xxxx-'W'ww-e") == "%G-W%V-%u"
 
 

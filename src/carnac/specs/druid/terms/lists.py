@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from carnac.api.native.terms.table import MANY, Function, int_of, plain, text_of
-from carnac.api.native.terms.values import (
+from carnac.errors import Invalid
+from carnac.specs.druid.terms.table import MANY, Function, int_of, plain, text_of
+from carnac.specs.druid.terms.values import (
     NULL,
     Kind,
     Sql,
@@ -34,6 +35,8 @@ def array_literal(items: Sequence[Sql], kind: Kind) -> Sql:
 
 
 def _array(arguments: Sequence[Sql]) -> Sql:
+    if any(one.is_array for one in arguments):
+        raise Invalid("an array of arrays is not supported")
     kinds = [to_value(one).kind for one in arguments if one is not NULL]
     return array_literal(arguments, kinds[0] if kinds else "string")
 
@@ -142,7 +145,11 @@ def _slice(arguments: Sequence[Sql]) -> Sql:
 def _to_string(arguments: Sequence[Sql]) -> Sql:
     array = cast_to(to_array(arguments[0]), "array<string>").text
     said = f"list_transform({array}, lambda __e: coalesce(__e, 'null'))"
-    return Sql(f"array_to_string({said}, {text_of(arguments[1]).text})", "string")
+    between = text_of(arguments[1])
+    if between.is_literal:
+        return Sql(f"array_to_string({said}, {between.text})", "string")
+    joined = f"list_reduce({said}, lambda __a, __b: __a || {between.text} || __b)"
+    return Sql(f"CASE WHEN len({array}) = 0 THEN '' ELSE {joined} END", "string")
 
 
 def _from_string(arguments: Sequence[Sql]) -> Sql:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from carnac.api.native.terms.values import Sql, to_double, to_text
 from carnac.specs.druid.blocks import refused
+from carnac.specs.druid.terms.values import Sql, to_double, to_text
 
 # one text, as the engine has no ranges of lists; digits are a number, whose length is said before it, and stand before
 # all other characters

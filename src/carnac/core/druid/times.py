@@ -10,12 +10,23 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from carnac.core.time.granularity import parse_granularity
-from carnac.core.time.intervals import parse_interval
+from carnac.core.druid.joda import has_offset, to_strftime, to_strptime
+from carnac.core.time.granularity import Granularity, parse_granularity
+from carnac.core.time.intervals import parse_instant, parse_interval
 from carnac.core.time.periods import DAY_MS, Period, parse_period
-from carnac.query.dialect.clauses import PERIODS
 
 Texts = list[str | None]
+PERIODS = {
+    "second": "PT1S",
+    "minute": "PT1M",
+    "hour": "PT1H",
+    "day": "P1D",
+    "week": "P1W",
+    "month": "P1M",
+    "quarter": "P3M",
+    "year": "P1Y",
+}
+"""The period of each unit of `FLOOR(x TO unit)`."""
 _UNITS = {
     "second": "second",
     "minute": "minute",
@@ -91,8 +102,6 @@ def _on_the_wall(zone: str, what: str = "_1") -> str:
 
 
 def _time_parse(texts: Texts) -> str | None:
-    from carnac.specs.druid.joda import has_offset, to_strptime  # specs take long to load
-
     given = _given(texts, 3, default="")
     if given is None:
         return None
@@ -119,11 +128,13 @@ def _time_ceil(texts: Texts) -> str | None:
 
 def _bucket(texts: Texts, *, before: str, step: str) -> str | None:
     """Return the start of the period that the time `before` lies in, and a `step` on from there."""
-    given = _given(texts, 4)
-    if given is None or (len(texts) > 2 and texts[2] != ""):
+    given, origin = _given(texts, 4), texts[2] if len(texts) > 2 else ""
+    if given is None or origin is None:
         return None
     period, zone = parse_period(given[0]), given[1]
     at, step = f"_1{before}", step.format(_interval(period))
+    if origin:
+        return _counted(given[0], zone, origin, at, step)
     elapsed = _elapsed(period, zone, at)
     if elapsed is not None:
         return f"{elapsed}{step}"
@@ -134,6 +145,40 @@ def _bucket(texts: Texts, *, before: str, step: str) -> str | None:
         # clocks that go back show an hour twice: it is two hours
         return f"CAST({at} AS TIMESTAMPTZ) - ({_on_the_wall(zone, at)} - {floored}){step}"
     return f"timezone('{zone}', {floored}{step})"
+
+
+def _counted(period: str, zone: str, origin: str, at: str, step: str) -> str | None:
+    """Return the start of a period that is counted from an instant, and a `step` on from there.
+
+    None: the period has months beside shorter units, or begins within a month.
+    """
+    block = {"type": "period", "period": period, "timeZone": zone or "UTC", "origin": origin}
+    granularity = parse_granularity(block)
+    if granularity.fixed_ms is not None:
+        at = f"CAST({at} AS TIMESTAMPTZ)" if zone else at
+        start_ms = granularity.origin_ms - _ORIGIN_MS
+        return f"{_bucket_of(granularity.fixed_ms, 'milliseconds', at, start_ms)}{step}"
+    wall, months, length_ms = _on_the_wall(zone, at), granularity.months, granularity.length_ms
+    if granularity.mode == "clock":
+        floored = _bucket_of(length_ms, "milliseconds", wall, -_ORIGIN_MS)
+        return f"CAST({at} AS TIMESTAMPTZ) - ({wall} - {floored}){step}"
+    if not months:
+        start_ms = granularity.anchor_ms - _ORIGIN_MS
+        floored = _bucket_of(length_ms, "milliseconds", wall, start_ms)
+    else:
+        first = _first_month(granularity)
+        if length_ms or first is None:
+            return None
+        floored = _bucket_of(months, "months", wall, first - _ORIGIN_MONTHS)
+    return f"timezone('{zone}', {floored}{step})" if zone else f"{floored}{step}"
+
+
+def _first_month(granularity: Granularity) -> int | None:
+    """Return the month, counted from January 1970, at whose start some bucket starts; None: none does."""
+    for month in range(granularity.months):
+        if granularity.anchor_ms == parse_instant(f"{1970 + month // 12}-{month % 12 + 1:02d}-01"):
+            return month
+    return None
 
 
 def _elapsed(period: Period, zone: str, at: str) -> str | None:
@@ -181,8 +226,6 @@ def _interval(period: Period) -> str:
 
 
 def _time_format(texts: Texts) -> str | None:
-    from carnac.specs.druid.joda import has_offset, to_strftime  # specs take long to load
-
     given = _given(texts, 3, default="")
     if given is None:
         return None

@@ -1,19 +1,32 @@
-"""Druid's expressions as SQL: the tree that specs have, printed for the engine of queries.
+"""Druid's expressions as SQL, for queries and for loads.
 
 Two texts: `+` joins them, comparisons go by text. Two longs stay long, and `/` drops the fraction. Anything else is
-done in doubles. Where an operator wants one value and gets a multi-value dimension, it is applied to each value. Values
-are those that the same expression has where rows are loaded (`specs.druid.expressions`).
+done in doubles. Where an operator wants one value and gets a multi-value dimension, it is applied to each value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass
 
-from carnac.api.native.terms import documents, instants, lists, numbers, texts
-from carnac.api.native.terms.table import Function, are_long
-from carnac.api.native.terms.values import (
+from carnac.core.words import counted
+from carnac.errors import Invalid
+from carnac.specs.druid.terms import documents, instants, lists, numbers, texts
+from carnac.specs.druid.terms.syntax import (
+    ArrayLiteral,
+    Binary,
+    Call,
+    Identifier,
+    Literal,
+    Node,
+    Unary,
+    parse,
+)
+from carnac.specs.druid.terms.table import MANY, Function, are_long
+from carnac.specs.druid.terms.values import (
     EACH,
     NULL,
+    Kind,
     Sql,
     array_of,
     common_kind,
@@ -24,17 +37,6 @@ from carnac.api.native.terms.values import (
     to_long,
     to_text,
     to_value,
-)
-from carnac.errors import Invalid
-from carnac.specs.druid.expressions.syntax import (
-    ArrayLiteral,
-    Binary,
-    Call,
-    Identifier,
-    Literal,
-    Node,
-    Unary,
-    parse,
 )
 from carnac.specs.problems import suggest
 
@@ -51,12 +53,16 @@ FUNCTIONS: Mapping[str, Function] = {
     **documents.FUNCTIONS,
 }
 """Every function that can be called."""
+_OF_LAMBDAS = frozenset({"map", "filter", "fold", "any", "all", "cartesian_map", "cartesian_fold"})
 FACTORS_MAX = 64
 """So many factors have no room in a long, unless they are 0, 1 or -1."""
 
 
-def compile_expression(text: object, find: Find) -> Sql:
+def compile_expression(text: object, find: Find, *, absent: Set[str] = frozenset()) -> Sql:
     """Return one of Druid's expressions as SQL.
+
+    Args:
+        absent: Functions that are for queries, and may not be called here.
 
     Raises:
         Invalid: It is none, or calls what is not supported.
@@ -64,35 +70,74 @@ def compile_expression(text: object, find: Find) -> Sql:
     if not isinstance(text, str):
         raise Invalid("an expression must be a text")
     try:
-        return _compile(parse(text), find)
+        return _Compiler(find, absent).compile(parse(text))
     except Invalid as error:
-        raise Invalid(f"expression '{text}': {error.message}") from None
+        if error.message.startswith("expression '"):
+            raise
+        raise Invalid(f"expression '{text}': {error.message}", expression=text) from None
     except RecursionError:
-        raise Invalid(f"expression '{text[:60]}…' is nested too deep") from None
+        raise Invalid(f"expression '{text[:60]}…' is nested too deep", expression=text) from None
 
 
-def _compile(node: Node, find: Find) -> Sql:
-    found = _compiled(node, find)
-    if len(found.text) > MAX_SQL:
-        raise Invalid("it becomes too long in SQL")
-    return found
+@dataclass(frozen=True, slots=True)
+class _Compiler:
+    find: Find
+    absent: Set[str]
+
+    def compile(self, node: Node) -> Sql:
+        """Return the SQL of a tree; raises Invalid."""
+        found = self._compiled(node)
+        if len(found.text) > MAX_SQL:
+            raise Invalid("it becomes too long in SQL; split it into several expressions")
+        return found
+
+    def _compiled(self, node: Node) -> Sql:
+        if isinstance(node, Literal):
+            return literal(node.value)
+        if isinstance(node, Identifier):
+            return self.find(node.name)
+        if isinstance(node, ArrayLiteral):
+            return _array(node)
+        if isinstance(node, Unary):
+            operand = self.compile(node.operand)
+            return _each([operand], lambda one: _unary(node.operator, one[0]))
+        if isinstance(node, Binary):
+            operands = [self.compile(node.left), self.compile(node.right)]
+            return _each(operands, lambda two: _binary(node.operator, two[0], two[1]))
+        return self._call(node)
+
+    def _call(self, node: Call) -> Sql:
+        function = FUNCTIONS.get(node.name)
+        if node.name in self.absent:
+            raise Invalid(f"function {node.name} is for queries; it cannot be used while ingesting")
+        if node.name in _OF_LAMBDAS:
+            raise Invalid(f"function {node.name} takes a lambda, which is not supported")
+        if function is None:
+            raise Invalid(f"function {node.name} is not supported{suggest(node.name, FUNCTIONS)}")
+        if not function.least <= len(node.arguments) <= function.most:
+            raise Invalid(
+                f"function {node.name} takes {_arity(function)}, not {len(node.arguments)}"
+            )
+        arguments = [self.compile(one) for one in node.arguments]
+        return function.build(arguments) if function.is_whole else _each(arguments, function.build)
 
 
-def _compiled(node: Node, find: Find) -> Sql:
-    if isinstance(node, Literal):
-        return literal(node.value)
-    if isinstance(node, Identifier):
-        return find(node.name)
-    if isinstance(node, ArrayLiteral):
-        items = [literal(one.value) for one in node.items]
-        return lists.array_literal(items, node.element or common_kind(items))  # type: ignore[arg-type]
-    if isinstance(node, Unary):
-        operand = _compile(node.operand, find)
-        return _each([operand], lambda one: _unary(node.operator, one[0]))
-    if isinstance(node, Binary):
-        operands = [_compile(node.left, find), _compile(node.right, find)]
-        return _each(operands, lambda two: _binary(node.operator, two[0], two[1]))
-    return _call(node, find)
+def _arity(function: Function) -> str:
+    if function.most == MANY:
+        return f"at least {counted(function.least, 'argument')}"
+    if function.most == function.least:
+        return counted(function.least, "argument")
+    return f"{function.least} to {function.most} arguments"
+
+
+def _array(node: ArrayLiteral) -> Sql:
+    elements: Mapping[str, Kind] = {"string": "string", "long": "long", "double": "double"}
+    if node.element is not None and node.element not in elements:
+        raise Invalid(f"an array cannot be of type {node.element}; use STRING, LONG or DOUBLE")
+    items = [literal(one.value) for one in node.items]
+    return lists.array_literal(
+        items, elements[node.element] if node.element else common_kind(items)
+    )
 
 
 def _each(arguments: Sequence[Sql], build: Callable[[Sequence[Sql]], Sql]) -> Sql:
@@ -106,6 +151,8 @@ def _each(arguments: Sequence[Sql], build: Callable[[Sequence[Sql]], Sql]) -> Sq
     array = single[places[0]]
     single[places[0]] = Sql(EACH, element(array.kind))
     result = to_value(build(single))
+    if result.is_array:
+        raise Invalid("an array of arrays is not supported")
     return Sql(f"list_transform({array.text}, lambda {EACH}: {result.text})", array_of(result.kind))
 
 
@@ -171,15 +218,3 @@ def _power(base: Sql, exponent: Sql) -> Sql:
     product = numbers.fitting(f"list_reduce({factors}, lambda __p, __f: __p * __f)").text
     has_room = f"{times} >= 0 AND abs(pow({to_double(base).text}, {times})) < 1e19"
     return Sql(f"CASE WHEN {has_room} THEN {product} END", "long")
-
-
-def _call(node: Call, find: Find) -> Sql:
-    function = FUNCTIONS.get(node.name)
-    if function is None:
-        raise Invalid(f"function {node.name} is not supported{suggest(node.name, FUNCTIONS)}")
-    if not function.least <= len(node.arguments) <= function.most:
-        raise Invalid(
-            f"function {node.name} takes {function.least} to {function.most} arguments, not {len(node.arguments)}"
-        )
-    arguments = [_compile(one, find) for one in node.arguments]
-    return function.build(arguments) if function.is_whole else _each(arguments, function.build)

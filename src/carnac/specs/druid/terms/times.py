@@ -5,13 +5,14 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
-from carnac.api.native.terms.values import TIME_SQL, Sql, to_long
-from carnac.core.quoting import quote_text
+from carnac.core.druid.forms import filled
+from carnac.core.druid.times import TIMES
 from carnac.core.time.granularity import ALL, NONE, Granularity, parse_granularity
 from carnac.core.time.intervals import format_ms
 from carnac.core.time.periods import DAY_MS
 from carnac.core.time.zones import UTC_ZONE, fixed_offset_ms
 from carnac.errors import Invalid
+from carnac.specs.druid.terms.values import TIME_SQL, Sql, to_long
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _WEEK_MS, _MONDAY_MS = 7 * DAY_MS, 4 * DAY_MS
@@ -43,6 +44,24 @@ def instant(value: Sql) -> str:
     )
 
 
+def of_time(name: str, at: str, *said: str | None, first: str | None = None, step: str = "") -> str:
+    """Return one of Druid's functions of times, as DuckDB computes it.
+
+    Args:
+        at: The first argument.
+        said: The constants that follow; empty: not given, None: `step` stands there.
+        first: The first argument, if it is a constant.
+
+    Raises:
+        Invalid: There is none for these constants.
+    """
+    form = TIMES[name]([first, *said])
+    if form is None:
+        given = ", ".join(repr(one) for one in said if one and one != UTC_ZONE)
+        raise Invalid(f"{name.upper()} does not take {given}")
+    return filled(form, at, "", step)
+
+
 def bucket_ms(granularity: Granularity, value: Sql) -> str:
     """Return the start of the bucket that a time in milliseconds lies in.
 
@@ -53,11 +72,14 @@ def bucket_ms(granularity: Granularity, value: Sql) -> str:
         return to_long(value).text
     period, zone = _period(granularity), granularity.zone
     if period:
-        more = "" if zone == UTC_ZONE else f", NULL, {quote_text(zone)}"
-        return f"epoch_ms(TIME_FLOOR({instant(value)}, {quote_text(period)}{more}))"
+        return f"epoch_ms({of_time('time_floor', instant(value), period, '', zone)})"
     length_ms = granularity.fixed_ms
+    form = granularity.to_json()
+    if length_ms is None and not isinstance(form, str):
+        counted = of_time("time_floor", instant(value), form["period"], str(form["origin"]), zone)
+        return f"epoch_ms({counted})"
     if length_ms is None:
-        raise Invalid(f"granularity {granularity} with an origin of its own is not supported")
+        raise Invalid(f"granularity {granularity} is not one of times of rows")
     ms, origin_ms = to_long(value).text, granularity.origin_ms
     return f"({ms} - (({ms} - {origin_ms}) % {length_ms} + {length_ms}) % {length_ms})"
 

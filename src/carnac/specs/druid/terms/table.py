@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from carnac.api.native.terms.values import (
+from carnac.errors import Invalid
+from carnac.specs.druid.terms.values import (
     NULL,
     Kind,
     Sql,
@@ -17,7 +18,6 @@ from carnac.api.native.terms.values import (
     to_text,
     to_value,
 )
-from carnac.errors import Invalid
 
 MANY = 1_000
 """The most arguments of a function that takes any number."""
@@ -46,6 +46,8 @@ def text_of(value: Sql) -> Sql:
 
 def int_of(value: Sql) -> str:
     """Return a whole number as functions of texts take it; null if it has no room in 32 bits."""
+    if value.is_array:
+        raise Invalid("several values cannot be a whole number")
     if isinstance(value.value, int) and abs(value.value) < 1 << 31:
         return str(value.value)
     return f"CAST(TRY_CAST({to_long(value).text} AS INTEGER) AS BIGINT)"
@@ -78,14 +80,14 @@ def constant(value: Sql, what: str) -> str:
         Invalid: It is none, or null.
     """
     if not value.is_literal or value.value is None:
-        raise Invalid(f"{what} must be a constant")
+        raise Invalid(f"{what} must be a constant, such as a text in single quotes")
     return str(value.value)
 
 
 def whole(value: Sql, what: str) -> int:
     """Return the whole number that an argument is; raises Invalid."""
     if not isinstance(value.value, int):
-        raise Invalid(f"{what} must be a whole number")
+        raise Invalid(f"{what} must be a whole number, as a constant")
     return value.value
 
 

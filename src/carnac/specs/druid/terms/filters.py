@@ -1,4 +1,4 @@
-"""Druid's filters (JSON) as conditions of SQL, of any engine.
+"""Druid's filters (JSON) as conditions of SQL.
 
 Nulls are as in Druid since version 28 (SQL-compatible): a comparison with null is unknown, `not` of unknown is unknown,
 and unknown rows are not kept. A filter on a multi-value dimension keeps a row if one of its values passes. Numbers are
@@ -10,153 +10,49 @@ Source: Druid's documentation of query filters.
 from __future__ import annotations
 
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from itertools import pairwise
-from typing import Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
+from typing import Any, ClassVar, TypeAlias
 
+from carnac.core.quoting import quote_text
 from carnac.core.texts import short
 from carnac.core.time.intervals import parse_interval
 from carnac.errors import Invalid
-from carnac.specs.druid.blocks import Block, block_of, flag_of, list_of, refused, said
-from carnac.specs.druid.patterns import check_pattern
+from carnac.specs.druid.blocks import Block, flag_of, list_of, refused, said
+from carnac.specs.druid.terms import operands as of
+from carnac.specs.druid.terms.dimensions import extracted, of_dimension
+from carnac.specs.druid.terms.expressions import compile_expression
+from carnac.specs.druid.terms.scopes import Scope
+from carnac.specs.druid.terms.texts import like, matches
+from carnac.specs.druid.terms.values import Sql, to_bool
 from carnac.specs.problems import suggest
 
-
-class Operand(Protocol):
-    """A column, or one of its values, as an engine writes it."""
-
-    @property
-    def text(self) -> str:
-        """SQL that can stand wherever an operand can."""
-
-    @property
-    def is_array(self) -> bool:
-        """Whether it holds several values."""
-
-
-Value = TypeVar("Value", bound=Operand)
 MAX_DEPTH = 100
 """Deepest nesting of `and`, `or`, `not` that is read."""
 LONG_MAX = (1 << 63) - 1
-NUMBER = r"[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?"
-"""The texts that are numbers: not those with spaces around them, and no words such as `NaN`."""
 ABSENT = {
     "javascript": "write it as an expression",
     "spatial": "compare the coordinates with range filters",
     "bloom": "use a filter of type in",
 }
 _NESTED = {"not": "(NOT {})", "istrue": "({} IS TRUE)", "isfalse": "({} IS FALSE)"}
-_SEARCHES = ("contains", "insensitive_contains", "fragment", "regex", "all")
 _NUMBERS = frozenset({"LONG", "DOUBLE", "FLOAT"})
 _TYPES = frozenset({"STRING", *_NUMBERS})
 
 
-class TextDialect(ABC, Generic[Value]):
-    """An engine's SQL of texts."""
-
-    @abstractmethod
-    def text(self, value: Value) -> str:
-        """Return a value as text: conditions are `true` and `false`."""
-
-    @abstractmethod
-    def quote(self, text: str) -> str:
-        """Return a literal."""
-
-    @abstractmethod
-    def matches(self, value: Value, pattern: str) -> str:
-        """Return whether a regular expression, a quoted literal, finds something in a text."""
-
-
-class FilterDialect(TextDialect[Value]):
-    """An engine's SQL of columns, and of conditions on one value, which can stand wherever a condition can."""
-
-    @abstractmethod
-    def column(self, spec: object, extraction: object) -> Value:
-        """Return the column that a filter is on: a name or a dimension spec, and an extraction function or None."""
-
-    @abstractmethod
-    def any_of(self, value: Value, test: Callable[[Value], str]) -> str:
-        """Return whether a value passes; of several, whether one of them does."""
-
-    @abstractmethod
-    def is_null(self, value: Value) -> str:
-        """Return whether a value is null, or one of several is, or there is none."""
-
-    @abstractmethod
-    def is_number(self, value: Value) -> bool:
-        """Whether a value is compared as a number where a filter does not say."""
-
-    @abstractmethod
-    def operands(self, left: Value, number: float) -> tuple[str, str]:
-        """Return a value and a number as they are compared: whole numbers as such where the value is one."""
-
-    @abstractmethod
-    def double(self, value: Value) -> str:
-        """Return a value as a double; null: it is no number."""
-
-    @abstractmethod
-    def compare_by(self, ordering: str, left: Value, operator: str, value: object) -> str:
-        """Return a comparison in an order of Druid other than `lexicographic` and `numeric`."""
-
-    @abstractmethod
-    def equals_array(self, value: Value, kind: str, items: list[Any]) -> str:
-        """Return whether an array has just these values."""
-
-    @abstractmethod
-    def within(self, value: Value, start_ms: int, end_ms: int) -> str:
-        """Return whether a time lies in an interval."""
-
-    @abstractmethod
-    def like(self, value: Value, pattern: str, escape: str | None) -> str:
-        """Return whether a text matches a pattern of LIKE."""
-
-    @abstractmethod
-    def expression(self, text: object) -> str:
-        """Return one of Druid's expressions as a condition."""
-
-
-def search_test(value: object, of: TextDialect[Value]) -> Callable[[Value], str]:
-    """Return the test that a search query makes of a value.
-
-    Raises:
-        Invalid: It is no search query.
-    """
-    query = block_of(value, "query")
-    kind = str(query.get("type"))
-    if kind == "all":
-        return lambda one: f"({of.text(one)} IS NOT NULL)"
-    if kind == "regex":
-        pattern = of.quote(check_pattern(_pattern(query)))
-        return lambda one: of.matches(one, pattern)
-    if kind not in _SEARCHES:
-        raise refused(query.get("type"), "search query", _SEARCHES, {})
-    parts: list[Any] = list_of(query, "values") if kind == "fragment" else [query.get("value")]
-    if not parts or not all(isinstance(part, str) for part in parts):
-        raise Invalid(f"a search query of type {kind} needs a text to look for")
-    exact = kind != "insensitive_contains" and flag_of(query, "caseSensitive")
-
-    def test(one: Value) -> str:
-        text = of.text(one) if exact else f"lower({of.text(one)})"
-        wanted = (of.quote(part if exact else part.lower()) for part in parts)
-        return f"({' AND '.join(f'contains({text}, {part})' for part in wanted)})"
-
-    return test
-
-
-_Leaf: TypeAlias = "tuple[Callable[[FilterCompiler[Any], Block], str], tuple[str, ...]]"
+_Leaf: TypeAlias = "tuple[Callable[[FilterCompiler, Block], str], tuple[str, ...]]"
 _COLUMN = ("dimension", "column")
 
 
-class FilterCompiler(Generic[Value]):
-    """The reader of filters, over the SQL of an engine.
+class FilterCompiler:
+    """The reader of filters on columns of a scope.
 
     Args:
         is_strict: Whether a field that a filter does not have is refused; Druid reads over it.
     """
 
-    def __init__(self, dialect: FilterDialect[Value], *, is_strict: bool) -> None:
-        self._of, self._is_strict = dialect, is_strict
+    def __init__(self, scope: Scope, *, is_strict: bool = False) -> None:
+        self._scope, self._is_strict = scope, is_strict
         self._is_negated = False
 
     def compile(self, value: object, depth: int = 0) -> str:
@@ -193,16 +89,16 @@ class FilterCompiler(Generic[Value]):
         return _NESTED[kind].format(inner)
 
     def compare(
-        self, left: Value, operator: str, value: object, *, as_number: bool | None = None
+        self, left: Sql, operator: str, value: object, *, as_number: bool | None = None
     ) -> str:
         """Return a comparison with a match value.
 
         Args:
             as_number: Whether to compare numbers; None: as the column is.
         """
-        is_number = self._of.is_number(left)
+        is_number = of.is_number(left)
         if not (is_number if as_number is None else as_number):
-            return f"({self._of.text(left)} {operator} {self._of.quote(said(value))})"
+            return f"({of.text(left)} {operator} {quote_text(said(value))})"
         if not is_number:
             return self._compare_numeric(left, operator, value)
         number = _number(value)
@@ -210,35 +106,35 @@ class FilterCompiler(Generic[Value]):
             return f"({left.text} <> {left.text})"  # unknown of null, else false
         return self._compare_number(left, operator, number)
 
-    def _compare_number(self, left: Value, operator: str, number: float) -> str:
-        return f"({f' {operator} '.join(self._of.operands(left, number))})"
+    def _compare_number(self, left: Sql, operator: str, number: float) -> str:
+        return f"({f' {operator} '.join(of.operands(left, number))})"
 
-    def _is_one_of(self, left: Value, values: Iterable[object]) -> str:
+    def _is_one_of(self, left: Sql, values: Iterable[object]) -> str:
         """Return whether a value is one of some numbers, by one list: there may be thousands."""
         numbers: dict[str, list[str]] = {}
         for value in values:
             number = _number(value)
             if number is not None:
-                text, other = self._of.operands(left, number)
+                text, other = of.operands(left, number)
                 numbers.setdefault(text, []).append(other)
         tests = [f"{text} IN ({', '.join(others)})" for text, others in numbers.items()]
         return f"({' OR '.join(tests or [f'{left.text} <> {left.text}'])})"
 
-    def _column(self, block: Block) -> Value:
+    def _column(self, block: Block) -> Sql:
         spec = block.get("dimension")
         spec = block.get("column") if spec is None else spec
         if spec is None:
             raise Invalid(f"filter {block['type']} needs dimension")
-        return self._of.column(spec, block.get("extractionFn"))
+        return extracted(of_dimension(spec, self._scope), block.get("extractionFn"), self._scope)
 
     def _null(self, block: Block) -> str:
-        return self._of.is_null(self._column(block))
+        return of.is_null(self._column(block))
 
     def _selector(self, block: Block) -> str:
         column, value = self._column(block), block.get("value")
         if value is None:
-            return self._of.is_null(column)
-        return self._of.any_of(column, lambda one: self.compare(one, "=", value))
+            return of.is_null(column)
+        return of.any_of(column, lambda one: self.compare(one, "=", value))
 
     def _equals(self, block: Block) -> str:
         column, value, kind = self._column(block), block.get("matchValue"), _type_of(block)
@@ -246,12 +142,10 @@ class FilterCompiler(Generic[Value]):
             raise Invalid("filter equals needs matchValue; use the filter null for null")
         if kind is not None and kind.startswith("ARRAY"):
             items = list_of(block, "matchValue")
-            return self._of.equals_array(column, kind, items) if column.is_array else "false"
+            return of.equals_array(column, kind, items) if column.is_array else "false"
 
         as_number = _as_number(kind) or None  # numbers are compared as such with a text, too
-        return self._of.any_of(
-            column, lambda one: self.compare(one, "=", value, as_number=as_number)
-        )
+        return of.any_of(column, lambda one: self.compare(one, "=", value, as_number=as_number))
 
     def _in(self, block: Block) -> str:
         name = "values" if block.get("values") is not None else "sortedValues"
@@ -261,18 +155,18 @@ class FilterCompiler(Generic[Value]):
         present = [one for one in values if one is not None]
         as_number = _as_number(_type_of(block))
 
-        def test(one: Value) -> str:
-            if self._of.is_number(one):
+        def test(one: Sql) -> str:
+            if of.is_number(one):
                 return self._is_one_of(one, present)
             if as_number:
-                return f"coalesce({self._is_one_of(one, present)}, {self._of.text(one)} <> {self._of.text(one)})"
-            return (
-                f"({self._of.text(one)} IN ({', '.join(self._of.quote(said(v)) for v in present)}))"
-            )
+                return (
+                    f"coalesce({self._is_one_of(one, present)}, {of.text(one)} <> {of.text(one)})"
+                )
+            return f"({of.text(one)} IN ({', '.join(quote_text(said(v)) for v in present)}))"
 
-        tests = [self._of.any_of(column, test)] if present else []
+        tests = [of.any_of(column, test)] if present else []
         if len(present) < len(values):
-            tests.append(self._of.is_null(column))
+            tests.append(of.is_null(column))
         if len(tests) == 1:
             return tests[0]
         return f"({' OR '.join(tests)})" if tests else "false"
@@ -283,85 +177,85 @@ class FilterCompiler(Generic[Value]):
         name = str(name or "lexicographic").lower()
         column = self._column(block)
 
-        def side(one: Value, operator: str, value: object) -> str:
+        def side(one: Sql, operator: str, value: object) -> str:
             if name == "lexicographic":
                 return self.compare(one, operator, value, as_number=False)
             if name == "numeric":
                 return self._compare_numeric(one, operator, value)
-            return self._of.compare_by(name, one, operator, value)
+            return of.compare_by(name, one, operator, value)
 
         test = _between(block, "Strict", side)
-        passed = self._of.any_of(column, test)
-        if self._is_negated and not self._of.is_number(column):  # null is no unknown text here
-            passed = self._of.any_of(column, lambda one: f"coalesce({test(one)}, false)")
+        passed = of.any_of(column, test)
+        if self._is_negated and not of.is_number(column):  # null is no unknown text here
+            passed = of.any_of(column, lambda one: f"coalesce({test(one)}, false)")
             passed = f"coalesce({passed}, false)"
-        if block.get("lower") is not None or self._of.is_number(column):
+        if block.get("lower") is not None or of.is_number(column):
             return passed  # null comes before all texts, and before no number
-        return f"({passed} OR {self._of.is_null(column)})"
+        return f"({passed} OR {of.is_null(column)})"
 
-    def _compare_numeric(self, one: Value, operator: str, value: object) -> str:
+    def _compare_numeric(self, one: Sql, operator: str, value: object) -> str:
         """Return a comparison of numbers, before which all values that are none come, as texts."""
         is_below, number = operator in {"<", "<="}, _number(value)
-        if self._of.is_number(one):
+        if of.is_number(one):
             if number is None:
                 return f"CASE WHEN {one.text} IS NOT NULL THEN {not is_below} END"
             return self._compare_number(one, operator, number)
-        text = self._of.text(one)
+        text = of.text(one)
         if number is None and operator == "=":
             return f"({text} <> {text})"  # unknown of null, else false
         if number is None:
-            both = f"{text} {operator} {self._of.quote(said(value))}"
-            return f"CASE WHEN {self._of.double(one)} IS NULL THEN {both} ELSE {not is_below} END"
+            both = f"{text} {operator} {quote_text(said(value))}"
+            return f"CASE WHEN {of.double(one)} IS NULL THEN {both} ELSE {not is_below} END"
         both = self._compare_number(one, operator, number)  # unknown of what is no number
         return f"CASE WHEN {text} IS NOT NULL THEN coalesce({both}, {is_below}) END"
 
     def _range(self, block: Block) -> str:
         as_number = _as_number(_type_of(block))
 
-        def side(one: Value, operator: str, value: object) -> str:
+        def side(one: Sql, operator: str, value: object) -> str:
             return self.compare(one, operator, value, as_number=as_number)
 
-        return self._of.any_of(self._column(block), _between(block, "Open", side))
+        return of.any_of(self._column(block), _between(block, "Open", side))
 
     def _interval(self, block: Block) -> str:
         column = self._column(block)
         intervals = [parse_interval(str(one)) for one in _full(block, "intervals")]
 
-        def test(one: Value) -> str:
-            tests = (self._of.within(one, each.start_ms, each.end_ms) for each in intervals)
+        def test(one: Sql) -> str:
+            tests = (of.within(one, each.start_ms, each.end_ms) for each in intervals)
             return f"({' OR '.join(tests)})"
 
-        return self._of.any_of(column, test)
+        return of.any_of(column, test)
 
     def _like(self, block: Block) -> str:
-        pattern, escape = _pattern(block), block.get("escape")
-        return self._of.any_of(self._column(block), lambda one: self._of.like(one, pattern, escape))
+        pattern, escape = of.pattern_of(block), block.get("escape")
+        return of.any_of(self._column(block), lambda one: like(one, pattern, escape).text)
 
     def _regex(self, block: Block) -> str:
-        pattern = self._of.quote(check_pattern(_pattern(block)))
-        return self._of.any_of(self._column(block), lambda one: self._of.matches(one, pattern))
+        pattern = of.pattern_of(block)
+        return of.any_of(self._column(block), lambda one: matches(of.text(one), pattern))
 
     def _search(self, block: Block) -> str:
-        return self._of.any_of(self._column(block), search_test(block.get("query"), self._of))
+        return of.any_of(self._column(block), of.search_test(block.get("query")))
 
     def _columns(self, block: Block) -> str:
-        columns = [self._of.column(one, None) for one in list_of(block, "dimensions")]
+        columns = [of_dimension(one, self._scope) for one in list_of(block, "dimensions")]
         if len(columns) < 2:
             raise Invalid("filter columnComparison needs two dimensions or more")
-        texts = map(self._of.text, columns)
+        texts = map(of.text, columns)
         return f"({' AND '.join(f'{a} IS NOT DISTINCT FROM {b}' for a, b in pairwise(texts))})"
 
     def _contains_element(self, block: Block) -> str:
         column, value = self._column(block), block.get("elementMatchValue")
         as_number = _as_number(_type_of(block, "elementMatchValueType"))
         if value is None:
-            return self._of.is_null(column)
-        return self._of.any_of(
-            column, lambda one: self.compare(one, "=", value, as_number=as_number)
-        )
+            return of.is_null(column)
+        return of.any_of(column, lambda one: self.compare(one, "=", value, as_number=as_number))
 
     def _expression(self, block: Block) -> str:
-        return self._of.expression(block.get("expression"))
+        text, scope = block.get("expression"), self._scope
+        found = compile_expression(text, scope.find, absent=scope.absent)
+        return of.any_of(found, lambda one: to_bool(one).text)
 
     LEAVES: ClassVar[Mapping[str, _Leaf]] = {
         "true": (lambda _compiler, _block: "true", ()),
@@ -394,6 +288,15 @@ class FilterCompiler(Generic[Value]):
     """Builders of the filters that hold no others, and the fields that they read."""
 
 
+def compile_filter(block: object, scope: Scope) -> str | None:
+    """Return the condition of a query; None: there is none.
+
+    Raises:
+        Invalid: It is no filter, or not supported.
+    """
+    return None if block is None else FilterCompiler(scope).compile(block)
+
+
 FILTER_TYPES = (
     "and",
     "or",
@@ -417,19 +320,12 @@ def _full(block: Block, name: str) -> list[Any]:
     return value
 
 
-def _pattern(block: Block) -> str:
-    value = block.get("pattern")
-    if not isinstance(value, str):
-        raise Invalid(f"{block['type']} needs pattern as a text, not {short(value)}")
-    return value
-
-
 def _number(value: object) -> float | None:
     """Return the number that a match value is; None: it is none."""
     if value is None or isinstance(value, bool | float):
         return value if isinstance(value, float) else None
     text = said(value)
-    if re.fullmatch(NUMBER, text) is None:
+    if re.fullmatch(of.NUMBER, text) is None:
         return None
     number = float(text)
     return int(text) if abs(number) < LONG_MAX and text.lstrip("+-").isdigit() else number
@@ -451,8 +347,8 @@ def _as_number(kind: str | None) -> bool | None:
 
 
 def _between(
-    block: Block, ending: str, side: Callable[[Value, str, object], str]
-) -> Callable[[Value], str]:
+    block: Block, ending: str, side: Callable[[Sql, str, object], str]
+) -> Callable[[Sql], str]:
     """Return the test of a lower bound, an upper one or both; `ending` is of fields that leave a bound itself out."""
     lower, upper = block.get("lower"), block.get("upper")
     if lower is None and upper is None:
@@ -460,7 +356,7 @@ def _between(
     low = ">" if flag_of(block, f"lower{ending}") else ">="
     high = "<" if flag_of(block, f"upper{ending}") else "<="
 
-    def test(one: Value) -> str:
+    def test(one: Sql) -> str:
         tests = [] if lower is None else [side(one, low, lower)]
         tests += [] if upper is None else [side(one, high, upper)]
         return f"({' AND '.join(tests)})"

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from carnac.core.druid.forms import DOUBLE_TEXT
 from carnac.core.quoting import quote, quote_text
 from carnac.core.segments.segment import TIME_COLUMN, ColumnType
 from carnac.specs.druid.blocks import said
@@ -149,6 +150,8 @@ def to_text(value: Sql) -> Sql:
     """Return the value as a text."""
     if value.kind in {"string", "json"}:
         return Sql(value.text, "string", value.value, value.is_literal)
+    if value.kind in {"double", "float"}:
+        return Sql(f"{DOUBLE_TEXT}({value.text})", "string")
     if value.is_literal:
         return literal(str(value.value))
     return Sql(f"CAST({value.text} AS VARCHAR)", "string")

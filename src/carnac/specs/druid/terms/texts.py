@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from carnac.api.native.terms.table import (
+from carnac.core.druid.forms import PARSE_LONG, PARSE_LONG_OF_BASE, POSITION, filled
+from carnac.core.quoting import quote_text
+from carnac.errors import Invalid
+from carnac.specs.druid.patterns import JAVA, is_javas, read_pattern, to_rewrite
+from carnac.specs.druid.terms.table import (
     MANY,
     Function,
     constant,
@@ -15,35 +19,32 @@ from carnac.api.native.terms.table import (
     text_of,
     whole,
 )
-from carnac.api.native.terms.values import (
+from carnac.specs.druid.terms.values import (
     NULL,
+    Kind,
     Sql,
     cast_to,
+    literal,
     to_bool,
     to_double,
     to_text,
     to_value,
 )
-from carnac.core.quoting import quote_text
-from carnac.errors import Invalid
-from carnac.specs.druid.expressions.texts import CAST_TYPES
-from carnac.specs.druid.filters import TextDialect
 
-
-class Texts(TextDialect[Sql]):
-    """Texts in the engine's SQL."""
-
-    def text(self, value: Sql) -> str:
-        """See `TextDialect`."""
-        return to_text(value).text
-
-    def quote(self, text: str) -> str:
-        """See `TextDialect`."""
-        return quote_text(text)
-
-    def matches(self, value: Sql, pattern: str) -> str:
-        """See `TextDialect`."""
-        return f"regexp_matches({self.text(value)}, {pattern})"
+CAST_TYPES: Mapping[str, Kind] = {
+    "long": "long",
+    "double": "double",
+    "float": "double",
+    "string": "string",
+    "long_array": "array<long>",
+    "double_array": "array<double>",
+    "string_array": "array<string>",
+    "array<long>": "array<long>",
+    "array<double>": "array<double>",
+    "array<float>": "array<double>",
+    "array<string>": "array<string>",
+    "complex<json>": "json",
+}
 
 
 def equal(left: Sql, right: Sql, operator: str = "=") -> Sql:
@@ -57,10 +58,10 @@ def equal(left: Sql, right: Sql, operator: str = "=") -> Sql:
 
 
 def _cast(arguments: Sequence[Sql]) -> Sql:
-    kind = CAST_TYPES.get(constant(arguments[1], "the type").lower())
-    if kind is None:
-        raise Invalid(f"cast takes {', '.join(name.upper() for name in CAST_TYPES)}")
-    return cast_to(to_value(arguments[0]), kind)
+    name = constant(arguments[1], "the type").lower()
+    if name not in CAST_TYPES:
+        raise Invalid(f"function cast does not know the type '{name}'; use LONG, DOUBLE or STRING")
+    return cast_to(to_value(arguments[0]), CAST_TYPES[name])
 
 
 def _case(arguments: Sequence[Sql]) -> Sql:
@@ -99,6 +100,8 @@ def _concat(arguments: Sequence[Sql]) -> Sql:
 
 def like(value: Sql, pattern: str, escape: str | None) -> Sql:
     """Return whether a text matches a pattern."""
+    if escape is not None and len(escape) > 1:
+        raise Invalid(f"the escape must be one character, not '{escape}'")
     said = f" ESCAPE {quote_text(escape)}" if escape else ""
     return Sql(f"({to_text(value).text} LIKE {quote_text(pattern)}{said})", "bool")
 
@@ -129,9 +132,38 @@ def _extract(arguments: Sequence[Sql]) -> Sql:
 
 def regexp(value: Sql, pattern: str, group: int) -> Sql:
     """Return what a group of a regular expression matches; null if it does not match."""
-    text, said = to_text(value).text, quote_text(pattern)
-    found = f"regexp_extract({text}, {said}, {group})"
-    return Sql(f"CASE WHEN regexp_matches({text}, {said}) THEN {found} END", "string")
+    text = to_text(value).text
+    found = by_pattern("regexp_extract", text, literal(pattern), str(group))
+    return Sql(f"CASE WHEN {matches(text, pattern)} THEN {found} END", "string")
+
+
+def by_pattern(function: str, text: str, pattern: Sql, *more: str) -> str:
+    """Return the call of a function that finds a pattern: of one of ours where Java reads it and DuckDB does not.
+
+    Raises:
+        Invalid: The pattern is a constant that no engine reads.
+    """
+    if isinstance(pattern.value, str):
+        function = f"{JAVA}{function}" if is_javas(pattern.value) else function
+        pattern = literal(read_pattern(pattern.value))
+    return f"{function}({', '.join((text, pattern.text, *more))})"
+
+
+def matches(text: str, pattern: str) -> str:
+    """Return whether a regular expression finds something in a text; raises Invalid."""
+    return by_pattern("regexp_matches", text, literal(pattern))
+
+
+def _matches(arguments: Sequence[Sql]) -> Sql:
+    text, pattern = text_of(arguments[0]), text_of(arguments[1])
+    return Sql(by_pattern("regexp_matches", text.text, pattern), "bool")
+
+
+def _replaced(arguments: Sequence[Sql]) -> Sql:
+    text, pattern, other = (text_of(one) for one in arguments)
+    if isinstance(other.value, str):
+        other = literal(to_rewrite(other.value))
+    return Sql(by_pattern("regexp_replace", text.text, pattern, other.text, "'g'"), "string")
 
 
 def _trim(name: str) -> Function:
@@ -154,7 +186,7 @@ def _strpos(arguments: Sequence[Sql]) -> Sql:
     if len(arguments) == 2:
         return Sql(f"CAST(strpos({text}, {part}) - 1 AS BIGINT)", "long")
     start = f"(greatest({int_of(arguments[2])}, 0) + 1)"
-    return Sql(f"CAST(POSITION({part} IN {text} FROM {start}) - 1 AS BIGINT)", "long")
+    return Sql(f"CAST({filled(POSITION, part, text, start)} - 1 AS BIGINT)", "long")
 
 
 def _format(arguments: Sequence[Sql]) -> Sql:
@@ -169,8 +201,8 @@ def _parse_long(arguments: Sequence[Sql]) -> Sql:
     radix = whole(arguments[1], "the radix") if len(arguments) > 1 else 10
     if not 2 <= radix <= 36:
         raise Invalid(f"parse_long takes a radix of 2 to 36, not {radix}")
-    more = f", {radix}" if radix != 10 else ""
-    return Sql(f"PARSE_LONG({text_of(arguments[0]).text}{more})", "long")
+    form = PARSE_LONG if radix == 10 else PARSE_LONG_OF_BASE
+    return Sql(filled(form, text_of(arguments[0]).text, str(radix)), "long")
 
 
 def _lookup(arguments: Sequence[Sql]) -> Sql:
@@ -212,8 +244,8 @@ FUNCTIONS: Mapping[str, Function] = {
     "rpad": _pad("rpad"),
     "repeat": plain("ti", "CASE WHEN {1} >= 1 THEN repeat({0}, {1}) END", "string"),
     "regexp_extract": Function(_extract, 2, 3),
-    "regexp_like": plain("tt", "regexp_matches({0}, {1})", "bool"),
-    "regexp_replace": plain("ttt", "regexp_replace({0}, {1}, {2}, 'g')", "string"),
+    "regexp_like": Function(_matches, 2, 2),
+    "regexp_replace": Function(_replaced, 3, 3),
     "contains_string": plain("tt", "contains({0}, {1})", "bool"),
     "icontains_string": plain("tt", "contains(lower({0}), lower({1}))", "bool"),
     "strpos": Function(_strpos, 2, 3),

@@ -1,7 +1,7 @@
 """Patterns of letters for times, as Joda-Time has them, and their equivalents elsewhere.
 
-Druid's specs and expressions use Joda's letters (`yyyy-MM-dd HH:mm:ss`). The pipeline parses with
-strptime directives or Spark's own patterns, so a pattern is taken apart once, here, into tokens.
+Druid's specs and expressions use Joda's letters (`yyyy-MM-dd HH:mm:ss`). DuckDB reads and prints by
+directives (`%Y-%m-%d`), so a pattern is taken apart once, here, into tokens.
 
 Source: documentation of org.joda.time.format.DateTimeFormat. Not taken: letters whose meaning
 depends on a locale's calendar or that cannot be parsed back (`z` names of zones, eras, centuries).
@@ -89,21 +89,6 @@ def _add_text(tokens: list[Token], text: str) -> None:
     tokens.append(Token("text", 0, text))
 
 
-_SPARK_LETTER = {
-    "year": "y",
-    "month": "M",
-    "day": "d",
-    "day_of_year": "D",
-    "day_name": "E",
-    "hour": "H",
-    "clock_hour": "k",
-    "half_day_hour": "h",
-    "half_day_hour_0": "K",
-    "minute": "m",
-    "second": "s",
-    "fraction": "S",
-    "half_day": "a",
-}
 _READ: Mapping[str, Mapping[int, str]] = {
     "year": {0: "%Y", 2: "%y"},
     "weekyear": {1: "%G", 4: "%G"},
@@ -163,51 +148,6 @@ def has_names(pattern: str) -> bool:
         token.field in {"day_name", "half_day"} or (token.field == "month" and token.width > 2)
         for token in parse_pattern(pattern)
     )
-
-
-def to_spark_pattern(pattern: str, *, printing: bool = False) -> str:
-    """Return the pattern with the letters of Spark's `to_timestamp` and `date_format`.
-
-    Args:
-        pattern: Joda's letters.
-        printing: For `date_format`, where an offset of zero is printed as Joda prints it (`+0000`);
-            else for reading, where `Z` is understood too.
-
-    Raises:
-        Invalid: It is not a pattern, or has a part that Spark cannot read (weeks of a year).
-    """
-    pieces: list[str] = []
-    for token in parse_pattern(pattern):
-        if token.field == "text":
-            pieces.append(_spark_text(token.text))
-        elif token.field == "offset":
-            pieces.append(_spark_offset(token.width, printing=printing))
-        elif token.field == "year":
-            pieces.append("yy" if token.width == 2 else "y" * max(token.width, 4))
-        elif token.field in _SPARK_LETTER:
-            pieces.append(_SPARK_LETTER[token.field] * token.width)
-        else:
-            raise Invalid(
-                f"pattern '{pattern}' counts weeks of a year, which Spark cannot do",
-                pattern=pattern,
-            )
-    return "".join(pieces)
-
-
-def _spark_text(text: str) -> str:
-    """Quote text where a letter or a sign of Spark's patterns stands in it."""
-    if not any(character.isalpha() or character in "[]{}#'" for character in text):
-        return text
-    return "'" + text.replace("'", "''") + "'"
-
-
-def _spark_offset(width: int, *, printing: bool) -> str:
-    if width >= 3:
-        return "VV"
-    colon = width == 2
-    if printing:
-        return "xxx" if colon else "xx"
-    return "XXX" if colon else "XX"
 
 
 def to_strptime(pattern: str) -> str:

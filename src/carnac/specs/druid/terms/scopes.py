@@ -2,19 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
-from carnac.api.native.terms.expressions import compile_expression
-from carnac.api.native.terms.values import (
-    EACH,
-    NULL,
-    TIME,
-    TYPES_SAID,
-    Sql,
-    cast_to,
-    to_text,
-    to_value,
-)
 from carnac.core.quoting import quote_text
 from carnac.core.segments.segment import TIME_COLUMN
 from carnac.errors import Invalid
@@ -25,6 +14,18 @@ from carnac.specs.druid.blocks import (
     refused,
     said,
     text_of,
+)
+from carnac.specs.druid.terms.documents import json_value
+from carnac.specs.druid.terms.expressions import compile_expression
+from carnac.specs.druid.terms.values import (
+    EACH,
+    NULL,
+    TIME,
+    TYPES_SAID,
+    Sql,
+    cast_to,
+    to_text,
+    to_value,
 )
 
 KNOWN = ("expression", "nested-field", "mv-filtered")
@@ -37,6 +38,9 @@ class Scope:
         columns: Of the data source.
         virtual: Columns that are computed, which may name columns and one another.
     """
+
+    absent: Set[str] = frozenset()
+    """Functions that may not be called."""
 
     def __init__(self, columns: Mapping[str, Sql], virtual: Sequence[Block] = ()) -> None:
         self.columns = columns
@@ -85,7 +89,7 @@ class Scope:
         if not isinstance(path, str) or not path.startswith("$"):
             raise Invalid("a virtual column of type nested-field needs a path like $.a.b[0]")
         inner = to_text(self.find(text_of(block, "columnName")))
-        return Sql(f"JSON_VALUE({inner.text}, {quote_text(path)})", "string")
+        return json_value(inner, path)
 
 
 def _path_of(block: Block) -> str:

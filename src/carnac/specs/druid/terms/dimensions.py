@@ -6,18 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from carnac.api.native.terms.scopes import Scope, filtered, kept_values
-from carnac.api.native.terms.texts import Texts, regexp, substring
-from carnac.api.native.terms.times import bucket_ms, instant, read_granularity
-from carnac.api.native.terms.values import (
-    EACH,
-    NULL,
-    TYPES_SAID,
-    Sql,
-    cast_to,
-    to_double,
-    to_text,
-)
+from carnac.core.druid.joda import has_names
 from carnac.core.quoting import quote_text
 from carnac.core.texts import short
 from carnac.core.time.zones import UTC_ZONE
@@ -33,7 +22,19 @@ from carnac.specs.druid.blocks import (
     text_of,
     whole_of,
 )
-from carnac.specs.druid.filters import search_test
+from carnac.specs.druid.terms.operands import search_test
+from carnac.specs.druid.terms.scopes import Scope, filtered, kept_values
+from carnac.specs.druid.terms.texts import matches, regexp, substring
+from carnac.specs.druid.terms.times import bucket_ms, instant, of_time, read_granularity
+from carnac.specs.druid.terms.values import (
+    EACH,
+    NULL,
+    TYPES_SAID,
+    Sql,
+    cast_to,
+    to_double,
+    to_text,
+)
 
 _ISO = "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'"
 LISTED_MAX = 10_000
@@ -101,11 +102,15 @@ def _listed(block: Block, scope: Scope) -> Sql:
     return kept_values(inner, list_of(block, "values"), is_whitelist=is_whitelist)
 
 
-def _filtered(test: str, name: str) -> Callable[[Block, Scope], Sql]:
+def _starts(text: str, prefix: str) -> str:
+    return f"starts_with({text}, {quote_text(prefix)})"
+
+
+def _filtered(test: Callable[[str, str], str], name: str) -> Callable[[Block, Scope], Sql]:
     def build(block: Block, scope: Scope) -> Sql:
         inner = of_dimension(block.get("delegate"), scope)
         one = EACH if inner.is_array else to_text(inner).text
-        passed = test.format(one, quote_text(text_of(block, name)))
+        passed = test(one, text_of(block, name))
         if inner.is_array:
             return Sql(filtered(inner, passed), "array<string>")
         return Sql(f"CASE WHEN {passed} THEN {one} END", "string")
@@ -118,8 +123,8 @@ _SPECS: Mapping[str, Callable[[Block, Scope], Sql]] = {
     "extraction": _extraction,
     "lookup": _looked_up,
     "listFiltered": _listed,
-    "regexFiltered": _filtered("regexp_matches({}, {})", "pattern"),
-    "prefixFiltered": _filtered("starts_with({}, {})", "prefix"),
+    "regexFiltered": _filtered(matches, "pattern"),
+    "prefixFiltered": _filtered(_starts, "prefix"),
 }
 
 
@@ -157,15 +162,13 @@ def _regex(value: Sql, block: Block, _scope: Scope) -> Sql:
 
 def _partial(value: Sql, block: Block, _scope: Scope) -> Sql:
     text = to_text(value).text
-    passed = f"regexp_matches({text}, {quote_text(text_of(block, 'expr'))})"
+    passed = matches(text, text_of(block, "expr"))
     return Sql(f"CASE WHEN {passed} THEN {text} END", "string")
 
 
 def _searched(value: Sql, block: Block, _scope: Scope) -> Sql:
     text = to_text(value)
-    return Sql(
-        f"CASE WHEN {search_test(block.get('query'), Texts())(text)} THEN {text.text} END", "string"
-    )
+    return Sql(f"CASE WHEN {search_test(block.get('query'))(text)} THEN {text.text} END", "string")
 
 
 def _substring(value: Sql, block: Block, _scope: Scope) -> Sql:
@@ -185,24 +188,21 @@ def _time_format(value: Sql, block: Block, _scope: Scope) -> Sql:
     zone = str(block.get("timeZone") or UTC_ZONE)
     text = str(block.get("format") or _ISO)
     locale = str(block.get("locale") or "en")
-    if not re.match("en(?![a-z])", locale, re.IGNORECASE):
-        from carnac.specs.druid.joda import has_names  # specs take long to load
-
-        if has_names(text):
-            raise Invalid(
-                f"names of days and months are English here, not of the locale {short(locale)}"
-            )
-    pattern = quote_text(text)
-    more = "" if zone == UTC_ZONE else f", {quote_text(zone)}"
-    return Sql(f"TIME_FORMAT({instant(ms)}, {pattern}{more})", "string")
+    if not re.match("en(?![a-z])", locale, re.IGNORECASE) and has_names(text):
+        raise Invalid(
+            f"names of days and months are English here, not of the locale {short(locale)}"
+        )
+    return Sql(of_time("time_format", instant(ms), text, zone), "string")
 
 
 def _time(value: Sql, block: Block, _scope: Scope) -> Sql:
-    read = f"TIME_PARSE({to_text(value).text}, {quote_text(text_of(block, 'timeFormat'))})"
-    return Sql(f"TIME_FORMAT({read}, {quote_text(text_of(block, 'resultFormat'))})", "string")
+    read = of_time("time_parse", to_text(value).text, text_of(block, "timeFormat"))
+    return Sql(of_time("time_format", read, text_of(block, "resultFormat")), "string")
 
 
-def _registered(value: Sql, block: Block, _scope: Scope) -> Sql:
+def _registered(value: Sql, block: Block, scope: Scope) -> Sql:
+    if "lookup" in scope.absent:
+        raise Invalid("a lookup is for queries; it cannot be used while ingesting")
     found = (
         f"LOOKUP({to_text(value).text}, {quote_text(text_of(block, 'lookup', what='a lookup'))})"
     )
