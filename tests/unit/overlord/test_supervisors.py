@@ -87,6 +87,10 @@ def test_each_group_of_partitions_gets_a_task_and_one_that_ended_is_followed(
         "index_kafka_clicks_1_1_0",
     )
     assert (first.priority, first.datasource) == (75, "clicks")
+    shown = office.service.status("clicks")["payload"]["activeTasks"]
+    assert [(one["status"], one["waitsFor"]) for one in shown] == [
+        ("pending", "a free slot of the overlord")
+    ] * 2
     office.bench.metadata.change_tasks(CancelTask(task_id=first.task_id, error="by hand"))
     assert office.round() == ["cancelled", "pending", "pending"]
     assert office.found()[2].task_id == f"index_kafka_clicks_1_0_{first.number}"

@@ -467,3 +467,19 @@ def test_lines_of_words_are_no_fields(store: Store, tmp_path: Path) -> None:
         store.append("app", path)
     store.append("app", path, time={"missingValue": "2024-01-01"})
     assert store.sql("SELECT count(*) AS n FROM app").rows() == [{"n": 2}]
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("a\0b", "the name of a column of the rows holds a control character"),
+        ("x" * 300, "the name of a column of the rows has 300 characters"),
+        ("", "a column of the rows has no name; name it, or leave it out"),
+    ],
+)
+def test_a_column_that_cannot_be_called_so_is_told_as_one_of_the_rows(
+    store: carnac.Store, name: str, said: str
+) -> None:
+    with pytest.raises(Invalid) as caught:
+        store.append("odd", [{"time": "2024-01-01", name: 1, "b": 2}])
+    assert caught.value.message.startswith(said)

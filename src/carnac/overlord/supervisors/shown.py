@@ -16,6 +16,11 @@ from carnac.overlord.supervisors.stream import StreamState
 from carnac.specs.supervisors.kafka import KafkaSupervisor
 
 ERRORS_SHOWN_MAX = 10
+_WAITS = {
+    TaskState.PENDING: "a free slot of the overlord",
+    TaskState.WAITING: "the time of its next attempt",
+}
+"""What a task that has no attempt waits for."""
 _TOTALS = ("processed", "processedBytes", "processedWithError", "thrownAway", "unparseable")
 
 
@@ -144,6 +149,7 @@ def _task(
         "id": task.task_id,
         "type": "ACTIVE",
         "status": str(task.state),
+        "waitsFor": _WAITS.get(task.state),
         "startTime": None if task.started_at_ms is None else format_ms(task.started_at_ms),
         "startingOffsets": {},
         "currentOffsets": _keyed(

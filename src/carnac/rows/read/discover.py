@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from carnac.core.segments.segment import ELEMENT_TYPES, TIME_COLUMN, ColumnType
 from carnac.core.texts import check_keepable
-from carnac.rows.normalise.projection import FILE, OFFSET, RAW
+from carnac.rows.normalise.projection import FILE, LINE, OFFSET, RAW
 from carnac.rows.normalise.shape import is_reserved
 from carnac.rows.read.columnar import batches_of, describe, locate, parquet_source
 from carnac.rows.read.csv import Header
@@ -202,12 +202,15 @@ def _in_json(
     if paths.discovers:
         with open_lines(con, files, scratch_dir):
             keys = con.execute(
-                f"SELECT TRY(json_keys({RAW})) AS k, min(({FILE}, {OFFSET})) AS first FROM {BATCH}"
+                f"SELECT TRY(json_keys({RAW})) AS k, min(({FILE}, {OFFSET}, {LINE})) AS first FROM {BATCH}"
                 " GROUP BY k HAVING k IS NOT NULL ORDER BY first"
             ).fetchall()
-        root = dict.fromkeys(key for found, _ in keys for key in found if key)
-        for key in root:
-            check_keepable(key, "a field of the rows")
+        root: dict[str, tuple[int, int, int | None]] = {}
+        for found, first in keys:
+            root |= {key: first for key in found if key and key not in root}
+        for key, (file, offset, line) in root.items():
+            place = f"byte {offset}" if line is None else f"line {line}"
+            check_keepable(key, f"a field of {files[file].url}, {place},")
         places = {**{key: (key,) for key in root}, **places}
     if not places:
         return SeenFields()

@@ -17,6 +17,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from carnac.core.texts import check_name
 from carnac.core.time.periods import DAY_MS
 from carnac.core.words import first_of
 from carnac.errors import Invalid
@@ -172,7 +173,15 @@ def make_spec(
     timestamp: Mapping[str, Any],
     granularity: str,
 ) -> dict[str, Any]:
-    """Return a spec without input, as JSON would say it; columns that come later become dimensions, too."""
+    """Return a spec without input, as JSON would say it; columns that come later become dimensions, too.
+
+    Raises:
+        Invalid: A column has a name that none can have.
+    """
+    for one in columns:
+        if not one.name:
+            raise Invalid("a column of the rows has no name; name it, or leave it out")
+        check_name(one.name, "the name of a column of the rows")
     return {
         "dataSource": datasource,
         "timestampSpec": dict(timestamp),

@@ -191,6 +191,7 @@ def _facts(found: Mapping[str, Any]) -> list[tuple[str, str]]:
     for task in payload["activeTasks"]:
         counts = task["counts"]
         read = f", {counted(counts['processed'], 'row')}" if "processed" in counts else ""
-        facts.append(("task", f"{task['id']}: {task['status']}{read}"))
+        waits = f", waits for {task['waitsFor']}" if task.get("waitsFor") else ""
+        facts.append(("task", f"{task['id']}: {task['status']}{waits}{read}"))
     facts += [("error", f"{one['timestamp']} {one['message']}") for one in payload["recentErrors"]]
     return facts
