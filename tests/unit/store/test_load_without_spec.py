@@ -483,3 +483,17 @@ def test_a_column_that_cannot_be_called_so_is_told_as_one_of_the_rows(
     with pytest.raises(Invalid) as caught:
         store.append("odd", [{"time": "2024-01-01", name: 1, "b": 2}])
     assert caught.value.message.startswith(said)
+
+
+def test_a_boolean_that_comes_later_is_one_as_well(store: Store) -> None:
+    store.append("t", [{"time": AT, "ok": True, "n": 1}])
+    store.append("t", [{"time": AT, "ok": False, "n": 1, "late": True, "mixed": True, "none": None}])
+    store.append("t", [{"time": AT, "mixed": 2, "flags": [True]}])
+    assert {name: kind for name, kind in types(store).items() if name != "__time"} == {
+        "ok": "BOOLEAN",
+        "n": "BIGINT",
+        "late": "BOOLEAN",
+        "mixed": "BIGINT",
+        "flags": "BIGINT[]",
+    }
+    assert rows(store, "late, mixed") == [(True, 1), (None, 2), (None, None)]

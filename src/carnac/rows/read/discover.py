@@ -145,6 +145,8 @@ def discovered_columns(
         typed: ColumnType | None = type_of(kinds)
         if not shows_type(kinds):
             typed = known.get(name)
+        elif dimensions.keep_booleans and kinds - {"null"} == {"boolean"}:
+            typed = ColumnType.BOOLEAN
         elif not dimensions.use_schema_discovery and name not in listed:
             typed = _as_text(type_of(kinds), kinds)
         if typed is not None and not typed.is_sketch:

@@ -193,6 +193,7 @@ def make_spec(
             ],
             "useSchemaDiscovery": True,
             "includeAllDimensions": True,
+            "keepBooleans": True,
         },
         "granularitySpec": {"segmentGranularity": granularity},
     }

@@ -180,6 +180,11 @@ class DimensionsSpec(SpecModel):
         default=False,
         description="Discover further dimensions beside those listed; they come after them.",
     )
+    keep_booleans: bool = Field(
+        default=False,
+        description="Give discovered dimensions that hold booleans alone the type `boolean`, not `long` as in Druid. "
+        "A spec that is made of the rows of a load has it.",
+    )
 
     @model_validator(mode="before")
     @classmethod
