@@ -439,7 +439,7 @@ def test_a_column_without_a_name_has_that_of_the_call(store: Store) -> None:
     [
         "TIME_FLOOR(__time, 'P1DT2H', NULL, 'Europe/Paris')",
         "TIME_CEIL(__time, 'P1M1D')",
-        "TIME_FLOOR(__time, 'P1D', '2000-01-01', 'Europe/Paris')",
+        "TIME_FLOOR(__time, 'P1M', '2000-01-15', 'Europe/Paris')",
         "TIME_FLOOR(__time, 'P1D', NULL, 'no zone''s name')",
         "TIME_FLOOR(__time, page)",
         "TIME_FLOOR(__time, 'sometimes')",
