@@ -133,7 +133,9 @@ def _column(name: str, values: list[Any]) -> pa.Array:
         except (pa.ArrowException, ValueError):
             column = pa.array(values, from_pandas=True)
     except (ValueError, TypeError, NotImplementedError) as error:
-        raise ValueError(f"column '{name}': {_words_of(error)}") from error
+        kinds = sorted({type(one).__name__ for one in values if one is not None})
+        words = f"it holds {' beside '.join(kinds)}" if len(kinds) > 1 else _words_of(error)
+        raise ValueError(f"column '{name}': {words}") from error
     _require_alike(name, values, column.type)
     return column
 

@@ -33,9 +33,11 @@ class WriteOutcome(Shown):
 
     def _facts(self) -> Mapping[str, str]:
         rows = None if self.report is None else self.report.rows_written
+        rejected = 0 if self.report is None else self.report.rejected.count
         return {
             "revision": "none" if self.revision is None else f"{self.revision}",
             "rows": "" if rows is None else number_text(rows),
+            "rejected": number_text(rejected) if rejected else "",
             "segments": f"+{self.segments_added:,} -{self.segments_dropped:,}",
             "deleted": "" if self.rows_deleted is None else number_text(self.rows_deleted),
             "before": "yes" if self.is_replay else "",
