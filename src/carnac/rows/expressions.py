@@ -11,15 +11,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
-from carnac.core.texts import short
-from carnac.errors import Invalid
 from carnac.rows.normalise.projection import make_macros
-from carnac.specs.druid.patterns import JAVA
+from carnac.specs.druid.patterns import JAVA, compile_javas
 
 if TYPE_CHECKING:
     import duckdb
-
-_BACK = re.compile(r"\\k<(\w+)>|\\.", re.DOTALL)
 
 
 _WITH_PATTERNS: WeakSet[duckdb.DuckDBPyConnection] = WeakSet()
@@ -38,33 +34,18 @@ def provide(con: duckdb.DuckDBPyConnection, query: str) -> None:
 
 
 def _matches(text: str, pattern: str) -> bool:
-    return _compiled(pattern).search(text) is not None
+    return compile_javas(pattern).search(text) is not None
 
 
 def _extract(text: str, pattern: str, group: int) -> str:
-    found = _compiled(pattern).search(text)
+    found = compile_javas(pattern).search(text)
     return (found[group] or "") if found else ""
 
 
 def _replace(text: str, pattern: str, replacement: str, _: str) -> str:
-    return _compiled(pattern).sub(_template(replacement), text)
+    return compile_javas(pattern).sub(_template(replacement), text)
 
 
 @lru_cache(maxsize=1_000)
 def _template(replacement: str) -> str:
     return re.sub(r"\\(\d)", r"\\g<\1>", replacement)
-
-
-@lru_cache(maxsize=1_000)
-def _compiled(pattern: str) -> re.Pattern[str]:
-    """Return a pattern of Java's; raises Invalid."""
-
-    def said(found: re.Match[str]) -> str:
-        return f"(?P={found[1]})" if found[1] else found[0]
-
-    try:
-        return re.compile(_BACK.sub(said, pattern), re.ASCII)
-    except re.error as error:
-        raise Invalid(
-            f"{short(pattern)} is not a regular expression that is read here: {error}"
-        ) from None

@@ -79,6 +79,8 @@ def test_texts_of_doubles_are_those_of_java(
         f"SELECT {DOUBLE_TEXT}(CAST(? AS DOUBLE)), {DOUBLE_TEXT}(CAST(NULL AS DOUBLE))", [number]
     ).fetchall()
     assert (found, null) == (text, None)
+    column = f"SELECT {DOUBLE_TEXT}(t) FROM (SELECT CAST(? AS DOUBLE) AS t)"
+    assert con.execute(column, [number]).fetchall() == [(text,)]
 
 
 def test_arguments_are_put_in_their_places_and_not_into_texts() -> None:

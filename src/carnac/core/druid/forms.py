@@ -30,21 +30,21 @@ POSITION = (
 JSON_QUERY = "json_extract(TRY_CAST(_1 AS JSON), _2)"
 DOUBLE_TEXT = "__carnac_double_text"
 """A macro of ours: a double or a float as Java writes it, of its shortest digits: 1.0E7, 1.0E-4, Infinity, NaN."""
-_DIGITS_OF = "replace(t, '.', '')"
+_DIGITS_OF = "replace(__t, '.', '')"
 DOUBLE_TEXT_BODY = f"""CASE
     WHEN isnan(v) THEN 'NaN'
     WHEN isinf(v) THEN if(v > 0, 'Infinity', '-Infinity')
     WHEN v = 0 OR (abs(v) >= 0.001 AND abs(v) < 10000000) THEN CAST(v AS VARCHAR)
-    ELSE if(v < 0, '-', '') || list_transform([CAST(abs(v) AS VARCHAR)], lambda t: CASE
-        WHEN contains(t, 'e') THEN split_part(t, 'e', 1) || if(contains(t, '.'), '', '.0')
-            || 'E' || CAST(split_part(t, 'e', 2) AS INTEGER)
-        WHEN abs(v) > 1 THEN t[1] || '.' || coalesce(nullif(rtrim({_DIGITS_OF}[2:], '0'), ''), '0')
-            || 'E' || (length(split_part(t, '.', 1)) - 1)
+    ELSE if(v < 0, '-', '') || list_transform([CAST(abs(v) AS VARCHAR)], lambda __t: CASE
+        WHEN contains(__t, 'e') THEN split_part(__t, 'e', 1) || if(contains(__t, '.'), '', '.0')
+            || 'E' || CAST(split_part(__t, 'e', 2) AS INTEGER)
+        WHEN abs(v) > 1 THEN __t[1] || '.' || coalesce(nullif(rtrim({_DIGITS_OF}[2:], '0'), ''), '0')
+            || 'E' || (length(split_part(__t, '.', 1)) - 1)
         ELSE ltrim({_DIGITS_OF}, '0')[1] || '.' || coalesce(nullif(ltrim({_DIGITS_OF}, '0')[2:], ''), '0')
-            || 'E-' || (length(t) - length(ltrim({_DIGITS_OF}, '0')) - 1)
+            || 'E-' || (length(__t) - length(ltrim({_DIGITS_OF}, '0')) - 1)
         END)[1]
     END"""
-"""Its body, over `v`. Source: `Double.toString` of Java."""
+"""Its body, over `v`, which may be a column called `t`. Source: `Double.toString` of Java."""
 _RETURNED: Mapping[str, str] = {
     **dict.fromkeys(("varchar", "char"), "{0}"),
     **dict.fromkeys(("double", "float", "real", "decimal", "numeric"), "TRY_CAST({0} AS DOUBLE)"),

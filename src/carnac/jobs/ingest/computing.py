@@ -82,6 +82,7 @@ class Plan:
         there: Names of the columns of the input and of the transforms.
         filter: Condition over these columns; None: all rows.
         conditions: Conditions over the same columns, by metric.
+        is_spark: Whether there is Spark SQL among them.
     """
 
     columns: str
@@ -90,6 +91,7 @@ class Plan:
     there: frozenset[str]
     filter: str | None
     conditions: Mapping[str, str]
+    is_spark: bool
 
     def over(self, relation: str, shape: RowShape, wanted: Sequence[str]) -> str:
         """Return the query for the wanted columns of the rows that are kept."""
@@ -176,6 +178,7 @@ def make_plan(
         there=frozenset(types.keys() - spare | made.keys()),
         filter=None if given is None else condition("the filter", given),
         conditions={name: text for name, text in of_metrics.items() if text is not None},
+        is_spark=not spec.is_druid,
     )
 
 
@@ -207,11 +210,14 @@ def _translated(
 
 
 @contextmanager
-def one_sentence_of_values() -> Iterator[None]:
+def one_sentence_of_values(*, is_spark: bool) -> Iterator[None]:
     """Turn an error of DuckDB about a value into a sentence.
 
+    Args:
+        is_spark: Whether Spark may compute what fails.
+
     Raises:
-        Invalid: A value is one that Spark alone computes.
+        Invalid: A value is one of which an expression cannot be computed here.
     """
     import duckdb
 
@@ -225,7 +231,8 @@ def one_sentence_of_values() -> Iterator[None]:
         text = first_line(error)
         if REFUSAL in text:
             raise Invalid(f"{REFUSAL}{text.split(REFUSAL, 1)[1]}; {USE_INGEST}") from error
-        raise Invalid(f"a transform or filter fails on a value ({text}); {USE_INGEST}") from error
+        other = f"; {USE_INGEST}" if is_spark else ""
+        raise Invalid(f"a transform or filter fails on a value ({text}){other}") from error
 
 
 # ----------------------------------------------------------------------------------------- files
@@ -279,7 +286,7 @@ def _read_split(
         query = plan.over(relation, made, field_names(filtered, PARSED_TIME))
         provide(con, query)
         rows = con.sql(query)
-        with one_sentence_of_values():
+        with one_sentence_of_values(is_spark=plan.is_spark):
             is_small = parsed.counts.rows_parsed <= APPEND_ROWS_MAX
             result = common.run_arrow(
                 f"{name}-made",
@@ -322,7 +329,7 @@ def read_table_here(job: IngestJob, table: pa.Table) -> Sequence[SplitResult]:
         shape = filtered_shape(job.shape, transforms)
         query = plan.over(_FRAME, job.shape, field_names(shape, timestamp))
         provide(con, query)
-        with one_sentence_of_values():
+        with one_sentence_of_values(is_spark=plan.is_spark):
             result = con.sql(query).to_arrow_table()
         con.unregister(_FRAME)
     job.timer.lap("plan")
@@ -377,7 +384,7 @@ def computed_batches(
             con.execute("SET preserve_insertion_order = true").complete()
             for batch in batches:
                 con.register(_FRAME, pa.Table.from_batches([held_rows(batch)]))
-                with one_sentence_of_values():
+                with one_sentence_of_values(is_spark=False):
                     computed = con.sql(over(_FRAME)).to_arrow_table()
                 con.unregister(_FRAME)
                 yield from computed.combine_chunks().to_batches()

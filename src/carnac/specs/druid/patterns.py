@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
+from functools import lru_cache
 
 from carnac.core.texts import short
 from carnac.errors import Invalid
@@ -29,6 +30,7 @@ _OF_JAVA = re.compile(
 )
 """What looks around, refers back, or gives nothing back; over characters that are escaped, or in a set."""
 _NAMED = re.compile(r"\(\?<(\w+)>|\\.", re.DOTALL)
+_BACK = re.compile(r"\\k<(\w+)>|\\.", re.DOTALL)
 _REPLACED = re.compile(r"\\(.)|\$(\d)|(\$)|(\\)", re.DOTALL)
 
 
@@ -46,6 +48,25 @@ def read_pattern(pattern: str) -> str:
     return _NAMED.sub(
         lambda found: f"(?P<{found[1]}>" if found[1] else found[0], check_pattern(pattern)
     )
+
+
+@lru_cache(maxsize=1_000)
+def compile_javas(pattern: str) -> re.Pattern[str]:
+    """Return a pattern that DuckDB does not read, as Python reads it.
+
+    Args:
+        pattern: As `read_pattern` returns it.
+
+    Raises:
+        Invalid: Python does not read it either.
+    """
+    try:
+        backward = _BACK.sub(lambda found: f"(?P={found[1]})" if found[1] else found[0], pattern)
+        return re.compile(backward, re.ASCII)
+    except re.error as error:
+        raise Invalid(
+            f"{short(pattern)} is not a regular expression that is read here: {error}"
+        ) from None
 
 
 def to_rewrite(replacement: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from carnac.core.druid.forms import PARSE_LONG, PARSE_LONG_OF_BASE, POSITION, filled
 from carnac.core.quoting import quote_text
 from carnac.errors import Invalid
-from carnac.specs.druid.patterns import JAVA, is_javas, read_pattern, to_rewrite
+from carnac.specs.druid.patterns import JAVA, compile_javas, is_javas, read_pattern, to_rewrite
 from carnac.specs.druid.terms.table import (
     MANY,
     Function,
@@ -144,8 +144,11 @@ def by_pattern(function: str, text: str, pattern: Sql, *more: str) -> str:
         Invalid: The pattern is a constant that no engine reads.
     """
     if isinstance(pattern.value, str):
-        function = f"{JAVA}{function}" if is_javas(pattern.value) else function
-        pattern = literal(read_pattern(pattern.value))
+        read = read_pattern(pattern.value)
+        if is_javas(read):
+            compile_javas(read)
+            function = f"{JAVA}{function}"
+        pattern = literal(read)
     return f"{function}({', '.join((text, pattern.text, *more))})"
 
 
