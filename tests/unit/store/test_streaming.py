@@ -319,6 +319,25 @@ def test_key_headers_and_time_of_a_message_are_columns(store: Store, broker: Bro
         assert (one["kafka.key"], one["kafka.header.h"], one["kafka.topic"]) == ("k", "v", TOPIC)
 
 
+def test_a_stream_takes_the_transforms_and_filters_of_a_batch(store: Store, broker: Broker) -> None:
+    broker.write([row(n, page=f"Talk:{n}") for n in range(3)] + [row(9, page="Main")])
+    transforms = [
+        {"type": "expression", "name": "space", "expression": "regexp_extract(page, '^(.+):', 1)"},
+        {"type": "expression", "name": "hour", "expression": "timestamp_floor(__time, 'PT1H')"},
+    ]
+    kept = {"type": "not", "field": {"type": "null", "column": "space"}}
+    dimensions = ["space", {"type": "long", "name": "id"}, {"type": "long", "name": "hour"}]
+    schema = {
+        "dimensionsSpec": {"dimensions": dimensions},
+        "transformSpec": {"transforms": transforms, "filter": kept},
+    }
+    read(store, spec_for(broker.address, schema=schema), rows(3))
+    assert store.sql(f"SELECT space, id, hour FROM {TOPIC} ORDER BY id").rows() == [
+        {"space": "Talk", "id": n, "hour": 1_400_000_000_000 // 3_600_000 * 3_600_000}
+        for n in range(3)
+    ]
+
+
 def test_csv_messages_are_rows(store: Store, broker: Broker) -> None:
     broker.write(["1400000000000,5", "1400000000001,6,7", "1400000000002,8"])
     spec = spec_for(broker.address, io={"inputFormat": {"type": "csv", "columns": ["t", "id"]}})
