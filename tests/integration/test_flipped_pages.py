@@ -145,6 +145,7 @@ def test_no_flipped_bit_changes_an_answer(folder: Path) -> None:
     assert kinds.keys() == {"told", "right"}, kinds
 
 
+@pytest.mark.slow
 def test_nor_of_a_query_or_a_verification(folder: Path) -> None:
     kinds = read_flipped(folder, LONG_DOORS, FLIPS // 20)
     assert kinds.keys() == {"told", "right"}, kinds

@@ -212,6 +212,7 @@ class Storm:
                 timer.join()
 
 
+@pytest.mark.slow
 def test_a_storm_leaves_right_checksums(path: Path) -> None:
     for number in range(ROUNDS):
         storm = Storm(path, SEED + number)

@@ -123,6 +123,7 @@ def test_every_format_shows_the_same_time_and_types(given: tuple[dict[str, str],
     assert len({str(one.block["granularitySpec"]) for one in found}) == 1
 
 
+@pytest.mark.slow
 @settings(max_examples=max(3, settings().max_examples // 2))
 @given(COLUMNS, st.booleans())
 def test_columns_found_together_are_those_found_one_at_a_time(

@@ -28,6 +28,7 @@ def summed(outcomes: list[Outcome], name: str) -> int:
     return sum(getattr(outcome, name) for outcome in outcomes)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("mode", WITHOUT_WAITING)
 def test_no_append_waits_and_no_compaction_is_revoked(mode: Mode) -> None:
@@ -39,6 +40,7 @@ def test_no_append_waits_and_no_compaction_is_revoked(mode: Mode) -> None:
     assert summed(outcomes, "compactions_finished") > RUNS
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_with_classic_locks_appends_wait_or_compactions_are_revoked() -> None:
     """The late data problem of the segment locking proposal, as it was."""
@@ -48,6 +50,7 @@ def test_with_classic_locks_appends_wait_or_compactions_are_revoked() -> None:
     assert summed(outcomes, "compactions_finished") <= summed(outcomes, "compactions_started")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("mode", list(Mode))
 def test_whoever_dies_or_stops_every_row_is_there_once(mode: Mode) -> None:

@@ -177,6 +177,7 @@ class TestStoreClock:
         assert clock.now_ms() == clock.now_ms() == machine.now_ms()
         assert len(asked) == 1
 
+    @pytest.mark.slow
     def test_a_server_that_hangs_is_waited_for_once(self) -> None:
         machine, hangs, asked = FakeClock(), threading.Event(), list[int]()
 

@@ -41,6 +41,7 @@ def test_each_commit_follows_the_one_that_another_has_made(
         assert store.check() == ()
 
 
+@pytest.mark.slow
 def test_a_reader_at_an_old_state_keeps_no_writer_waiting_while_the_file_is_written_anew(
     stores: tuple[MetadataStore, MetadataStore],
 ) -> None:

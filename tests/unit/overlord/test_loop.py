@@ -150,6 +150,7 @@ class TestLoop:
         assert cleared == ["a/1", "b/1"]
         assert bench.metadata.live_attempts() == ()
 
+    @pytest.mark.slow
     def test_upkeep_that_takes_long_is_told_when_the_overlord_ends(self, bench: Bench) -> None:
         begun, ended = threading.Event(), threading.Event()
 

@@ -69,6 +69,7 @@ def as_groups(shape: RowShape, rows: list[dict[str, Any]]) -> dict[tuple[Any, ..
     return groups
 
 
+@pytest.mark.slow
 @given(
     groups=st.lists(st.lists(ROW, max_size=25), min_size=1, max_size=4),
     granularity=st.sampled_from(["HOUR", "MINUTE", "NONE", "DAY", "MONTH", "ALL"]),
@@ -231,6 +232,7 @@ def test_bytes_that_are_no_sketch_are_named(tmp_path: Path) -> None:
         ingest(tmp_path, shape, [[{"__time": 1, "__in_users": b"junk"}]])
 
 
+@pytest.mark.slow
 @given(groups=st.lists(st.lists(ROW, min_size=1, max_size=15), min_size=2, max_size=3))
 def test_merging_merged_rows_equals_merging_at_once(
     groups: list[list[dict[str, Any]]], tmp_path_factory: pytest.TempPathFactory

@@ -169,6 +169,7 @@ def test_messages_that_are_all_unreadable_are_passed(store: Store, broker: Broke
     assert ids(store) == [1]
 
 
+@pytest.mark.slow
 def test_more_unreadable_messages_than_may_be_stop_the_task_before_them(
     store: Store, broker: Broker
 ) -> None:

@@ -45,6 +45,7 @@ def test_one_chunk_of_all_times_with_a_bad_timestamp_is_cut_in_one_commit(
     assert service.settle() == 0
 
 
+@pytest.mark.slow
 def test_what_is_appended_to_it_meanwhile_is_cut_in_its_turn(service: Desk) -> None:
     append(service.store, (1, YEARS), (2, 0), granularity="all")
     service.service.put_spec(spec("hour"))
